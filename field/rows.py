@@ -1,0 +1,157 @@
+"""The rows a client computes on: residues of m rows, their cluster sums and coded distances.
+
+The rows are shares, sums of shares, or anything else in the ring; nothing here knows which.  Distances
+are SecFC's d~ = ||sum of the cluster - size * row||**2 modulo every prime (Algorithm 1, lines 8 to 10).
+Folded lanes are stored as feature-major tiles and use ||S||**2 - 2 s S.x + s**2 ||x||**2, one product with
+the squared norm as one more feature; scalar lanes use the formula as it stands.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field import kernels
+from field.basis import Basis
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterSums:
+    """Sums of the rows of each cluster: values (lanes, k, width), sizes (k,).  Shares: secret."""
+
+    values: Array
+    sizes: Array
+    labels: Array
+
+    def __repr__(self) -> str:
+        return f"ClusterSums(k={len(self.sizes)}, secret)"
+
+
+class CodedRows(ABC):
+    """m rows of `width` residues in every lane, filled by `add` and then read.
+
+    Build with `coded_rows`.  Memory: one copy of the rows, and one slot a row more in folded lanes.
+    """
+
+    def __init__(self, basis: Basis, m: int, width: int) -> None:
+        self.basis, self.m, self.width = basis, m, width
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(lanes={self.basis.lanes}, m={self.m}, width={self.width}, secret)"
+
+    @abstractmethod
+    def add(self, start: int, values: Array) -> None:
+        """Add canonical residues (lanes, rows, width) into rows start, start + 1, ..."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Say that the last row was added; prepares what distances need."""
+
+    @abstractmethod
+    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+        """Cluster sums for labels (m,) int32 in [-1, k), -1 meaning no cluster.
+
+        With the previous sums only the rows whose label changed are touched.
+        """
+
+    @abstractmethod
+    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+        """Coded scaled distances of every row to every center: (lanes, k, m) canonical residues."""
+
+    @abstractmethod
+    def residues(self, sums: ClusterSums) -> Array:
+        """The cluster sums as canonical residues: (lanes, k, width)."""
+
+
+class TiledRows(CodedRows):
+    """Rows over 30-bit lanes 2**30 - c: centered int32 in tiles (lanes, tiles, width + 1, 48)."""
+
+    def __init__(self, basis: Basis, m: int, width: int) -> None:
+        super().__init__(basis, m, width)
+        count = -(-m // kernels.TILE)
+        self._tiles = np.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
+
+    def add(self, start: int, values: Array) -> None:
+        for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
+            kernels.add_to_tiles(tiles, start, lane, np.int64(p))
+
+    def finish(self) -> None:
+        for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
+            kernels.square_tiles(tiles, np.int64((1 << 30) - p), np.int64(p))
+
+    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+        if previous is None or previous.values.shape[1] != k:
+            values = np.zeros((self.basis.lanes, k, self.width), np.int64)
+            for tiles, lane in zip(self._tiles, values, strict=True):
+                kernels.sum_tiles(tiles, labels, lane)
+        else:
+            values = previous.values.copy()
+            for tiles, lane in zip(self._tiles, values, strict=True):
+                kernels.move_tiles(tiles, previous.labels, labels, lane)
+        return ClusterSums(values, cluster_sizes(labels, k), labels)
+
+    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+        lanes = lanes or self.basis.lanes
+        k = len(sums.sizes)
+        groups = -(-k // kernels.GROUP)
+        out = np.empty((lanes, k, self.m), np.uint32)
+        weights = np.zeros((groups, self.width + 1, kernels.GROUP), np.int64)
+        initial = np.zeros(groups * kernels.GROUP, np.int64)
+        for lane in range(lanes):
+            p = np.int64(self.basis.primes[lane])
+            c = np.int64((1 << 30) - p)
+            kernels.center_weights(sums.values[lane], sums.sizes, c, p, weights, initial)
+            kernels.distance_tiles(self._tiles[lane], weights, initial, c, p, out[lane])
+        return out
+
+    def residues(self, sums: ClusterSums) -> Array:
+        p = self.basis.column(3)
+        return (sums.values % p).astype(self.basis.dtype)
+
+
+class PlainRows(CodedRows):
+    """Rows over any other prime: canonical uint64 residues (lanes, m, width)."""
+
+    def __init__(self, basis: Basis, m: int, width: int) -> None:
+        super().__init__(basis, m, width)
+        self._rows = np.zeros((basis.lanes, m, width), np.uint64)
+
+    def add(self, start: int, values: Array) -> None:
+        for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
+            kernels.add_to_rows(rows, start, lane, np.uint64(p))
+
+    def finish(self) -> None:
+        pass
+
+    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+        values = np.zeros((self.basis.lanes, k, self.width), np.uint64)
+        for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
+            kernels.sum_rows(rows, labels, np.uint64(p), lane)
+        return ClusterSums(values, cluster_sizes(labels, k), labels)
+
+    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+        lanes = lanes or self.basis.lanes
+        out = np.empty((lanes, len(sums.sizes), self.m), self.basis.dtype)
+        for lane in range(lanes):
+            p = np.uint64(self.basis.primes[lane])
+            kernels.distance_rows(self._rows[lane], sums.values[lane], sums.sizes, p, out[lane])
+        return out
+
+    def residues(self, sums: ClusterSums) -> Array:
+        return sums.values.astype(self.basis.dtype)
+
+
+def coded_rows(basis: Basis, m: int, width: int) -> CodedRows:
+    """Empty rows in the storage that suits the basis."""
+    return (TiledRows if basis.folded else PlainRows)(basis, m, width)
+
+
+def cluster_sizes(labels: Array, k: int) -> Array:
+    """Points of every cluster: (k,) int64; label -1 counts for none."""
+    return np.bincount(labels[labels >= 0], minlength=k).astype(np.int64)

@@ -1,0 +1,211 @@
+"""Every kernel against its twin, at the edges that its bounds speak of."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from field import Basis, kernels, reference
+from field.basis import LANE_PRIMES, MERSENNE_61
+from field.exact import Exact
+from field.rows import cluster_sizes, coded_rows
+from tests.strategies import BASES, bases, extreme_residues
+
+
+@given(bases, st.integers(1, 9), st.integers(1, 70), st.integers(1, 40), st.integers(0, 2**32))
+def test_matmul_equals_python_integers(basis, rows, inner, columns, seed):
+    a = extreme_residues(basis, (rows, inner), seed)
+    b = extreme_residues(basis, (inner, columns), seed + 1)
+    assert (basis.matmul(a, b) == reference.matmul(a, b, basis.primes)).all()
+
+
+@pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{b.lanes}x{b.primes[-1]}")
+@pytest.mark.parametrize("inner", [1, 30, 31, 32, 61, 62, 63, 93, 400])
+@pytest.mark.parametrize("edge", ["half", "half+1", "p-1"])
+def test_matmul_at_the_longest_accumulation(basis, inner, edge):
+    # All terms have the largest absolute centered value and the same sign, around every fold.
+    value = {"half": lambda p: p // 2, "half+1": lambda p: p // 2 + 1, "p-1": lambda p: p - 1}[edge]
+    a = np.stack([np.full((2, inner), value(p)) for p in basis.primes]).astype(basis.dtype)
+    b = np.stack([np.full((inner, 3), value(p)) for p in basis.primes]).astype(basis.dtype)
+    expected = np.stack([np.full((2, 3), inner * value(p) ** 2 % p, object) for p in basis.primes])
+    assert (basis.matmul(a, b) == expected).all()
+
+
+@pytest.mark.parametrize("p", [11, 10007, 2**30 - 35, 2**31 - 1, MERSENNE_61])
+def test_matmul_equals_galois(p):
+    basis = Basis((p,))
+    a = extreme_residues(basis, (4, 6), 1)
+    b = extreme_residues(basis, (6, 5), 2)
+    assert (basis.matmul(a, b)[0] == reference.galois_matmul(a[0], b[0], p)).all()
+
+
+@given(st.integers(0, MERSENNE_61 - 1), st.integers(0, MERSENNE_61 - 1))
+@example(MERSENNE_61 - 1, MERSENNE_61 - 1)
+@example(2**32, 2**32 - 1)
+@example(0, MERSENNE_61 - 1)
+def test_products_modulo_the_mersenne_prime(a, b):
+    product = kernels.multiply_61(np.array([a], np.uint64), np.array([b], np.uint64))
+    assert int(product[0]) == a * b % MERSENNE_61
+
+
+@given(
+    bases, st.integers(1, 120), st.integers(1, 70), st.integers(1, 17), st.integers(0, 2**32), st.booleans()
+)
+def test_coded_rows_equal_python_integers(basis, m, width, k, seed, unassigned):
+    rng = np.random.default_rng(seed)
+    values = extreme_residues(basis, (m, width), seed)
+    labels = rng.integers(-1 if unassigned else 0, k, m).astype(np.int32)
+    rows = coded_rows(basis, m, width)
+    cut = int(rng.integers(0, m + 1))
+    rows.add(0, values[:, :cut])
+    rows.add(cut, values[:, cut:])
+    rows.finish()
+    sums = rows.sums(labels, k)
+    got = rows.distances(sums)
+    for lane, p in enumerate(basis.primes):
+        x = values[lane].astype(object)
+        expected = reference.scaled_distances(x, labels, k) % p
+        assert (got[lane] == expected).all()
+        centers = np.array(
+            [x[labels == h].sum(axis=0) % p if (labels == h).any() else x[0] * 0 for h in range(k)]
+        )
+        assert (rows.residues(sums)[lane] == centers).all()
+    fewer = rows.distances(sums, lanes=1)
+    assert (fewer[0] == got[0]).all()
+    assert len(fewer) == 1
+
+
+@pytest.mark.parametrize("basis", [BASES[1], BASES[4]], ids=["folded", "mersenne"])
+@pytest.mark.parametrize("width", [1, 29, 30, 31, 32, 61, 62, 63, 92, 93, 94])
+@pytest.mark.parametrize("k", [1, 4, 5])
+def test_distances_at_the_longest_accumulation(basis, width, k):
+    # Rows at (p-1)/2 and (p+1)/2, the two ends of the centered range, and clusters of many rows.
+    m = 97
+    values = np.stack(
+        [
+            np.where(np.arange(m)[:, None] % 2, p // 2, p // 2 + 1) * np.ones((1, width), np.int64)
+            for p in basis.primes
+        ]
+    ).astype(basis.dtype)
+    labels = (np.arange(m) % k).astype(np.int32)
+    rows = coded_rows(basis, m, width)
+    rows.add(0, values)
+    rows.finish()
+    got = rows.distances(rows.sums(labels, k))
+    for lane, p in enumerate(basis.primes):
+        assert (got[lane] == reference.scaled_distances(values[lane], labels, k) % p).all()
+
+
+@given(st.integers(1, 100), st.integers(1, 9), st.integers(1, 6), st.integers(0, 2**32))
+def test_moving_rows_equals_summing_anew(m, width, k, seed):
+    basis = BASES[1]
+    rng = np.random.default_rng(seed)
+    rows = coded_rows(basis, m, width)
+    rows.add(0, extreme_residues(basis, (m, width), seed))
+    rows.finish()
+    sums = None
+    for _ in range(4):
+        labels = rng.integers(-1, k, m).astype(np.int32)
+        sums = rows.sums(labels, k, sums)
+        assert (sums.values == rows.sums(labels, k).values).all()
+
+
+def test_adding_rows_accumulates_modulo_every_prime():
+    for basis in BASES:
+        first = extreme_residues(basis, (50, 3), 5)
+        second = extreme_residues(basis, (50, 3), 6)
+        rows = coded_rows(basis, 50, 3)
+        rows.add(0, first)
+        rows.add(0, second)
+        rows.finish()
+        sums = rows.sums(np.zeros(50, np.int32), 1)
+        total = (first.astype(object) + second.astype(object)).sum(axis=1)
+        for lane, p in enumerate(basis.primes):
+            assert (rows.residues(sums)[lane, 0] == total[lane] % p).all()
+
+
+@given(bases, st.integers(1, 50), st.integers(0, 2**32))
+def test_lift_equals_the_chinese_remainder_formula(basis, size, seed):
+    residues = extreme_residues(basis, (2, size), seed)
+    expected = reference.lift(residues, basis.primes)
+    assert (basis.lift(residues) == expected).all()
+    assert (Exact.lift(basis, residues).integers() == expected).all()
+    signed = basis.lift_signed(residues)
+    assert (signed % basis.modulus == expected).all()
+    assert (abs(signed) <= basis.modulus // 2).all()
+
+
+def test_lift_at_the_ends_of_every_basis():
+    for basis in BASES:
+        for value in (0, 1, basis.modulus // 2, basis.modulus - 1):
+            residues = basis.reduce(np.array([value], object))
+            assert int(basis.lift(residues)[0]) == value
+            assert int(Exact.lift(basis, residues).integers()[0]) == value
+
+
+@given(st.data())
+def test_nearest_equals_fractions(data):
+    k, m = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 8))
+    sizes = data.draw(st.lists(st.integers(0, 2**31 - 1), min_size=k, max_size=k))
+    seed = data.draw(st.integers(0, 2**32))
+    rng = np.random.default_rng(seed)
+    # Distances proportional to squared sizes, off by at most one: near ties that floats cannot decide.
+    base = int(rng.integers(1, 2**62))
+    scaled = np.array(
+        [
+            [min(max(base * s * s // 2**60 + int(rng.integers(-1, 2)), 0), 2**120) for _ in range(m)]
+            for s in sizes
+        ],
+        object,
+    )
+    exact = Exact.of(scaled)
+    assert exact.nearest(np.array(sizes)).tolist() == reference.nearest(scaled, sizes)
+    if max(sizes) ** 2 * 9 < 2**64:
+        assert exact.separated(np.array(sizes), 9).tolist() == reference.separated(scaled, sizes, 9)
+
+
+def test_nearest_decides_a_difference_of_one_in_120_bits():
+    a, b = 2**40 + 1, 2**40 + 7
+    sizes = np.array([2**20 + 1, 2**20 + 3])
+    # a/s0**2 against b/s1**2 with numerators chosen to make the fractions equal, then one apart.
+    s0, s1 = (int(s) ** 2 for s in sizes)
+    tie = Exact.of(np.array([[s0 * a], [s1 * a]], object))
+    assert tie.nearest(sizes).tolist() == [0]
+    assert Exact.of(np.array([[s0 * a], [s1 * a - 1]], object)).nearest(sizes).tolist() == [1]
+    assert Exact.of(np.array([[s0 * a - 1], [s1 * a - 1]], object)).nearest(sizes).tolist() == [0]
+    assert Exact.of(np.array([[s0 * b], [s1 * a]], object)).nearest(sizes).tolist() == [1]
+
+
+def test_an_empty_cluster_never_wins():
+    scaled = Exact.of(np.array([[0, 0], [5, 9]], object))
+    assert scaled.nearest(np.array([0, 3])).tolist() == [1, 1]
+    assert scaled.nearest(np.array([0, 0])).tolist() == [-1, -1]
+
+
+def test_totals_within_clusters_are_exact_past_128_bits():
+    top = 2**120 - 1
+    scaled = Exact.of(np.full((2, 300), top, object))
+    labels = np.array([0] * 299 + [-1], np.int32)
+    assert scaled.within(labels) == (299 * top, 0)
+
+
+@given(st.integers(1, 40), st.integers(1, 7), st.integers(1, 5), st.integers(0, 2**32))
+def test_plain_distances_equal_python_integers(m, d, k, seed):
+    rng = np.random.default_rng(seed)
+    points = rng.choice([-(2**52), 2**52, 0, 1, -1, 12345], (m, d)).astype(np.int64)
+    labels = rng.integers(-1, k, m).astype(np.int32)
+    sums = np.zeros((k, d), np.int64)
+    kernels.sum_points(points, labels, sums)
+    high, low = np.empty((2, k, m), np.uint64)
+    kernels.plain_distances(points, sums, cluster_sizes(labels, k), high, low)
+    assert (Exact(high, low).integers() == reference.scaled_distances(points, labels, k)).all()
+
+
+def test_lane_primes_are_the_largest_below_two_to_the_thirty():
+    import sympy
+
+    p = 2**30
+    for expected in LANE_PRIMES:
+        p = sympy.prevprime(p)
+        assert p == expected
+    assert sympy.isprime(MERSENNE_61)

@@ -1,0 +1,149 @@
+"""Quantization: its two roundings, its refusals, and the range that makes distances exact."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from field import Basis, Quantizer
+from field.basis import LANE_PRIMES, MERSENNE_61, lanes_for
+from field.quantize import LEAST_STEPS, distance_bound, finest_scale, plan_quantization
+
+
+def test_rounding_by_hand():
+    points = np.array([[0.5, 1.5, -0.5, -1.25, 2.0]])
+    assert Quantizer(1.0, 4.0)(points).tolist() == [[0, 2, 0, -1, 2]]
+    assert Quantizer(1.0, 4.0, "floor")(points).tolist() == [[0, 1, -1, -2, 2]]
+    assert Quantizer(4.0, 4.0, "floor")(points).tolist() == [[2, 6, -2, -5, 8]]
+
+
+@given(st.floats(-100, 100), st.floats(0.01, 1e6), st.sampled_from(["nearest", "floor"]))
+def test_integers_stay_within_max_int(value, scale, rounding):
+    quantizer = Quantizer(scale, 100.0, rounding)
+    for x in (value, 100.0, -100.0):
+        assert abs(int(quantizer(np.array([[x]]))[0, 0])) <= quantizer.max_int
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (np.nan, r"client 'a', row 12, feature 1 .* is NaN; every value must be finite"),
+        (np.inf, r"row 12, feature 1 .* is infinite"),
+        (-np.inf, r"row 12, feature 1 .* is infinite"),
+        (8.0001, r"row 12, feature 1 .* outside the public bound \[-8, 8\].*raise the bound"),
+    ],
+)
+def test_values_outside_the_bound_are_refused_with_their_place(bad, message):
+    points = np.zeros((5, 3))
+    points[2, 1] = bad
+    with pytest.raises(ValueError, match=message) as caught:
+        Quantizer(2.0, 8.0)(points, owner="client 'a'", first_row=10)
+    assert "8.0001" not in str(caught.value), "a private value was shown"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 1.0), "scale=0.0 must be"),
+        ((1.0, np.nan), "bound=nan must be"),
+        ((2.0**40, 2.0**20), r"exceeds 2\*\*52"),
+        ((1.0, 1.0, "up"), "'nearest' or 'floor'"),
+    ],
+)
+def test_wrong_parameters_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Quantizer(*arguments)
+
+
+@given(st.integers(1, 1000), st.integers(1, 10**6), st.floats(1e-6, 1e9), st.integers(1, 4))
+def test_the_finest_scale_is_the_finest(d, m, bound, lanes):
+    basis = Basis(LANE_PRIMES[:lanes])
+    try:
+        scale = finest_scale(basis, d, m, bound)
+    except ValueError:
+        assert distance_bound(d, 1, m) >= basis.modulus
+        return
+    assert distance_bound(d, Quantizer(scale, bound).max_int, m) < basis.modulus
+    try:
+        finer = Quantizer(2 * scale, bound).max_int
+    except ValueError:
+        return
+    assert distance_bound(d, finer, m) >= basis.modulus
+
+
+def test_a_wanted_scale_gets_the_smallest_basis_exactly_at_the_edge():
+    # d (2 eta m)**2 just below and at a power that one more lane is needed for.
+    d, m, bound = 1, 1, 1.0
+    p = LANE_PRIMES[0]
+    eta = int((p**0.5) / 2)
+    assert distance_bound(d, eta, m) < p <= distance_bound(d, eta + 1, m)
+    assert plan_quantization(d, m, bound, scale=float(eta))[0].lanes == 1
+    assert plan_quantization(d, m, bound, scale=float(eta + 1))[0].lanes == 2
+
+
+def test_the_automatic_plan_leaves_enough_steps():
+    for d, m in ((20, 1000), (784, 10**6), (100, 16384)):
+        basis, quantizer = plan_quantization(d, m, 1.0)
+        assert quantizer.max_int >= LEAST_STEPS
+        assert distance_bound(d, quantizer.max_int, m) < basis.modulus
+    assert plan_quantization(20, 1000, 1.0)[0].lanes == 2
+    assert plan_quantization(784, 10**6, 1.0)[0].lanes == 3
+
+
+def test_the_papers_field_is_one_lane_of_the_same_interface():
+    basis, quantizer = plan_quantization(20, 1000, 1.0, basis=Basis((MERSENNE_61,)))
+    assert basis.lanes == 1
+    assert quantizer.scale >= LEAST_STEPS
+
+
+def test_impossible_wishes_name_the_remedy():
+    with pytest.raises(ValueError, match=r"more than 4 lanes.*lower the scale"):
+        plan_quantization(100, 10**9, 1.0, scale=2.0**50)
+    with pytest.raises(ValueError, match=r"lower the scale or add lanes"):
+        plan_quantization(100, 10**4, 1.0, scale=2.0**30, basis=Basis(LANE_PRIMES[:2]))
+
+
+def test_lanes_for_counts_primes_at_the_boundary():
+    primes = (7, 11, 13)
+    assert [lanes_for(bound, primes) for bound in (0, 6, 7, 76, 77, 1000, 1001, 10**6)] == [
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+        3,
+        3,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("primes", "message"),
+    [
+        ((), "at least one prime"),
+        ((7, 7), "repeat"),
+        ((9,), "not a prime"),
+        ((2**32 - 5,), "has no kernel"),
+        ((MERSENNE_61, 7), "stands alone"),
+    ],
+)
+def test_wrong_primes_are_refused(primes, message):
+    with pytest.raises(ValueError, match=message):
+        Basis(primes)
+
+
+def test_malformed_residues_are_refused_without_showing_them():
+    basis = Basis((7, 11))
+    good = basis.reduce(np.array([[5, 6]]))
+    basis.check(good, (1, 2))
+    with pytest.raises(ValueError, match="expected"):
+        basis.check(good, (2, 1))
+    bad = good.copy()
+    bad[0, 0, 0] = 7
+    with pytest.raises(ValueError, match="not canonical"):
+        basis.check(bad, (1, 2))
+
+
+def test_floats_are_not_reduced():
+    with pytest.raises(TypeError, match="quantize"):
+        Basis((7,)).reduce(np.array([1.5]))
