@@ -1,0 +1,120 @@
+"""How good a clustering is: against a ground truth, against another clustering, by its cost.
+
+Labels are names: only `cost` reads them as numbers.  A label of -1 is a cluster like any other.
+Evaluation only: every function sees all points, or all labels, in the clear.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from secfc.inputs import Array, InputError, Rows, as_rows, blocks, checked_points, positive
+
+
+def accuracy(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Share of points, 0 to 1, labelled correctly under the best one-to-one renaming of labels.
+
+    truth and labels are (m,).  With more labels than classes (or fewer), the unmatched ones count
+    as wrong.  The renaming is found by the Hungarian method: SecFC section 5, following [47].
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    classes, clusters, rows, columns, counts = _pairs(truth, labels)
+    matches = np.zeros((classes, clusters), dtype=np.int64)
+    matches[rows, columns] = counts
+    best = linear_sum_assignment(matches, maximize=True)
+    return float(matches[best].sum() / counts.sum())
+
+
+def purity(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Share of points, 0 to 1, whose class is the most frequent one of their cluster.
+
+    truth and labels are (m,).  Never below `accuracy`; singletons reach 1, so compare at equal k.
+    """
+    _, clusters, _, columns, counts = _pairs(truth, labels)
+    largest = np.zeros(clusters, dtype=np.int64)
+    np.maximum.at(largest, columns, counts)
+    return float(largest.sum() / counts.sum())
+
+
+def adjusted_rand(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Rand index of two (m,) labelings, adjusted for chance: 1 if equal up to names, 0 if random.
+
+    May be negative.  Hubert and Arabie, Comparing partitions, 1985.
+    """
+    _, _, rows, columns, counts = _pairs(truth, labels)
+
+    def together(sizes: Array) -> int:  # pairs of points in the same part, as an exact integer
+        return sum(size * (size - 1) // 2 for size in sizes.tolist())
+
+    both = together(counts)
+    first = together(np.bincount(rows, counts).astype(np.int64))
+    second = together(np.bincount(columns, counts).astype(np.int64))
+    if both == first == second:  # the same partition; also where the index is 0 / 0
+        return 1.0
+    m = int(counts.sum())
+    expected = first * second / (m * (m - 1) // 2)
+    return (both - expected) / ((first + second) / 2 - expected)
+
+
+def same_clustering(a: npt.ArrayLike, b: npt.ArrayLike) -> bool:
+    """Whether two (m,) labelings are the same partition, that is, equal up to names."""
+    first, second, _, _, counts = _pairs(a, b)
+    return first == second == len(counts)
+
+
+def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
+    """Sum over points of the squared distance to their cluster's mean, in squared data units.
+
+    points is (m, d), labels (m,) integers from 0 to k - 1; empty clusters cost nothing.  Points are
+    read in blocks, twice, and may be larger than memory.  SecFC eq. (1).
+    """
+    rows = checked_points(as_rows(points), "the data set")
+    k = positive("k", k)
+    known = np.asarray(labels)
+    if known.shape != (rows.shape[0],) or known.dtype.kind not in "iu":
+        raise InputError(
+            f"labels have shape {known.shape} and dtype {known.dtype} for {rows.shape[0]} points: "
+            "one integer a point is needed. Pass the labels of these points."
+        )
+    if known.min() < 0 or known.max() >= k:
+        raise InputError(
+            f"labels run from {known.min()} to {known.max()}: 0 to k - 1 = {k - 1} are allowed. "
+            "Raise k, or renumber the labels."
+        )
+    sums = np.zeros((rows.shape[1], k))
+    for start, block in blocks(rows, "the data set"):
+        part = known[start : start + len(block)]
+        for feature, column in enumerate(block.T):
+            sums[feature] += np.bincount(part, column, minlength=k)
+    means = sums.T / np.maximum(np.bincount(known, minlength=k), 1)[:, None]
+    total = 0.0
+    for start, block in blocks(rows, "the data set"):
+        total += float(((block - means[known[start : start + len(block)]]) ** 2).sum())
+    return total
+
+
+def _pairs(truth: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[int, int, Array, Array, Array]:
+    """Classes, clusters, and every (class, cluster) that occurs with its number of points.
+
+    Sparse on purpose: as many labels as points must not need an (m, m) table.
+    """
+    codes = []
+    sizes = []
+    for what, values in (("truth", np.asarray(truth)), ("labels", np.asarray(labels))):
+        if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "biuUS":
+            raise InputError(
+                f"{what} has shape {values.shape} and dtype {values.dtype}: one axis of integers "
+                "or strings, not empty, is needed. Convert the labels first."
+            )
+        names, code = np.unique(values, return_inverse=True)
+        codes.append(code.astype(np.int64))
+        sizes.append(len(names))
+    if len(codes[0]) != len(codes[1]):
+        raise InputError(
+            f"{len(codes[0])} labels cannot be compared with {len(codes[1])}: both need one a "
+            "point. Pass labels of the same points, in the same order."
+        )
+    pairs, counts = np.unique(codes[0] * sizes[1] + codes[1], return_counts=True)
+    return sizes[0], sizes[1], pairs // sizes[1], pairs % sizes[1], counts
