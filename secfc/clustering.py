@@ -1,0 +1,181 @@
+"""One interface for every algorithm: fit a federation, get a clustering.
+
+An algorithm is a frozen dataclass with four methods (`Algorithm`).  `fit` joins them to the driver in one
+process; a deployment calls `client` and `server` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.coins import Coins, SystemCoins
+from secfc.exchange import SERVER, PartyId, Role
+from secfc.federation import Federation, Party
+from secfc.inputs import InputError, seeded
+from secfc.simulate import Faults, Run, Transcript, Watch, deliver, simulate
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Public:
+    """What every party knows before the protocol: names, row counts, features and a bound on the data.
+
+    bound: no absolute value exceeds it, in data units.
+    """
+
+    clients: tuple[PartyId, ...]
+    counts: tuple[int, ...]
+    d: int
+    bound: float
+
+    @property
+    def m(self) -> int:
+        """Points in total."""
+        return sum(self.counts)
+
+    @classmethod
+    def of(cls, federation: Federation, bound: float | None = None) -> Public:
+        """The public facts of a federation.
+
+        Without a bound, the smallest power of two that no value exceeds is made public: that much of
+        the data is then known to all.
+        """
+        if bound is None:
+            largest = federation.largest()
+            bound = float(2.0 ** np.ceil(np.log2(largest))) if largest > 0 else 1.0
+        return cls(federation.names, federation.counts, federation.d, float(bound))
+
+
+class Model(Protocol):
+    """What the parties keep after a run, able to label new points."""
+
+    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
+        """Labels of new points: one (m_j,) array a client."""
+        ...
+
+
+class Algorithm(Protocol):
+    """Four methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it."""
+
+    def plan(self, public: Public) -> Any:
+        """Everything public, checked before any data is touched."""
+        ...
+
+    def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[Any]:
+        """The role of one client."""
+        ...
+
+    def server(self, plan: Any, *, rng: np.random.Generator) -> Role[Any]:
+        """The role of the server."""
+        ...
+
+    def collect(self, plan: Any, run: Run) -> Clustering:
+        """The result, from what the roles returned."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clustering:
+    """The result of `fit`.
+
+    labels: one (m_j,) int32 array a client, in its own row order.  k: clusters asked for.
+    cost: sum of squared distances of points to the means of their clusters, in squared data units;
+    None if no party may know it.  n_iter: steps of Lloyd's heuristic (of the best restart).
+    history: flat labels (m,) before the first step and after each, empty if there were none.
+    centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
+    transcript: every message.  seconds[party][phase]: computing time.
+    learned: what the server learned, in sentences.  model: labels new points (`predict`).
+    """
+
+    k: int
+    labels: list[Array]
+    cost: float | None
+    n_iter: int
+    converged: bool
+    history: tuple[Array, ...]
+    centers: Array | None
+    plan: Any
+    learned: tuple[str, ...]
+    model: Model | None
+    transcript: Transcript
+    seconds: Mapping[PartyId, Mapping[str, float]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
+        return (
+            f"Clustering(k={self.k}, m={sum(map(len, self.labels))}, cost={cost}, "
+            f"n_iter={self.n_iter}, converged={self.converged})"
+        )
+
+    @property
+    def flat(self) -> Array:
+        """All labels in client order: (m,)."""
+        return np.concatenate(self.labels)
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins] | None = None
+    ) -> list[Array]:
+        """Labels of new private points, one (m_j,) array a client of the same federation.
+
+        Under SecFC a second protocol over shares: the centers stay hidden, and the server sees exact
+        distances of the new points to them.
+
+        Raises ValueError if the clients, the features or the range of the data differ from the fit.
+        """
+        if self.model is None:
+            raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
+        return self.model.predict(federation, coins=coins or _system_coins)
+
+
+def fit(
+    algorithm: Algorithm,
+    federation: Federation,
+    *,
+    seed: int = 0,
+    bound: float | None = None,
+    coins: Callable[[PartyId], Coins] | None = None,
+    keep_bodies: bool = False,
+    faults: Faults = deliver,
+    watch: Watch | None = None,
+) -> Clustering:
+    """Run an algorithm on a federation in this process.
+
+    seed: reproduces starts; it never makes a share predictable.  bound: a public bound on absolute
+    values, in data units; derived from the data if None (see `Public.of`).  coins: secret coins by party,
+    the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
+    transcript holds contents too.  faults: what the network does to messages.  watch: called with
+    (party, exchange) at every exchange, for progress.
+
+    Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(int(seeded(seed).integers(2**63))))
+    make = coins or _system_coins
+    try:
+        plan = algorithm.plan(Public.of(federation, bound))
+    except ValueError as error:
+        raise error if isinstance(error, InputError) else InputError(str(error)) from error
+    roles: dict[PartyId, Role[Any]] = {
+        party.name: algorithm.client(plan, party, coins=make(party.name)) for party in federation.parties
+    }
+    roles[SERVER] = algorithm.server(plan, rng=rng)
+    return algorithm.collect(plan, simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch))
+
+
+def _system_coins(party: PartyId) -> Coins:
+    return SystemCoins()
+
+
+def restarts(n_init: int, run: Callable[[], Role[Any]], better: Callable[[Any, Any], bool]) -> Role[Any]:
+    """Run a role fragment n_init times and return the best of its results."""
+    best = yield from run()
+    for _ in range(n_init - 1):
+        other = yield from run()
+        if better(other, best):
+            best = other
+    return best

@@ -1,0 +1,196 @@
+"""SecFC: exact k-means over Lagrange coded shares (Li, Hou, Buyukates, Avestimehr, Algorithm 1).
+
+Clients share their points with a Lagrange code; in every iteration each client returns coded distances
+of all points to all centers, computed on its shares, and the server decodes the distances, assigns every
+point to its nearest center and announces the labels.  The labels are those of plaintext Lloyd on the
+quantized points, bit for bit.
+
+Assumes parties that follow the protocol and secure channels between clients.  Any t clients together
+learn nothing beyond the labels.  The server sees the exact distances of every iteration, from which a
+curious server can rebuild much of the shape of the data; it also receives enough replies to interpolate
+the distances of every segment.  A client together with the server sees the same.  ell + t clients
+together hold all points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import Basis
+from field.code import LagrangeCode
+from field.coins import Coins
+from field.quantize import plan_quantization
+from field.rows import ClusterSums
+from secfc.clustering import Clustering, Public, restarts
+from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, only, to_all
+from secfc.federation import Party
+from secfc.lloyd import Trace, cheaper, lloyd
+from secfc.messages import Assignment, CodedCenters, CodedDistances, Final, RevealCenters
+from secfc.plan import Plan
+from secfc.predict import CodedModel
+from secfc.sharing import agree, reply, share_rows
+from secfc.simulate import Run
+from secfc.source import CodedSource
+from secfc.starts import RandomLabels, Start
+
+Array = NDArray[Any]
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ClientResult:
+    """A client's own labels (m_j,) and its shares of the final centers, kept for `predict`."""
+
+    labels: Array
+    centers: ClusterSums
+
+
+def client(plan: Plan, party: Party, *, coins: Coins) -> Role[ClientResult]:
+    """The client of Algorithm 1."""
+    yield from agree(plan, party.name)
+    rows = yield from share_rows(plan, party, coins)
+    sums: ClusterSums | None = None
+    consenting = party.name in plan.revealing
+    answer = Exchange({}, (SERVER,), phase="share")
+    while True:
+        request = only((yield answer), SERVER)
+        match request:
+            case Assignment():
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                values = rows.distances(sums, plan.lanes(sums.sizes))
+                answer = reply(request.round, CodedDistances(values), "distances")
+            case RevealCenters() if consenting:
+                consenting = False  # to one opening, of the final centers
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                answer = reply(request.round, CodedCenters(rows.residues(sums)), "centers")
+            case Final():
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                return ClientResult(plan.own(party.name, request.labels), sums)
+            case _:
+                raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ServerResult:
+    """The best run, and the centers if they were revealed."""
+
+    trace: Trace
+    centers: Array | None
+
+
+def server(plan: Plan, *, rng: np.random.Generator) -> Role[ServerResult]:
+    """The server of Algorithm 1, with restarts."""
+    yield from agree(plan, SERVER)
+    source = CodedSource(plan)
+
+    def once() -> Role[Trace]:
+        start = yield from plan.init.draw(plan.m, plan.k, rng, source)
+        return (yield from lloyd(start, plan.k, plan.max_iter, source))
+
+    trace: Trace = yield from restarts(plan.n_init, once, cheaper)
+    labels = trace.labels.astype(np.int32)
+    centers = None
+    if plan.revealing:
+        centers = yield from source.centers(labels, plan.k)
+    final = Final(plan.k, trace.labels, centers)
+    yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
+    return ServerResult(trace, centers)
+
+
+# --- the algorithm -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SecFC:
+    """Exact secure k-means.
+
+    k: clusters.  t: colluding clients tolerated.  ell: segments of a point; more mean less work and
+    traffic.  n >= 2 (ell + t - 1) + 1 clients are needed.
+    init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`,
+    `GivenLabels(labels)`).  n_init: restarts, the cheapest is kept.  max_iter: steps a restart.
+    scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
+    to choose; `Basis((MERSENNE_61,))` is the paper's field.  rounding: "nearest", or "floor" (eq. (3)).
+    reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
+    """
+
+    k: int
+    t: int
+    ell: int = 1
+    init: Start = RandomLabels()
+    n_init: int = 1
+    max_iter: int = 300
+    scale: float | None = None
+    basis: Basis | None = None
+    rounding: Any = "nearest"
+    reveal_centers: bool | tuple[PartyId, ...] = False
+
+    def plan(self, public: Public) -> Plan:
+        """The public plan.  Raises ValueError naming the value, the rule and the remedy."""
+        basis, quantizer = plan_quantization(
+            public.d, public.m, public.bound,
+            scale=self.scale, basis=self.basis, rounding=self.rounding,
+        )  # fmt: skip
+        code = LagrangeCode(basis, len(public.clients), self.ell, self.t)
+        revealing = self.reveal_centers
+        if isinstance(revealing, bool):
+            revealing = public.clients if revealing else ()
+        return Plan(
+            code, quantizer, public.clients, public.counts, public.d, self.k, self.max_iter,
+            self.n_init, self.init, tuple(revealing), public.m,
+        )  # fmt: skip
+
+    def client(self, plan: Plan, party: Party, *, coins: Coins) -> Role[ClientResult]:
+        """The role of one client; its coins are secret."""
+        return client(plan, party, coins=coins)
+
+    def server(self, plan: Plan, *, rng: np.random.Generator) -> Role[ServerResult]:
+        """The role of the server; rng draws starts only."""
+        return server(plan, rng=rng)
+
+    def collect(self, plan: Plan, run: Run) -> Clustering:
+        """The clustering all parties agree on."""
+        result: ServerResult = run.results[SERVER]
+        clients: list[ClientResult] = [run.results[name] for name in plan.clients]
+        trace = result.trace
+        scaled = trace.scaled_cost
+        return Clustering(
+            k=plan.k,
+            labels=[c.labels for c in clients],
+            cost=None if scaled is None else float(scaled) / plan.quantizer.scale**2,
+            n_iter=trace.n_iter,
+            converged=trace.converged,
+            history=trace.history,
+            centers=result.centers,
+            plan=plan,
+            learned=learned(plan),
+            model=CodedModel(plan, {c: r.centers for c, r in zip(plan.clients, clients, strict=True)}),
+            transcript=run.transcript,
+            seconds=run.seconds,
+        )
+
+
+def learned(plan: Plan) -> tuple[str, ...]:
+    """What the server learned, in sentences for people."""
+    facts = [
+        "all labels and cluster sizes, in every iteration (so did every client)",
+        "the exact distance of every point to every center, in every iteration: over iterations these "
+        "fix the shape of the data up to rotation and reflection",
+    ]
+    if plan.code.ell > 1:
+        facts.append(
+            f"the same distances for each of the ell={plan.code.ell} segments of the features, if it "
+            "interpolates the replies instead of summing them"
+        )
+    if plan.init.reveals:
+        facts.append(plan.init.reveals)
+    facts.append("the centers" if plan.revealing else "no point and no center")
+    return tuple(facts)

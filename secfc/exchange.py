@@ -1,0 +1,125 @@
+"""Roles, exchanges and blame: how a party says what it sends and whom it waits for.
+
+A role is a generator.  Each `yield` is one line of the paper's algorithm: it hands out messages, names the
+peers whose next message it awaits, and is resumed with what came.  No role touches a transport, a clock
+or a file; a driver moves the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+PartyId = str
+SERVER: PartyId = "server"
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a role yields.
+
+    send: at most one message a peer.  expect: whose next message I wait for.  enough: with how many of
+    them I can go on if the rest stay silent (all by default).  round: stamped on what I send; older
+    messages are dropped, so a late reply is never taken for the next one.  phase: what the work before
+    this exchange is booked under.
+    """
+
+    send: Mapping[PartyId, Any] = field(default_factory=dict)
+    expect: tuple[PartyId, ...] = ()
+    enough: int | None = None
+    round: int = 0
+    phase: str = ""
+
+
+Role = Generator[Exchange, Mapping[PartyId, Any], R]
+
+
+class ProtocolError(Exception):
+    """Something a peer did, or failed to do, ended the protocol."""
+
+
+class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
+    """Fewer peers answered than the code needs: `needed`, and `got`, who answered."""
+
+    def __init__(self, needed: int, got: Collection[PartyId]) -> None:
+        came = ", ".join(sorted(got)) or "nobody answered"
+        super().__init__(
+            f"{needed} replies are needed, {len(got)} came ({came}): wait for the silent parties, or "
+            "plan with a smaller ell or t to tolerate more losses"
+        )
+        self.needed, self.got = needed, tuple(sorted(got))
+
+
+class FaultyParty(ProtocolError):  # noqa: N818
+    """Proof that `party` broke the protocol: it sent something no honest party sends."""
+
+    def __init__(self, party: PartyId, why: str) -> None:
+        super().__init__(f"{party} {why}: exclude it or repair its software, and start again")
+        self.party = party
+
+
+class FaultyClient(FaultyParty):
+    """A client broke the protocol; the blame is proof, given an honest transport."""
+
+
+class FaultyServer(FaultyParty):
+    """The server broke the protocol, for example by asking for what the plan does not allow."""
+
+
+def faulty(party: PartyId, why: str) -> FaultyParty:
+    """The error that blames this party."""
+    return (FaultyServer if party == SERVER else FaultyClient)(party, why)
+
+
+class PlanMismatch(ProtocolError):  # noqa: N818
+    """`parties` agreed to other public parameters than this party: no share has been sent."""
+
+    def __init__(self, parties: Collection[PartyId]) -> None:
+        super().__init__(
+            f"{', '.join(sorted(parties))} hold a different plan: compare k, t, ell, the scale, the "
+            "bound, the client names and the row counts at every site"
+        )
+        self.parties = tuple(sorted(parties))
+
+
+def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
+    """The inbox, every message of which must be of this type.
+
+    Raises FaultyClient or FaultyServer naming the sender of anything else.
+    """
+    for sender, message in inbox.items():
+        if not isinstance(message, kind):
+            raise faulty(sender, f"sent {type(message).__name__} where {kind.__name__} was due")
+    return dict(inbox)
+
+
+def only(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
+    """The message of the one peer that was awaited.
+
+    Raises TooFewReplies if it fell silent.
+    """
+    if party not in inbox:
+        raise TooFewReplies(1, tuple(inbox))
+    return inbox[party]
+
+
+def to_all(recipients: Iterable[PartyId], message: Any) -> dict[PartyId, Any]:
+    """The same message to every recipient."""
+    return dict.fromkeys(recipients, message)
+
+
+def finish(role: Generator[Exchange, Any, R]) -> R:
+    """Run a role, or a fragment of one, that has nobody to talk to.
+
+    Raises ProtocolError if it wants to communicate.
+    """
+    try:
+        next(role)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+    raise ProtocolError("a role without peers wants to communicate")

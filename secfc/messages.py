@@ -1,0 +1,149 @@
+"""Every message that parties exchange: frozen, checked when built, silent about its contents."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Message:
+    """Base of all messages: its repr shows types and shapes, never contents."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={_shape(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({shown})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the contents on a wire, without framing."""
+        return sum(_size(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}"
+    return f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, bytes):
+        return len(value)
+    return 0 if value is None else 8
+
+
+def compact_labels(labels: Array) -> Array:
+    """Labels in the smallest signed type that holds them, -1 included."""
+    top = int(labels.max(initial=0))
+    return labels.astype(np.int8 if top < 2**7 else np.int16 if top < 2**15 else np.int32)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hello(Message):
+    """Everyone to everyone, first: the digest of the plan the sender agreed to (32 bytes)."""
+
+    digest: bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shares(Message):
+    """Client to client: its share for the recipient of some rows.
+
+    start: the first row, in the numbering of all m rows.  values: (lanes, rows, width) residues, uniform
+    to the recipient.
+    """
+
+    start: int
+    values: Array
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 3 or self.start < 0:
+            raise ValueError("shares are (lanes, rows, width) residues from a row of at least 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assignment(Message):
+    """Server to every client: the clustering to measure distances to.
+
+    labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
+    """
+
+    round: int
+    k: int
+    labels: Array
+
+    def __post_init__(self) -> None:
+        labels = self.labels
+        if labels.ndim != 1 or labels.dtype.kind != "i" or self.k < 1:
+            raise ValueError("an assignment is a vector of signed integer labels and k of at least 1")
+        if labels.size and not (int(labels.min()) >= -1 and int(labels.max()) < self.k):
+            raise ValueError(f"labels must lie in [-1, {self.k})")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedDistances(Message):
+    """Client to server: its coded distance of every point to every center, (lanes, k, m) residues."""
+
+    values: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RevealCenters(Message):
+    """Server to consenting clients: send your share of these clusters' centers."""
+
+    round: int
+    k: int
+    labels: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedCenters(Message):
+    """Consenting client to server: its share of the cluster sums, (lanes, k, width) residues."""
+
+    values: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Final(Message):
+    """Server to every client: the result.  labels (m,); centers (k, d) only if they were revealed."""
+
+    k: int
+    labels: Array
+    centers: Array | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawPoints(Message):
+    """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
+
+    points: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalCenters(Message):
+    """Client to server in k-FED: local centers (k', d) in data units, in the clear."""
+
+    centers: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CenterLabels(Message):
+    """Server to client in k-FED: the cluster of each of its centers (k',), and all centers (k, d)."""
+
+    labels: Array
+    centers: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OwnLabels(Message):
+    """Client to server in k-FED: the cluster of each of its points (m_j,), for the common result."""
+
+    labels: Array

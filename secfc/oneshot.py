@@ -1,0 +1,110 @@
+"""k-FED on the common interface: one shot of local centers, no privacy (see `secfc.kfed`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.coins import Coins
+from secfc.clustering import Clustering, Public
+from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take
+from secfc.federation import Federation, Party
+from secfc.kfed import local_centers, merge_centers
+from secfc.messages import CenterLabels, LocalCenters, OwnLabels
+from secfc.simulate import Run
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OneShotPlan:
+    """Public parameters; `seed` makes the clients' local clustering reproducible."""
+
+    clients: tuple[PartyId, ...]
+    k: int
+    k_local: int
+    seed: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CentersModel:
+    """Known centers (k, d): new points go to the nearest, in floating point."""
+
+    centers: Array
+
+    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
+        """Nearest centers: one (m_j,) int32 array a client."""
+        return [nearest_center(party.read(), self.centers) for party in federation.parties]
+
+
+def nearest_center(points: Array, centers: Array) -> Array:
+    """The nearest center of every point (m, d), ties to the lowest index: (m,) int32."""
+    from scipy.spatial.distance import cdist
+
+    return np.asarray(cdist(points, centers, "sqeuclidean").argmin(axis=1), np.int32)
+
+
+@dataclass(frozen=True)
+class KFed:
+    """k-FED (Dennis, Li, Smith, ICML 2021).  k_local: clusters a client looks for in its own points.
+
+    A client has at most k_local local clusters, fewer if it has fewer distinct points.  Works well while
+    k_local <= sqrt(k).  Non-private: the server receives local means of private points.
+    """
+
+    k: int
+    k_local: int
+    seed: int = 0
+
+    def plan(self, public: Public) -> OneShotPlan:
+        """Raises ValueError if k clusters cannot come of it."""
+        if not 1 <= self.k_local <= self.k:
+            raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={self.k}]")
+        if self.k > public.m:
+            raise ValueError(f"k={self.k} clusters of m={public.m} points: lower k or add points")
+        return OneShotPlan(public.clients, self.k, self.k_local, self.seed)
+
+    def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[tuple[Array, float]]:
+        """Cluster my points, send the centers, label my points by what became of my centers."""
+        points = party.read().astype(np.float64)
+        number = plan.clients.index(party.name)
+        centers, _ = local_centers(points, plan.k_local, plan.seed * len(plan.clients) + number)
+        mine = nearest_center(points, centers)
+        inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), phase="cluster")
+        merged = only(take(inbox, CenterLabels), SERVER)
+        labels = merged.labels[mine].astype(np.int32)
+        yield Exchange({SERVER: OwnLabels(labels)}, phase="label")
+        return labels, 0.0
+
+    def server(self, plan: OneShotPlan, *, rng: np.random.Generator) -> Role[Array]:
+        """Group the local centers, tell every client what became of its own."""
+        inbox = take((yield Exchange({}, plan.clients, phase="receive")), LocalCenters)
+        seed = int(rng.integers(2**31))
+        centers, groups = merge_centers([inbox[c].centers for c in plan.clients], plan.k, seed)
+        answers = {
+            c: CenterLabels(group.astype(np.int32), centers)
+            for c, group in zip(plan.clients, groups, strict=True)
+        }
+        yield Exchange(answers, plan.clients, phase="merge")
+        return centers
+
+    def collect(self, plan: OneShotPlan, run: Run) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.cost`."""
+        return Clustering(
+            k=plan.k,
+            labels=[run.results[name][0] for name in plan.clients],
+            cost=None,
+            n_iter=1,
+            converged=True,
+            history=(),
+            centers=run.results[SERVER],
+            plan=plan,
+            learned=("every client's local centers in the clear", "all labels"),
+            model=CentersModel(run.results[SERVER]),
+            transcript=run.transcript,
+            seconds=run.seconds,
+        )

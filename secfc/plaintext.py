@@ -1,0 +1,131 @@
+"""Centralized k-means on integers: the baseline that sees everything, and the oracle of exactness.
+
+Clients send their quantized points in the clear; the server runs the same Lloyd loop, with the same
+starts and the same comparisons, that the secure protocol runs.  No privacy at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import Basis
+from field.coins import Coins
+from field.exact import Exact
+from field.quantize import Quantizer, plan_quantization
+from field.rows import cluster_sizes
+from secfc.clustering import Clustering, Public, restarts
+from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take, to_all
+from secfc.federation import Federation, Party
+from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
+from secfc.messages import Final, RawPoints
+from secfc.simulate import Run
+from secfc.starts import RandomLabels, Start
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PlainPlan:
+    """What the parties agree on."""
+
+    quantizer: Quantizer
+    clients: tuple[PartyId, ...]
+    counts: tuple[int, ...]
+    k: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PlainModel:
+    """Integer cluster sums and sizes, to label new points as exactly as old ones."""
+
+    quantizer: Quantizer
+    sums: Array
+    sizes: Array
+
+    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
+        """Nearest centers of new points: one (m_j,) int32 array a client."""
+        from field import kernels
+
+        labels = []
+        for party in federation.parties:
+            points = self.quantizer(party.read(), owner=f"client {party.name!r}")
+            high, low = np.empty((2, len(self.sizes), len(points)), np.uint64)
+            kernels.plain_distances(points, self.sums, self.sizes, high, low)
+            labels.append(Exact(high, low).nearest(self.sizes))
+        return labels
+
+
+@dataclass(frozen=True)
+class Lloyd:
+    """Plaintext integer Lloyd on the pooled data; parameters as in `SecFC`, results the same.
+
+    Non-private: the server receives every point.
+    """
+
+    k: int
+    init: Start = RandomLabels()
+    n_init: int = 1
+    max_iter: int = 300
+    scale: float | None = None
+    basis: Basis | None = None
+    rounding: Any = "nearest"
+
+    def plan(self, public: Public) -> PlainPlan:
+        """The same quantizer that SecFC would choose.  Raises ValueError."""
+        _, quantizer = plan_quantization(
+            public.d, public.m, public.bound,
+            scale=self.scale, basis=self.basis, rounding=self.rounding,
+        )  # fmt: skip
+        if not 1 <= self.k <= public.m:
+            raise ValueError(f"k={self.k} clusters of m={public.m} points: 1 <= k <= m is needed")
+        self.init.check(public.m, self.k)
+        return PlainPlan(quantizer, public.clients, public.counts, self.k)
+
+    def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
+        """Send my points in the clear, receive all labels."""
+        points = plan.quantizer(party.read(), owner=f"client {party.name!r}")
+        inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), phase="send")
+        labels = only(take(inbox, Final), SERVER).labels
+        start = sum(plan.counts[: plan.clients.index(party.name)])
+        return labels[start : start + len(points)].astype(np.int32)
+
+    def server(self, plan: PlainPlan, *, rng: np.random.Generator) -> Role[tuple[Trace, PlainModel]]:
+        """Pool the points and run Lloyd's heuristic."""
+        inbox = take((yield Exchange({}, plan.clients, phase="receive")), RawPoints)
+        points = np.concatenate([inbox[c].points for c in plan.clients])
+        source = PlainSource(points)
+
+        def once() -> Role[Trace]:
+            start = yield from self.init.draw(len(points), self.k, rng, source)
+            return (yield from lloyd(start, self.k, self.max_iter, source))
+
+        trace: Trace = yield from restarts(self.n_init, once, cheaper)
+        yield Exchange(to_all(plan.clients, Final(self.k, trace.labels, None)), phase="cluster")
+        labels = trace.labels.astype(np.int32)
+        model = PlainModel(plan.quantizer, source.sums(labels, self.k), cluster_sizes(labels, self.k))
+        return trace, model
+
+    def collect(self, plan: PlainPlan, run: Run) -> Clustering:
+        """The clustering, its centers included."""
+        trace, model = run.results[SERVER]
+        with np.errstate(invalid="ignore"):
+            centers = model.sums / (model.sizes[:, None] * plan.quantizer.scale)
+        return Clustering(
+            k=plan.k,
+            labels=[run.results[name] for name in plan.clients],
+            cost=float(trace.scaled_cost) / plan.quantizer.scale**2,
+            n_iter=trace.n_iter,
+            converged=trace.converged,
+            history=trace.history,
+            centers=centers,
+            plan=plan,
+            learned=("every point of every client",),
+            model=model,
+            transcript=run.transcript,
+            seconds=run.seconds,
+        )

@@ -1,0 +1,107 @@
+"""The plan of a coded run: everything public, checked before any data is touched.
+
+SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its digest first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import lanes_for
+from field.code import LagrangeCode
+from field.quantize import Quantizer, distance_bound
+from secfc.exchange import PartyId
+from secfc.starts import Start
+
+Array = NDArray[Any]
+
+# Shares leave in messages of about this many residues a lane, so memory does not grow with m.
+CHUNK_RESIDUES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything public about a run; all parties hold the same one (`digest`)."""
+
+    code: LagrangeCode
+    quantizer: Quantizer
+    clients: tuple[PartyId, ...]
+    counts: tuple[int, ...]
+    d: int
+    k: int
+    max_iter: int
+    n_init: int
+    init: Start
+    revealing: tuple[PartyId, ...]
+    largest: int  # points in the largest cluster that distances are measured to
+
+    def __post_init__(self) -> None:
+        for name, value in (("k", self.k), ("max_iter", self.max_iter), ("n_init", self.n_init)):
+            if value < 1:
+                raise ValueError(f"{name}={value} is too small: it must be at least 1")
+        if self.k > self.m:
+            raise ValueError(f"k={self.k} clusters of m={self.m} points: lower k or add points")
+        if len(self.clients) != self.code.n:
+            raise ValueError(f"{len(self.clients)} clients for a code of n={self.code.n}")
+        needed = distance_bound(self.d, self.quantizer.max_int, self.largest)
+        if needed >= self.code.basis.modulus:
+            raise ValueError(
+                f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
+            )
+        self.init.check(self.m, self.k)
+        strangers = set(self.revealing) - set(self.clients)
+        if strangers:
+            raise ValueError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a client")
+        if self.revealing and len(self.revealing) < self.code.threshold(1):
+            raise ValueError(
+                f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "
+                f"{self.code.threshold(1)} must consent"
+            )
+
+    @property
+    def m(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def chunk(self) -> int:
+        """Rows in one message of shares."""
+        return max(1, CHUNK_RESIDUES // self.code.width(self.d))
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """How many messages of shares each client sends to each peer."""
+        return tuple(-(-count // self.chunk) for count in self.counts)
+
+    def first_row(self, client: int) -> int:
+        """Where a client's rows begin among all m."""
+        return sum(self.counts[:client])
+
+    def own(self, client: PartyId, labels: Array) -> Array:
+        """One client's part of labels (m,): (m_j,) int32."""
+        j = self.clients.index(client)
+        start = self.first_row(j)
+        return labels[start : start + self.counts[j]].astype(np.int32)
+
+    def lanes(self, sizes: Array) -> int:
+        """Lanes that decide the distances to clusters of these sizes.
+
+        The fewest primes, in order, whose product exceeds d (2 eta s)**2 for the largest cluster s of
+        this iteration: what is public decides, so every party drops the same lanes.
+        """
+        bound = distance_bound(self.d, self.quantizer.max_int, int(sizes.max()))
+        return lanes_for(bound, self.code.basis.primes)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        code = self.code
+        public = (
+            "secfc plan 1", code.basis.primes, code.n, code.ell, code.t, self.quantizer.scale,
+            self.quantizer.bound, self.quantizer.rounding, self.clients, self.counts, self.d, self.k,
+            self.max_iter, self.n_init, self.chunk, self.revealing, self.largest,
+        )  # fmt: skip
+        return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()

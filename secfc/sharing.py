@@ -1,0 +1,104 @@
+"""Agreeing on the plan and sharing rows: phase 1 of SecFC's Algorithm 1, as role fragments.
+
+Every run over coded rows begins with these.  A peer that breaks the protocol is named; nothing of what it
+sent is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import Basis
+from field.coins import Coins
+from field.rows import CodedRows, coded_rows
+from secfc.exchange import (
+    SERVER,
+    Exchange,
+    FaultyClient,
+    PartyId,
+    PlanMismatch,
+    Role,
+    TooFewReplies,
+    take,
+    to_all,
+)
+from secfc.federation import Party
+from secfc.messages import Hello, Shares
+from secfc.plan import Plan
+
+Array = NDArray[Any]
+
+
+def agree(plan: Plan, me: PartyId) -> Role[None]:
+    """Compare the plan's digest with every other party before anything secret moves.
+
+    Raises PlanMismatch naming who differs.
+    """
+    peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
+    inbox = yield Exchange(to_all(peers, Hello(plan.digest())), peers, phase="agree")
+    differing = [p for p, hello in take(inbox, Hello).items() if hello.digest != plan.digest()]
+    if differing:
+        raise PlanMismatch(differing)
+
+
+def share_rows(plan: Plan, party: Party, coins: Coins) -> Role[CodedRows]:
+    """Phase 1 of Algorithm 1: deal out my rows, collect my shares of everybody's.
+
+    Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones.
+    """
+    me = plan.clients.index(party.name)
+    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d))
+    for number in range(max(plan.chunks)):
+        send: dict[PartyId, Any] = {}
+        if number < plan.chunks[me]:
+            start, shares = share_chunk(plan, me, party, number, coins)
+            send = {c: Shares(start, s) for c, s in zip(plan.clients, shares, strict=True)}
+            rows.add(start, send.pop(party.name).values)
+        senders = tuple(c for j, c in enumerate(plan.clients) if j != me and number < plan.chunks[j])
+        inbox = yield Exchange(send, senders, round=number, phase="share")
+        for sender, message in take(inbox, Shares).items():
+            rows.add(message.start, check_shares(plan, sender, number, message))
+        missing = set(senders) - set(inbox)
+        if missing:
+            raise TooFewReplies(len(senders), tuple(inbox))
+    rows.finish()
+    return rows
+
+
+def share_chunk(plan: Plan, me: int, party: Party, number: int, coins: Coins) -> tuple[int, list[Array]]:
+    """The first row, and one share a client, of one chunk of my rows."""
+    begin = number * plan.chunk
+    points = np.asarray(party.points[begin : min(begin + plan.chunk, plan.counts[me])])
+    integers = plan.quantizer(points, owner=f"client {party.name!r}", first_row=begin)
+    shares = plan.code.share(plan.code.basis.reduce(integers), coins)
+    return plan.first_row(me) + begin, shares
+
+
+def check_shares(plan: Plan, sender: PartyId, number: int, message: Shares) -> Array:
+    """The values of a message of shares, if it is the one that was due.
+
+    Raises FaultyClient.
+    """
+    j = plan.clients.index(sender)
+    start = plan.first_row(j) + number * plan.chunk
+    rows = min(plan.chunk, plan.counts[j] - number * plan.chunk)
+    if message.start != start:
+        raise FaultyClient(sender, f"shared rows from {message.start} where {start} was due")
+    check_residues(plan.code.basis, sender, message.values, (rows, plan.code.width(plan.d)))
+    return message.values
+
+
+def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[int, ...]) -> None:
+    """Raises FaultyClient naming the sender of anything but (lanes, *shape) canonical residues."""
+    try:
+        basis.check(values, shape)
+    except ValueError as error:
+        raise FaultyClient(sender, f"sent a malformed message ({error})") from error
+
+
+def reply(number: int, message: Any, phase: str) -> Exchange:
+    """A client's answer to the server's question of this number, and the wait for the next one."""
+    return Exchange({SERVER: message}, (SERVER,), round=number, phase=phase)

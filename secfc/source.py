@@ -1,0 +1,71 @@
+"""Lloyd's steps from coded replies: what the server asks for and decodes (Algorithm 1, lines 14 to 18)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import Basis
+from field.exact import Exact
+from field.rows import cluster_sizes
+from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, take, to_all
+from secfc.lloyd import Step, step_of
+from secfc.messages import Assignment, CodedCenters, CodedDistances, RevealCenters, compact_labels
+from secfc.plan import Plan
+from secfc.sharing import check_residues
+
+Array = NDArray[Any]
+
+
+class CodedSource:
+    """A `lloyd.Source` whose distances are decoded from the replies of clients.
+
+    Numbers its questions, so that a late reply to one is never taken for an answer to the next.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.rounds = itertools.count(max(plan.chunks) + 1)
+
+    def distances(self, labels: Array, k: int) -> Role[Exact]:
+        number = next(self.rounds)
+        question = Assignment(number, k, compact_labels(labels))
+        replies = yield self.ask(question, self.plan.clients, self.plan.code.threshold(2))
+        basis = self.plan.code.basis.prefix(self.plan.lanes(cluster_sizes(labels, k)))
+        values = self.coded(take(replies, CodedDistances), basis, (k, self.plan.m), 2)
+        return Exact.lift(basis, self.plan.code.decode(values, 2))
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        scaled = yield from self.distances(labels, k)
+        return step_of(scaled, labels, k)
+
+    def centers(self, labels: Array, k: int) -> Role[Array]:
+        """The centers (k, d) in data units, from the shares of the clients that consent."""
+        plan = self.plan
+        question = RevealCenters(next(self.rounds), k, compact_labels(labels))
+        replies = yield self.ask(question, plan.revealing, plan.code.threshold(1))
+        shape = (k, plan.code.width(plan.d))
+        values = self.coded(take(replies, CodedCenters), plan.code.basis, shape, 1)
+        segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
+        sums = np.concatenate(list(segments), axis=-1)[:, : plan.d].astype(np.float64)
+        sizes = cluster_sizes(labels, k)[:, None]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(sums / (sizes * plan.quantizer.scale))
+
+    def ask(self, question: Any, who: Collection[PartyId], enough: int) -> Exchange:
+        return Exchange(to_all(who, question), tuple(who), enough, round=question.round, phase="assign")
+
+    def coded(
+        self, replies: Mapping[PartyId, Any], basis: Basis, shape: tuple[int, ...], degree: int
+    ) -> dict[int, Array]:
+        """Replies by client number, checked.  Raises FaultyClient or TooFewReplies."""
+        needed = self.plan.code.threshold(degree)
+        if len(replies) < needed:
+            raise TooFewReplies(needed, tuple(replies))
+        for sender, message in replies.items():
+            check_residues(basis, sender, message.values, shape)
+        return {self.plan.clients.index(c): message.values for c, message in replies.items()}

@@ -1,0 +1,368 @@
+"""Roles, driver and messages: who sees what, what a lost or broken peer causes, what stays hidden."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import secfc
+from field import SeededCoins
+from secfc import messages
+from secfc.clustering import Public
+from secfc.exchange import SERVER, Exchange, FaultyClient, FaultyServer, PlanMismatch, TooFewReplies, take
+from secfc.messages import Assignment, CodedDistances, Hello, RevealCenters, Shares
+from secfc.simulate import simulate
+from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
+
+
+def federation(n=9, m=90, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(-10, 10, (3, d))
+    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
+    return secfc.Federation.from_arrays(np.array_split(points, n))
+
+
+ALGORITHM = secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints())
+
+
+def same(a, b):
+    return len(a.history) == len(b.history) and all(
+        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
+    )
+
+
+def test_golden_view_of_each_party():
+    result = secfc.fit(ALGORITHM, federation(), keep_bodies=True)
+
+    def received(*parties):
+        return Counter((e.kind, e.sender == SERVER) for e in result.transcript.received(*parties))
+
+    steps = result.n_iter
+    assert received(SERVER) == {("Hello", False): 9, ("CodedDistances", False): 9 * steps}
+    assert received("client-0") == {
+        ("Hello", False): 8, ("Hello", True): 1, ("Shares", False): 8,
+        ("Assignment", True): steps, ("Final", True): 1,
+    }  # fmt: skip
+    assert all(e.body.centers is None for e in result.transcript.envelopes if e.kind == "Final"), (
+        "centers were shown without consent"
+    )
+
+
+def test_a_transcript_keeps_no_contents_unless_asked():
+    result = secfc.fit(ALGORITHM, federation())
+    assert all(e.body is None for e in result.transcript.envelopes)
+    assert result.transcript.nbytes() == sum(e.nbytes for e in result.transcript.envelopes) > 0
+    shares = [e for e in result.transcript.envelopes if e.kind == "Shares"]
+    # 9 clients share 10 rows each of 3 = ceil(5/2) features, in two 4-byte lanes, with 8 peers.
+    assert len(shares) == 72
+    assert all(e.nbytes == 10 * 3 * 2 * 4 + 8 for e in shares)
+
+
+def test_transcript_bytes_of_replies_match_the_plan():
+    result = secfc.fit(ALGORITHM, federation())
+    table = result.transcript.summary()
+    count, size = table["client -> server"]["CodedDistances"]
+    assert count == 9 * result.n_iter
+    assert size % (3 * 90 * 4) == 0
+
+
+def test_shares_differ_every_run_and_labels_do_not():
+    runs = [secfc.fit(ALGORITHM, federation(), seed=4, keep_bodies=True) for _ in range(2)]
+    assert same(*runs)
+    first, second = (next(e.body.values for e in r.transcript.envelopes if e.kind == "Shares") for r in runs)
+    assert not (first == second).all()
+
+
+def test_seeded_coins_reproduce_a_run_bit_for_bit():
+    runs = [
+        secfc.fit(ALGORITHM, federation(), keep_bodies=True, coins=lambda name: SeededCoins(1, name))
+        for _ in range(2)
+    ]
+    for a, b in zip(runs[0].transcript.envelopes, runs[1].transcript.envelopes, strict=True):
+        assert (a.sender, a.recipient, a.kind) == (b.sender, b.recipient, b.kind)
+        if a.kind == "CodedDistances":
+            assert (a.body.values == b.body.values).all()
+
+
+def test_the_order_of_clients_does_not_change_the_clustering():
+    fed = federation()
+    labels = np.random.default_rng(0).integers(0, 3, fed.m)
+    whole = secfc.fit(secfc.SecFC(k=3, t=2, init=GivenLabels(labels)), fed)
+    order = [4, 2, 7, 0, 8, 1, 3, 6, 5]
+    other = secfc.fit(
+        secfc.SecFC(k=3, t=2, init=GivenLabels([fed.split(labels)[j] for j in order])),
+        secfc.Federation(tuple(fed.parties[j] for j in order)),
+    )
+    assert all((whole.labels[j] == other.labels[i]).all() for i, j in enumerate(order))
+
+
+def test_inputs_are_not_touched():
+    arrays = [np.random.default_rng(j).normal(size=(6, 3)) for j in range(5)]
+    copies = [a.copy() for a in arrays]
+    secfc.fit(secfc.SecFC(k=2, t=1), secfc.Federation.from_arrays(arrays))
+    assert all((a == b).all() for a, b in zip(arrays, copies, strict=True))
+
+
+def drop(kind, *senders):
+    return lambda e: () if e.kind == kind and e.sender in senders else (e,)
+
+
+def test_two_silent_clients_of_nine_change_nothing():
+    # ell=2, t=2 needs 7 of 9 replies.
+    full = secfc.fit(ALGORITHM, federation())
+    lossy = secfc.fit(ALGORITHM, federation(), faults=drop("CodedDistances", "client-0", "client-7"))
+    assert same(full, lossy)
+
+
+def test_three_silent_clients_of_nine_are_too_many():
+    with pytest.raises(TooFewReplies) as caught:
+        secfc.fit(ALGORITHM, federation(), faults=drop("CodedDistances", "client-0", "client-3", "client-7"))
+    assert caught.value.needed == 7
+    assert len(caught.value.got) == 6
+    assert "client-3" not in caught.value.got
+
+
+def test_a_silent_server_is_an_error_not_a_hang():
+    with pytest.raises(TooFewReplies, match="nobody answered"):
+        secfc.fit(ALGORITHM, federation(), faults=drop("Final", SERVER))
+
+
+def test_a_client_lost_while_sharing_is_reported():
+    with pytest.raises(TooFewReplies):
+        secfc.fit(ALGORITHM, federation(), faults=drop("Shares", "client-2"))
+
+
+def test_repeated_and_stale_replies_are_harmless():
+    full = secfc.fit(ALGORITHM, federation())
+
+    def twice(e):
+        return (e, e) if e.kind == "CodedDistances" and e.sender == "client-1" else (e,)
+
+    assert same(full, secfc.fit(ALGORITHM, federation(), faults=twice))
+
+
+def corrupted(kind, sender, change):
+    def fault(e):
+        if e.kind == kind and e.sender == sender:
+            return (dataclasses.replace(e, body=change(e.body)),)
+        return (e,)
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "error", "message"),
+    [
+        ("CodedDistances", lambda b: CodedDistances(b.values[:, :, :-1]), FaultyClient, "malformed"),
+        ("CodedDistances", lambda b: CodedDistances(b.values | np.uint32(2**31)), FaultyClient, "canonical"),
+        ("CodedDistances", lambda b: Hello(b"x"), FaultyClient, "sent Hello where CodedDistances"),
+        ("Shares", lambda b: Shares(b.start + 1, b.values), FaultyClient, "shared rows from"),
+        ("Shares", lambda b: Shares(b.start, b.values[:, :, :1]), FaultyClient, "malformed"),
+        ("Hello", lambda b: Hello(bytes(32)), PlanMismatch, "client-3 hold a different plan"),
+    ],
+)
+def test_a_broken_peer_is_named(kind, change, error, message):
+    with pytest.raises(error, match=message) as caught:
+        secfc.fit(ALGORITHM, federation(), faults=corrupted(kind, "client-3", change))
+    if error is FaultyClient:
+        assert caught.value.party == "client-3"
+
+
+def test_no_share_leaves_before_the_plans_agree():
+    seen = []
+
+    def watch(party, exchange):
+        seen.extend(type(body).__name__ for body in exchange.send.values())
+
+    with pytest.raises(PlanMismatch):
+        secfc.fit(
+            ALGORITHM, federation(), watch=watch,
+            faults=corrupted("Hello", SERVER, lambda b: Hello(bytes(32))),
+        )  # fmt: skip
+    assert set(seen) == {"Hello"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"k": 2}, {"t": 1}, {"ell": 1}, {"max_iter": 7}, {"n_init": 3}, {"scale": 2.0}, {"rounding": "floor"},
+        {"reveal_centers": True},
+    ],
+)  # fmt: skip
+def test_every_public_parameter_is_in_the_digest(change):
+    public = Public.of(federation())
+    other = dataclasses.replace(ALGORITHM, **change)
+    assert ALGORITHM.plan(public).digest() != other.plan(public).digest()
+    assert ALGORITHM.plan(public).digest() == dataclasses.replace(ALGORITHM).plan(public).digest()
+
+
+def test_revealed_centers_are_the_means():
+    fed = federation()
+    names = fed.names[:4]
+    result = secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=names), fed, keep_bodies=True)
+    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed)
+    assert (result.centers == plain.centers).all()
+    points = fed.stacked()
+    for h in range(3):
+        step = 1 / result.plan.quantizer.scale
+        assert np.abs(result.centers[h] - points[result.flat == h].mean(axis=0)).max() <= step
+    senders = {e.sender for e in result.transcript.envelopes if e.kind == "CodedCenters"}
+    assert senders == set(names)
+
+
+def test_centers_need_ell_plus_t_consents():
+    with pytest.raises(ValueError, match=r"3 clients cannot reveal the centers: ell\+t = 4 must consent"):
+        secfc.fit(
+            dataclasses.replace(ALGORITHM, reveal_centers=("client-0", "client-1", "client-2")), federation()
+        )
+    with pytest.raises(ValueError, match="nobody cannot reveal centers: not a client"):
+        secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=("nobody",)), federation())
+
+
+def test_a_client_that_did_not_consent_refuses_to_reveal():
+    def ask(e):
+        if e.kind == "Assignment" and e.recipient == "client-5":
+            return (dataclasses.replace(e, body=RevealCenters(e.body.round, e.body.k, e.body.labels)),)
+        return (e,)
+
+    with pytest.raises(FaultyServer, match="sent RevealCenters, which it may not"):
+        secfc.fit(ALGORITHM, federation(), faults=ask)
+
+
+def test_a_consenting_client_reveals_once():
+    def twice(e):
+        return (e, e) if e.kind == "RevealCenters" and e.recipient == "client-5" else (e,)
+
+    with pytest.raises(FaultyServer):
+        secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=True), federation(), faults=twice)
+
+
+def test_predict_gives_old_points_their_labels_and_new_ones_their_nearest():
+    fed = federation()
+    result = secfc.fit(ALGORITHM, fed, bound=32.0)
+    assert result.converged
+    assert all((a == b).all() for a, b in zip(result.predict(fed), result.labels, strict=True))
+    fresh = federation(m=200, seed=0)
+    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0)
+    expected = plain.predict(fresh)
+    assert all((a == b).all() for a, b in zip(result.predict(fresh), expected, strict=True))
+    # More new points than the fit had, and fewer than centers a client.
+    few = secfc.Federation.from_arrays([p.points[:1] for p in fresh.parties])
+    assert [len(x) for x in result.predict(few)] == [1] * 9
+
+
+def test_predict_refuses_other_clients_features_and_ranges():
+    fed = federation()
+    result = secfc.fit(ALGORITHM, fed, bound=32.0)
+    with pytest.raises(ValueError, match="needs the 9 clients of the fit"):
+        result.predict(federation(n=8))
+    with pytest.raises(ValueError, match="and d=5 features"):
+        result.predict(federation(d=6))
+    far = secfc.Federation.from_arrays([p.points * 1000 for p in fed.parties])
+    with pytest.raises(ValueError, match="outside the public bound"):
+        result.predict(far)
+
+
+def test_kmeans_plus_plus_tells_what_it_reveals():
+    result = secfc.fit(dataclasses.replace(ALGORITHM, init=KMeansPlusPlus()), federation())
+    assert any("k-means++" in fact for fact in result.learned)
+    assert not any("k-means++" in fact for fact in secfc.fit(ALGORITHM, federation()).learned)
+
+
+def test_nothing_secret_is_shown():
+    fed = federation(d=1)
+    marked = secfc.Federation.from_arrays([np.full((10, 1), 777.125)] * 9)
+    result = secfc.fit(secfc.SecFC(k=2, t=2), marked, keep_bodies=True)
+    shown = [repr(fed), repr(marked), repr(marked.parties), repr(result), repr(result.transcript)]
+    shown += [repr(e.body) for e in result.transcript.envelopes]
+    shown += [repr(result.model), repr(result)]
+    assert not any("777" in text for text in shown)
+
+
+def test_messages_check_themselves():
+    with pytest.raises(ValueError, match="lanes, rows, width"):
+        Shares(0, np.zeros((2, 2), np.uint32))
+    with pytest.raises(ValueError, match=r"\[-1, 2\)"):
+        Assignment(0, 2, np.array([0, 2], np.int8))
+    with pytest.raises(ValueError, match="signed integer"):
+        Assignment(0, 2, np.array([0.5]))
+    assert messages.compact_labels(np.array([-1, 127])).dtype == np.int8
+    assert messages.compact_labels(np.array([-1, 128])).dtype == np.int16
+    assert messages.compact_labels(np.array([40000])).dtype == np.int32
+
+
+def test_take_names_the_sender_of_the_wrong_message():
+    with pytest.raises(FaultyServer, match="server sent Hello where Assignment was due"):
+        take({SERVER: Hello(b"")}, Assignment)
+
+
+def test_the_driver_resumes_with_what_came_and_drops_late_answers():
+    log = []
+
+    def asker():
+        for number in (1, 2):
+            inbox = yield Exchange(dict.fromkeys("ab", Hello(bytes([number]))), ("a", "b"), 1, round=number)
+            log.append({who: m.digest for who, m in inbox.items()})
+
+    def answerer(late):
+        question = (yield Exchange({}, ("s",)))["s"]
+        if late:
+            # Answers the first question only after the second was asked.
+            second = (yield Exchange({}, ("s",)))["s"]
+            yield Exchange({"s": question}, (), round=1)
+            yield Exchange({"s": second}, (), round=2)
+            return
+        second = (yield Exchange({"s": question}, ("s",), round=1))["s"]
+        yield Exchange({"s": second}, (), round=2)
+
+    def forever(role):
+        yield from role
+        while True:
+            yield Exchange()
+
+    simulate({"s": asker(), "a": answerer(False), "b": answerer(True)})
+    assert log == [{"a": b"\x01"}, {"a": b"\x02", "b": b"\x02"}]
+
+
+def test_large_parties_share_in_chunks():
+    points = np.random.default_rng(0).normal(size=(9000, 40))
+    parts = [points[:7000], points[7000:7003], points[7003:]]
+    result = secfc.fit(secfc.SecFC(k=2, t=1, max_iter=3), secfc.Federation.from_arrays(parts))
+    plain = secfc.fit(secfc.Lloyd(k=2, max_iter=3), secfc.Federation.from_arrays(parts))
+    assert result.plan.chunk == 2**18 // 40
+    assert result.plan.chunks == (2, 1, 1)
+    assert same(result, plain)
+    shares = [e for e in result.transcript.envelopes if e.kind == "Shares"]
+    assert len(shares) == 2 * (2 + 1 + 1)
+
+
+def test_the_fit_refuses_what_cannot_work():
+    fed = federation()
+    for algorithm, message in (
+        (secfc.SecFC(k=0, t=1), "k=0 is too small"),
+        (secfc.SecFC(k=91, t=1), "k=91 clusters of m=90"),
+        (secfc.SecFC(k=3, t=5), r"n=9 clients cannot decode .* 11 are needed"),
+        (secfc.SecFC(k=3, t=1, max_iter=0), "max_iter=0"),
+        (secfc.SecFC(k=3, t=1, scale=2.0**48), "more than 4 lanes"),
+        (secfc.SecFC(k=3, t=1, init=GivenLabels([0])), "1 starting labels for m=90"),
+        (secfc.SecFC(k=3, t=1, init=GivenLabels([3] * 90)), r"outside \[-1, 3\)"),
+        (secfc.Lloyd(k=91), "k=91 clusters"),
+        (secfc.KFed(k=3, k_local=4), r"k_local=4: it must lie in \[1, k=3\]"),
+    ):
+        with pytest.raises(secfc.InputError, match=message):
+            secfc.fit(algorithm, fed)
+
+
+def test_kfed_on_the_common_interface():
+    from secfc.metrics import accuracy
+
+    rng = np.random.default_rng(0)
+    centers = np.array([[0.0, 0], [20, 0], [0, 20], [20, 20]])
+    truth = np.repeat(np.arange(4), 100)
+    points = centers[truth] + rng.normal(size=(400, 2))
+    fed = secfc.Federation.from_labelled(points, truth, n=8, clusters_per_client=2, seed=1)
+    result = secfc.fit(secfc.KFed(k=4, k_local=2), fed)
+    assert accuracy(fed.truth, result.flat) == 1.0
+    assert (result.predict(fed)[0] == result.labels[0]).all()
+    assert {e.kind for e in result.transcript.envelopes} == {"LocalCenters", "CenterLabels", "OwnLabels"}
