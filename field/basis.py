@@ -84,7 +84,7 @@ class Basis:
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(np.uint64 if self.primes[0] == MERSENNE_61 else np.uint32)
 
-    @property
+    @cached_property
     def folded(self) -> bool:
         """Whether every prime is 2**30 - c with c small enough for the folding kernels."""
         return all(0 < LANE - p < FOLD_LIMIT for p in self.primes)
@@ -102,7 +102,14 @@ class Basis:
         ints = np.asarray(ints)
         if ints.dtype.kind not in "iuO":
             raise TypeError(f"dtype {ints.dtype} is not an integer type: quantize the data first")
-        return np.stack([np.asarray(ints % p, self.dtype) for p in self.primes])
+        if ints.dtype != np.int64:
+            return np.stack([np.asarray(ints % p, self.dtype) for p in self.primes])
+        from field.kernels import reduce_small
+
+        out = np.empty((self.lanes, *ints.shape), self.dtype)
+        for lane, p in enumerate(self.primes):
+            reduce_small(ints.reshape(-1), np.int64(p), out[lane].reshape(-1))
+        return out
 
     def lift(self, residues: Array) -> Array:
         """The integers in [0, modulus) with these residues: uint64, or Python ints past 64 bits.
@@ -175,10 +182,12 @@ class Basis:
 
         Both are canonical residues.
         """
+        if self.folded:
+            from field import folded
+
+            return folded.matmul(matrix, columns, self.primes)
         from field import kernels
 
-        if self.folded:
-            return kernels.folded_matmul(matrix, columns, self.primes)
         return kernels.scalar_matmul(matrix, columns, self.primes)
 
     def check(self, residues: Array, shape: tuple[int, ...]) -> None:

@@ -16,13 +16,14 @@ Kernels trust their input: callers check.  A twin of each in `field.reference` i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
-from numba import njit
+from numba import prange
 from numpy.typing import NDArray
+
+from field.compiling import compiled
 
 Array = NDArray[Any]
 
@@ -37,19 +38,19 @@ GROUP = 4
 FOLD_EVERY = 31
 
 
-def compiled(**options: Any) -> Callable[[Any], Any]:
-    """numba.njit with the on-disk cache, or without it where no directory is writable."""
-
-    def wrap(function: Any) -> Any:
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError:  # "cannot cache function: no locator available"
-            return njit(**options)(function)
-
-    return wrap
-
-
 # --- coins ---------------------------------------------------------------------------------------
+
+
+@compiled()
+def reduce_small(ints: Any, p: Any, out: Any) -> None:
+    """out[i] = ints[i] mod p for flat int64; fast where |ints[i]| < p."""
+    for i in range(ints.size):
+        x = ints[i]
+        if x < 0:
+            x += p
+        if x < 0 or x >= p:
+            x %= p
+        out[i] = x
 
 
 @compiled()
@@ -192,122 +193,53 @@ def folded_matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array
     return out
 
 
-# --- coded rows, folded: feature-major tiles ----------------------------------------------------
+# --- coded rows, folded: the portable twin of the register-blocked kernel ---------------------------
 
 
 @compiled()
-def add_to_tiles(tiles: Any, start: Any, values: Any, p: Any) -> None:
-    """Add canonical residues (rows, width) into rows start, start+1, ... of centered tiles."""
-    half = p // 2
-    for r in range(values.shape[0]):
-        tile, slot = divmod(start + r, TILE)
-        for f in range(values.shape[1]):
-            total = np.int64(tiles[tile, f, slot]) + np.int64(values[r, f])
-            # A centered and a canonical residue sum to a value in (-p/2, 3p/2).
-            tiles[tile, f, slot] = np.int32(total - p if total > half else total)
-
-
-@compiled()
-def square_tiles(tiles: Any, c: Any, p: Any) -> None:
-    """Write ||x||**2 mod p, centered, into the last feature slot of every row."""
-    count, slots, _ = tiles.shape
-    half = p // 2
-    for tile in range(count):
-        total = np.zeros(TILE, np.int64)
-        for f in range(slots - 1):
-            for i in range(TILE):
-                x = np.int64(tiles[tile, f, i])
-                total[i] += x * x
-            # Squares are below 2**58: fold before the 32nd.
-            if f % FOLD_EVERY == FOLD_EVERY - 1:
-                for i in range(TILE):
-                    total[i] = _fold(total[i], c)
-        for i in range(TILE):
-            a = _canonical(total[i], c, p)
-            tiles[tile, slots - 1, i] = np.int32(a - p if a > half else a)
-
-
-@compiled()
-def sum_tiles(tiles: Any, labels: Any, sums: Any) -> None:
-    """Add every labelled row's centered features into sums (k, width) int64; label -1 is no cluster.
-
-    Fewer than 2**31 rows below 2**29 sum to less than 2**60.
-    """
-    width = tiles.shape[1] - 1
-    for i in range(labels.size):
-        if labels[i] >= 0:
-            tile, slot = divmod(i, TILE)
-            for f in range(width):
-                sums[labels[i], f] += np.int64(tiles[tile, f, slot])
-
-
-@compiled()
-def move_tiles(tiles: Any, old: Any, new: Any, sums: Any) -> None:
-    """Move the rows whose label changed from one cluster's sum to the other's."""
-    width = tiles.shape[1] - 1
-    for i in range(old.size):
-        a, b = old[i], new[i]
-        if a != b:
-            tile, slot = divmod(i, TILE)
-            for f in range(width):
-                x = np.int64(tiles[tile, f, slot])
-                if a >= 0:
-                    sums[a, f] -= x
-                if b >= 0:
-                    sums[b, f] += x
-
-
-@compiled()
-def center_weights(sums: Any, sizes: Any, c: Any, p: Any, weights: Any, initial: Any) -> None:
-    """The augmented product form of ||S - s x||**2 = ||S||**2 - 2 s S.x + s**2 ||x||**2.
-
-    weights (groups, width+1, GROUP) int64 centered: -2 s S_f mod p, and s**2 mod p in the last slot;
-    initial (groups*GROUP,) int64: ||S||**2 mod p, centered.
-    """
-    k, width = sums.shape
-    half = p // 2
-    for h in range(k):
-        s = sizes[h] % p
-        square = np.int64(0)
-        twice = 2 * s % p
-        for f in range(width):
-            center = sums[h, f] % p
-            square = (square + center * center) % p
-            w = (p - twice * center % p) % p
-            weights[h // GROUP, f, h % GROUP] = w - p if w > half else w
-        w = s * s % p
-        weights[h // GROUP, width, h % GROUP] = w - p if w > half else w
-        initial[h] = square - p if square > half else square
-
-
-@compiled()
-def distance_tiles(tiles: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
-    """out[h, i] = initial[h] + sum_f tiles[., f, i] weights[h, f] mod p: (k, m) uint32, canonical."""
-    count, slots, _ = tiles.shape
+def _distance_tile(tiles: Any, tile: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
+    slots = tiles.shape[1]
     k, m = out.shape
+    width = min(TILE, m - tile * TILE)
     total = np.empty((GROUP, TILE), np.int64)
-    for tile in range(count):
-        width = min(TILE, m - tile * TILE)
-        for group in range((k + GROUP - 1) // GROUP):
+    for group in range((k + GROUP - 1) // GROUP):
+        for h in range(GROUP):
+            for i in range(TILE):
+                total[h, i] = initial[group * GROUP + h]
+        for f in range(slots):
+            x = tiles[tile, f]
+            # initial is below 2**30; with it, 31 products below 2**58 stay below 2**63.
+            fold = f % FOLD_EVERY == FOLD_EVERY - 1
             for h in range(GROUP):
+                w = np.int64(np.int32(weights[group, f, h]))
+                row = total[h]
                 for i in range(TILE):
-                    total[h, i] = initial[group * GROUP + h]
-            for f in range(slots):
-                x = tiles[tile, f]
-                # initial is below 2**30; with it, 31 products below 2**58 stay below 2**63.
-                fold = f % FOLD_EVERY == FOLD_EVERY - 1
-                for h in range(GROUP):
-                    w = np.int64(np.int32(weights[group, f, h]))
-                    row = total[h]
+                    row[i] += np.int64(x[i]) * w
+                if fold:
                     for i in range(TILE):
-                        row[i] += np.int64(x[i]) * w
-                    if fold:
-                        for i in range(TILE):
-                            row[i] = _fold(row[i], c)
-            for h in range(min(GROUP, k - group * GROUP)):
-                for i in range(width):
-                    a = _canonical(total[h, i], c, p)
-                    out[group * GROUP + h, tile * TILE + i] = np.uint32(a)
+                        row[i] = _fold(row[i], c)
+        for h in range(min(GROUP, k - group * GROUP)):
+            for i in range(width):
+                out[group * GROUP + h, tile * TILE + i] = np.uint32(_canonical(total[h, i], c, p))
+
+
+@compiled()
+def _distance_tiles(tiles: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
+    for tile in range(tiles.shape[0]):
+        _distance_tile(tiles, tile, weights, initial, c, p, out)
+
+
+@compiled(parallel=True)
+def _distance_tiles_parallel(tiles: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
+    for tile in prange(tiles.shape[0]):
+        _distance_tile(tiles, tile, weights, initial, c, p, out)
+
+
+def distance_tiles(
+    tiles: Array, weights: Array, initial: Array, c: Any, p: Any, out: Array, *, parallel: bool = False
+) -> None:
+    """The portable twin of `microkernel.distance_tiles`, with the same arguments and results."""
+    (_distance_tiles_parallel if parallel else _distance_tiles)(tiles, weights, initial, c, p, out)
 
 
 # --- coded rows, scalar: the paper's formula as it stands -----------------------------------------
@@ -486,8 +418,3 @@ def total_within(high: Any, low: Any, labels: Any, totals: Any) -> None:
             totals[h, 1] += low[h, i] >> np.uint64(32)
             totals[h, 2] += high[h, i] & MASK_32
             totals[h, 3] += high[h, i] >> np.uint64(32)
-
-
-def threads() -> int:
-    """How many threads the parallel kernels use."""
-    return int(numba.get_num_threads())

@@ -22,7 +22,7 @@ Array = NDArray[Any]
 # Beyond 2**52 a float64 no longer tells neighbouring integers apart.
 MAX_INT = 2**52
 # An automatic scale gives at least this many integer steps between 0 and the bound of the data.
-LEAST_STEPS = 2**10
+LEAST_STEPS = 2**8
 
 
 def distance_bound(d: int, max_int: int, size: int) -> int:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field import kernels
-from field.basis import Basis
+from field import folded, kernels, microkernel
+from field.basis import LANE, Basis
 
 Array = NDArray[Any]
 
@@ -39,8 +39,8 @@ class CodedRows(ABC):
     Build with `coded_rows`.  Memory: one copy of the rows, and one slot a row more in folded lanes.
     """
 
-    def __init__(self, basis: Basis, m: int, width: int) -> None:
-        self.basis, self.m, self.width = basis, m, width
+    def __init__(self, basis: Basis, m: int, width: int, *, parallel: bool = False) -> None:
+        self.basis, self.m, self.width, self.parallel = basis, m, width, parallel
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(lanes={self.basis.lanes}, m={self.m}, width={self.width}, secret)"
@@ -72,54 +72,45 @@ class CodedRows(ABC):
 class TiledRows(CodedRows):
     """Rows over 30-bit lanes 2**30 - c: centered int32 in tiles (lanes, tiles, width + 1, 48)."""
 
-    def __init__(self, basis: Basis, m: int, width: int) -> None:
-        super().__init__(basis, m, width)
+    def __init__(self, basis: Basis, m: int, width: int, *, parallel: bool = False) -> None:
+        super().__init__(basis, m, width, parallel=parallel)
         count = -(-m // kernels.TILE)
         self._tiles = np.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
 
     def add(self, start: int, values: Array) -> None:
         for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
-            kernels.add_to_tiles(tiles, start, lane, np.int64(p))
+            microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
 
     def finish(self) -> None:
         for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
-            kernels.square_tiles(tiles, np.int64((1 << 30) - p), np.int64(p))
+            microkernel.fill_norms(tiles, np.int64(LANE - p))
 
     def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
         if previous is None or previous.values.shape[1] != k:
+            old = np.full(self.m, -1, np.int32)
             values = np.zeros((self.basis.lanes, k, self.width), np.int64)
-            for tiles, lane in zip(self._tiles, values, strict=True):
-                kernels.sum_tiles(tiles, labels, lane)
         else:
-            values = previous.values.copy()
-            for tiles, lane in zip(self._tiles, values, strict=True):
-                kernels.move_tiles(tiles, previous.labels, labels, lane)
+            old, values = previous.labels, previous.values.copy()
+        for tiles, lane in zip(self._tiles, values, strict=True):
+            microkernel.update_sums(tiles, old, labels, lane)
         return ClusterSums(values, cluster_sizes(labels, k), labels)
 
     def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
         lanes = lanes or self.basis.lanes
-        k = len(sums.sizes)
-        groups = -(-k // kernels.GROUP)
-        out = np.empty((lanes, k, self.m), np.uint32)
-        weights = np.zeros((groups, self.width + 1, kernels.GROUP), np.int64)
-        initial = np.zeros(groups * kernels.GROUP, np.int64)
-        for lane in range(lanes):
-            p = np.int64(self.basis.primes[lane])
-            c = np.int64((1 << 30) - p)
-            kernels.center_weights(sums.values[lane], sums.sizes, c, p, weights, initial)
-            kernels.distance_tiles(self._tiles[lane], weights, initial, c, p, out[lane])
+        out = np.empty((lanes, len(sums.sizes), self.m), np.uint32)
+        for tiles, values, p, lane in zip(self._tiles, sums.values, self.basis.primes, out, strict=False):
+            folded.distances(tiles, values, sums.sizes, p, lane, parallel=self.parallel)
         return out
 
     def residues(self, sums: ClusterSums) -> Array:
-        p = self.basis.column(3)
-        return (sums.values % p).astype(self.basis.dtype)
+        return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)
 
 
 class PlainRows(CodedRows):
     """Rows over any other prime: canonical uint64 residues (lanes, m, width)."""
 
-    def __init__(self, basis: Basis, m: int, width: int) -> None:
-        super().__init__(basis, m, width)
+    def __init__(self, basis: Basis, m: int, width: int, *, parallel: bool = False) -> None:
+        super().__init__(basis, m, width, parallel=parallel)
         self._rows = np.zeros((basis.lanes, m, width), np.uint64)
 
     def add(self, start: int, values: Array) -> None:
@@ -147,9 +138,9 @@ class PlainRows(CodedRows):
         return sums.values.astype(self.basis.dtype)
 
 
-def coded_rows(basis: Basis, m: int, width: int) -> CodedRows:
-    """Empty rows in the storage that suits the basis."""
-    return (TiledRows if basis.folded else PlainRows)(basis, m, width)
+def coded_rows(basis: Basis, m: int, width: int, *, parallel: bool = False) -> CodedRows:
+    """Empty rows in the storage that suits the basis; parallel: distances use numba's threads."""
+    return (TiledRows if basis.folded else PlainRows)(basis, m, width, parallel=parallel)
 
 
 def cluster_sizes(labels: Array, k: int) -> Array:

@@ -51,10 +51,10 @@ class ClientResult:
     centers: ClusterSums
 
 
-def client(plan: Plan, party: Party, *, coins: Coins) -> Role[ClientResult]:
+def client(plan: Plan, party: Party, *, coins: Coins, threads: int = 1) -> Role[ClientResult]:
     """The client of Algorithm 1."""
     yield from agree(plan, party.name)
-    rows = yield from share_rows(plan, party, coins)
+    rows = yield from share_rows(plan, party, coins, parallel=threads > 1)
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
     answer = Exchange({}, (SERVER,), phase="share")
@@ -87,10 +87,10 @@ class ServerResult:
     centers: Array | None
 
 
-def server(plan: Plan, *, rng: np.random.Generator) -> Role[ServerResult]:
+def server(plan: Plan, *, rng: np.random.Generator, threads: int = 1) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
     yield from agree(plan, SERVER)
-    source = CodedSource(plan)
+    source = CodedSource(plan, threads=threads)
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
@@ -119,6 +119,7 @@ class SecFC:
     `GivenLabels(labels)`).  n_init: restarts, the cheapest is kept.  max_iter: steps a restart.
     scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
     to choose; `Basis((MERSENNE_61,))` is the paper's field.  rounding: "nearest", or "floor" (eq. (3)).
+    threads: processor threads for distances and decoding; changes no result.
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
     """
 
@@ -132,6 +133,7 @@ class SecFC:
     basis: Basis | None = None
     rounding: Any = "nearest"
     reveal_centers: bool | tuple[PartyId, ...] = False
+    threads: int = 1
 
     def plan(self, public: Public) -> Plan:
         """The public plan.  Raises ValueError naming the value, the rule and the remedy."""
@@ -150,11 +152,11 @@ class SecFC:
 
     def client(self, plan: Plan, party: Party, *, coins: Coins) -> Role[ClientResult]:
         """The role of one client; its coins are secret."""
-        return client(plan, party, coins=coins)
+        return client(plan, party, coins=coins, threads=self.threads)
 
     def server(self, plan: Plan, *, rng: np.random.Generator) -> Role[ServerResult]:
         """The role of the server; rng draws starts only."""
-        return server(plan, rng=rng)
+        return server(plan, rng=rng, threads=self.threads)
 
     def collect(self, plan: Plan, run: Run) -> Clustering:
         """The clustering all parties agree on."""

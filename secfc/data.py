@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,17 @@ def gaussian_mixture(
     sigma: float,
     rng: np.random.Generator,
     box: tuple[float, float] = (-10.0, 10.0),
+    *,
+    truth: Literal["closest", "component"] = "closest",
 ) -> tuple[Array, Array]:
     """Points (m, d) of k isotropic Gaussians of equal weight, and their truth (m,), int64.
 
     Centers are uniform in the cube box**d, which the paper leaves open; sigma >= 0 is the standard
-    deviation of every feature.  As in the paper the truth of a point is its closest center, which
-    is not always the Gaussian that it was drawn from; the lowest index wins a tie.  With a large
-    sigma, a cluster may be empty.  SecFC section 5.1.
+    deviation of every feature.  SecFC section 5.1.
+
+    truth "closest" is the closest center, as the paper's text has it; the lowest index wins a tie, and
+    with a large sigma a cluster may be empty.  truth "component" is the Gaussian that the point was
+    drawn from, which the paper's figures for sigma = 20 are consistent with.
     """
     m, d, k = positive("m", m), positive("d", d), positive("k", k)
     if not isinstance(rng, np.random.Generator):
@@ -42,7 +47,12 @@ def gaussian_mixture(
     if not -np.inf < low < high < np.inf:
         raise InputError(f"box={box}: two finite numbers, the lower first, are needed. Swap them?")
     centers = rng.uniform(low, high, size=(k, d))
-    points = centers[rng.integers(k, size=m)] + sigma * rng.standard_normal((m, d))
+    if truth not in ("closest", "component"):
+        raise InputError(f"truth={truth!r}: it must be 'closest' or 'component'.")
+    components = rng.integers(k, size=m)
+    points = centers[components] + sigma * rng.standard_normal((m, d))
+    if truth == "component":
+        return points, components
     # One center at a time: sums of squares, exact to rounding, and never an (m, k, d) array.
     squared = np.stack([((points - center) ** 2).sum(axis=1) for center in centers])
     return points, squared.argmin(axis=0)

@@ -92,7 +92,7 @@ class Lloyd:
         inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), phase="send")
         labels = only(take(inbox, Final), SERVER).labels
         start = sum(plan.counts[: plan.clients.index(party.name)])
-        return labels[start : start + len(points)].astype(np.int32)
+        return np.asarray(labels[start : start + len(points)], np.int32)
 
     def server(self, plan: PlainPlan, *, rng: np.random.Generator) -> Role[tuple[Trace, PlainModel]]:
         """Pool the points and run Lloyd's heuristic."""

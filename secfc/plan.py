@@ -21,7 +21,7 @@ from secfc.starts import Start
 Array = NDArray[Any]
 
 # Shares leave in messages of about this many residues a lane, so memory does not grow with m.
-CHUNK_RESIDUES = 1 << 18
+CHUNK_RESIDUES = 1 << 16
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
-from field.exact import Exact
+from field.nearest import decode_nearest
 from field.rows import ClusterSums
 from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
@@ -77,7 +78,8 @@ def predicting_server(plan: Plan, sizes: Array) -> Role[Array]:
     replies = yield Exchange({}, plan.clients, plan.code.threshold(2), round=number, phase="assign")
     basis = plan.code.basis.prefix(plan.lanes(sizes))
     values = source.coded(take(replies, CodedDistances), basis, (len(sizes), plan.m), 2)
-    labels = compact_labels(Exact.lift(basis, plan.code.decode(values, 2)).nearest(sizes))
+    nobody = np.full(plan.m, -1, np.int32)
+    labels = compact_labels(decode_nearest(plan.code, values, sizes, nobody)[0])
     final = Final(len(sizes), labels, None)
     yield Exchange(to_all(plan.clients, final), round=number + 1, phase="finish")
     return labels

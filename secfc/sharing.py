@@ -44,13 +44,13 @@ def agree(plan: Plan, me: PartyId) -> Role[None]:
         raise PlanMismatch(differing)
 
 
-def share_rows(plan: Plan, party: Party, coins: Coins) -> Role[CodedRows]:
+def share_rows(plan: Plan, party: Party, coins: Coins, *, parallel: bool = False) -> Role[CodedRows]:
     """Phase 1 of Algorithm 1: deal out my rows, collect my shares of everybody's.
 
     Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones.
     """
     me = plan.clients.index(party.name)
-    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d))
+    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), parallel=parallel)
     for number in range(max(plan.chunks)):
         send: dict[PartyId, Any] = {}
         if number < plan.chunks[me]:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from field.basis import Basis
 from field.exact import Exact
+from field.nearest import decode_nearest, decode_scaled
 from field.rows import cluster_sizes
 from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, take, to_all
-from secfc.lloyd import Step, step_of
+from secfc.lloyd import Step
 from secfc.messages import Assignment, CodedCenters, CodedDistances, RevealCenters, compact_labels
 from secfc.plan import Plan
 from secfc.sharing import check_residues
@@ -27,21 +28,25 @@ class CodedSource:
     Numbers its questions, so that a late reply to one is never taken for an answer to the next.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, *, threads: int = 1) -> None:
+        self.plan, self.threads = plan, threads
         self.rounds = itertools.count(max(plan.chunks) + 1)
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
-        number = next(self.rounds)
-        question = Assignment(number, k, compact_labels(labels))
-        replies = yield self.ask(question, self.plan.clients, self.plan.code.threshold(2))
-        basis = self.plan.code.basis.prefix(self.plan.lanes(cluster_sizes(labels, k)))
-        values = self.coded(take(replies, CodedDistances), basis, (k, self.plan.m), 2)
-        return Exact.lift(basis, self.plan.code.decode(values, 2))
+        values = yield from self.replies(labels, k)
+        return decode_scaled(self.plan.code, values)
 
     def step(self, labels: Array, k: int) -> Role[Step]:
-        scaled = yield from self.distances(labels, k)
-        return step_of(scaled, labels, k)
+        values = yield from self.replies(labels, k)
+        sizes = cluster_sizes(labels, k)
+        return Step(*decode_nearest(self.plan.code, values, sizes, labels, threads=self.threads))
+
+    def replies(self, labels: Array, k: int) -> Role[dict[int, Array]]:
+        """Announce a clustering, receive enough clients' coded distances to its centers, by number."""
+        question = Assignment(next(self.rounds), k, compact_labels(labels))
+        inbox = yield self.ask(question, self.plan.clients, self.plan.code.threshold(2))
+        basis = self.plan.code.basis.prefix(self.plan.lanes(cluster_sizes(labels, k)))
+        return self.coded(take(inbox, CodedDistances), basis, (k, self.plan.m), 2)
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""

@@ -2,7 +2,10 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from field import folded, microkernel
 
 settings.register_profile(
     "ci", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -11,3 +14,14 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="module", params=["vector", "portable"])
+def kernel_path(request):
+    """Runs a module's tests on the register-blocked kernels and on the portable ones."""
+    if request.param == "vector" and not microkernel.VECTOR_BITS:
+        pytest.skip("this processor has no register-blocked path")
+    os.environ["SECFC_KERNELS"] = request.param
+    assert folded.vectorized() == (request.param == "vector")
+    yield request.param
+    del os.environ["SECFC_KERNELS"]

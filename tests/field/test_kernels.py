@@ -11,6 +11,8 @@ from field.exact import Exact
 from field.rows import cluster_sizes, coded_rows
 from tests.strategies import BASES, bases, extreme_residues
 
+pytestmark = pytest.mark.usefixtures("kernel_path")
+
 
 @given(bases, st.integers(1, 9), st.integers(1, 70), st.integers(1, 40), st.integers(0, 2**32))
 def test_matmul_equals_python_integers(basis, rows, inner, columns, seed):

@@ -129,3 +129,13 @@ def test_rotated_digits_are_four_turns_of_one_digit() -> None:
 def test_unknown_digits_are_refused(digit: Any) -> None:
     with pytest.raises(InputError, match="one of 0 to 9"):
         rotated_digits(digit)
+
+
+def test_the_component_is_another_truth_than_the_closest_center():
+    same = dict(m=2000, d=2, k=3, sigma=8.0)
+    points, component = gaussian_mixture(**same, rng=np.random.default_rng(0), truth="component")
+    again, closest = gaussian_mixture(**same, rng=np.random.default_rng(0))
+    assert (points == again).all()
+    assert 0.3 < (component == closest).mean() < 0.9
+    with pytest.raises(InputError, match="'closest' or 'component'"):
+        gaussian_mixture(**same, rng=np.random.default_rng(0), truth="label")

@@ -12,6 +12,8 @@ from field.quantize import distance_bound
 from secfc.starts import STARTS, CenterSeparation, GivenLabels, RandomPoints
 from tests.strategies import coded_cases, points_of
 
+pytestmark = pytest.mark.usefixtures("kernel_path")
+
 
 def start_of(case, m, k):
     if case["init"] == "given":

@@ -330,11 +330,11 @@ def test_large_parties_share_in_chunks():
     parts = [points[:7000], points[7000:7003], points[7003:]]
     result = secfc.fit(secfc.SecFC(k=2, t=1, max_iter=3), secfc.Federation.from_arrays(parts))
     plain = secfc.fit(secfc.Lloyd(k=2, max_iter=3), secfc.Federation.from_arrays(parts))
-    assert result.plan.chunk == 2**18 // 40
-    assert result.plan.chunks == (2, 1, 1)
+    assert result.plan.chunk == 2**16 // 40
+    assert result.plan.chunks == (5, 1, 2)
     assert same(result, plain)
     shares = [e for e in result.transcript.envelopes if e.kind == "Shares"]
-    assert len(shares) == 2 * (2 + 1 + 1)
+    assert len(shares) == 2 * (5 + 1 + 2)
 
 
 def test_the_fit_refuses_what_cannot_work():

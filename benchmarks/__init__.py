@@ -1,0 +1,1 @@
+"""Benchmarks: scripts over grids.  Each names the table or figure it answers; none is installed."""

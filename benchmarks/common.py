@@ -1,0 +1,113 @@
+"""What every benchmark shares: rows as JSON lines with their circumstances, and a table to look at."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def circumstances() -> Row:
+    """Commit, versions and processor: what a figure depends on beside its parameters."""
+    git = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent,
+    )
+    return {
+        "commit": git.stdout.strip() or "unknown",
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "numba": version("numba"),
+        "processor": processor(),
+    }
+
+
+def processor() -> str:
+    """The processor's name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def run_grid(
+    cells: Iterable[Row], measure: Callable[[Row], Iterable[Row]], out: Path | None
+) -> Iterator[Row]:
+    """Measure every cell, append its rows to `out` as JSON lines, and yield them.
+
+    A cell whose parameters already stand in `out` is not measured again, so an interrupted benchmark
+    goes on where it stopped.
+    """
+    done = read_rows(out) if out is not None and out.exists() else []
+    common = circumstances()
+    for cell in cells:
+        known = [row for row in done if row.get("cell") == cell]
+        if known:
+            yield from known
+            continue
+        for measured in measure(cell):
+            row = {"cell": cell, **measured, **common}
+            if out is not None:
+                with out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+            yield row
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of a JSON-lines file."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def median_seconds(
+    work: Callable[[], Any],
+    *,
+    clock: Callable[[], float] = time.process_time,
+    budget: float = 1.0,
+    least: int = 5,
+    most: int = 51,
+) -> float:
+    """The median time of a call after one warm-up, over as many calls as the budget of seconds allows.
+
+    process_time counts the processor time of all threads of this process; pass time.perf_counter for
+    wall time.
+    """
+    work()
+    started = time.perf_counter()
+    work()
+    once = time.perf_counter() - started
+    times = []
+    for _ in range(max(least, min(most, int(budget / max(once, 1e-9))))):
+        start = clock()
+        work()
+        times.append(clock() - start)
+    times.sort()
+    return times[len(times) // 2]
+
+
+def show(title: str, columns: list[str], rows: Iterable[Mapping[str, Any] | list[Any]]) -> None:
+    """Print a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right")
+    for row in rows:
+        values = [row.get(c, "") for c in columns] if isinstance(row, Mapping) else row
+        table.add_row(*(str(v) for v in values))
+    # Not folded into a narrow terminal: a table in a log is read in full lines.
+    console = Console()
+    console.width = max(console.width, 120)
+    console.print(table)

@@ -1,0 +1,63 @@
+"""Arithmetic over 30-bit lanes p = 2**30 - c: which compiled path runs, and how arrays reach it.
+
+Two paths give the same bits.  The register-blocked one needs AVX2 or AVX-512 and is declared available
+by `microkernel.VECTOR_BITS`; everywhere else, and when the environment variable SECFC_KERNELS is
+"portable", plain loops run that the compiler vectorizes by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field import kernels, microkernel
+from field.basis import LANE
+
+Array = NDArray[Any]
+
+# Columns of a product that are handled together, so that they stay in the second-level cache.
+COLUMNS = 4096
+
+
+def vectorized() -> bool:
+    """Whether the register-blocked path runs."""
+    return microkernel.VECTOR_BITS > 0 and os.environ.get("SECFC_KERNELS") != "portable"
+
+
+def grouped(matrix: Array, p: int) -> Array:
+    """Canonical residues (rows, q), centered and in groups of four rows: (ceil(rows/4), q, 4) int64."""
+    rows, q = matrix.shape
+    groups = -(-rows // kernels.GROUP)
+    padded = np.zeros((groups * kernels.GROUP, q), np.int64)
+    padded[:rows] = kernels.centered(matrix, p)
+    return np.ascontiguousarray(padded.reshape(groups, kernels.GROUP, q).transpose(0, 2, 1))
+
+
+def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
+    """(lanes, r, q) times (lanes, q, N) modulo each prime: (lanes, r, N) uint32, canonical."""
+    if not vectorized():
+        return kernels.folded_matmul(matrix, columns, primes)
+    out = np.empty((len(primes), matrix.shape[1], columns.shape[2]), np.uint32)
+    for lane, p in enumerate(primes):
+        weights = grouped(matrix[lane], p)
+        for start in range(0, columns.shape[2], COLUMNS):
+            part = np.s_[:, start : start + COLUMNS]
+            microkernel.matmul_columns(weights, columns[lane][part], np.int64(LANE - p), out[lane][part])
+    return out
+
+
+def distances(tiles: Array, sums: Array, sizes: Array, p: int, out: Array, *, parallel: bool = False) -> None:
+    """Scaled distances of tiled rows to the centers of one lane, into out (k, m) uint32."""
+    c = np.int64(LANE - p)
+    groups = -(-len(sizes) // kernels.GROUP)
+    weights = np.empty((groups, tiles.shape[1], kernels.GROUP), np.int64)
+    initial = np.empty(groups * kernels.GROUP, np.int64)
+    microkernel.fill_weights(sums, sizes, c, weights, initial)
+    if vectorized():
+        microkernel.distance_tiles(tiles, weights, initial, c, out, parallel=parallel)
+    else:
+        kernels.distance_tiles(tiles, weights, initial, c, np.int64(p), out, parallel=parallel)
