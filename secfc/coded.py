@@ -15,6 +15,7 @@ together hold all points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from field.rows import ClusterSums
 from secfc.clustering import Clustering, Public, restarts
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, only, to_all
 from secfc.federation import Party
+from secfc.layout import Layout
 from secfc.lloyd import Trace, cheaper, lloyd
+from secfc.membership import Membership, Open
 from secfc.messages import Assignment, CodedCenters, CodedDistances, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
@@ -51,10 +54,15 @@ class ClientResult:
     centers: ClusterSums
 
 
-def client(plan: Plan, party: Party, *, coins: Coins, threads: int = 1) -> Role[ClientResult]:
+def client(
+    membership: Membership, draft: Any, party: Party, *, coins: Coins, threads: int = 1
+) -> Role[ClientResult]:
     """The client of Algorithm 1."""
+    plan, mine = yield from membership.client(draft, party, coins=coins)
     yield from agree(plan, party.name)
-    rows = yield from share_rows(plan, party, coins, parallel=threads > 1)
+    rows = yield from share_rows(plan, mine, coins, parallel=threads > 1)
+    yield from membership.merge(plan, mine, rows, coins=coins)
+    rows.finish()
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
     answer = Exchange({}, (SERVER,), phase="share")
@@ -71,7 +79,7 @@ def client(plan: Plan, party: Party, *, coins: Coins, threads: int = 1) -> Role[
                 answer = reply(request.round, CodedCenters(rows.residues(sums)), "centers")
             case Final():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                return ClientResult(plan.own(party.name, request.labels), sums)
+                return ClientResult(mine.own(request.labels), sums)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
 
@@ -81,15 +89,20 @@ def client(plan: Plan, party: Party, *, coins: Coins, threads: int = 1) -> Role[
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ServerResult:
-    """The best run, and the centers if they were revealed."""
+    """The plan that was agreed on, the best run, and the centers if they were revealed."""
 
+    plan: Plan
     trace: Trace
     centers: Array | None
 
 
-def server(plan: Plan, *, rng: np.random.Generator, threads: int = 1) -> Role[ServerResult]:
+def server(
+    membership: Membership, draft: Any, *, rng: np.random.Generator, threads: int = 1
+) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
+    plan = yield from membership.server(draft)
     yield from agree(plan, SERVER)
+    yield from membership.merge_at_server(plan)
     source = CodedSource(plan, threads=threads)
 
     def once() -> Role[Trace]:
@@ -103,7 +116,7 @@ def server(plan: Plan, *, rng: np.random.Generator, threads: int = 1) -> Role[Se
         centers = yield from source.centers(labels, plan.k)
     final = Final(plan.k, trace.labels, centers)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
-    return ServerResult(trace, centers)
+    return ServerResult(plan, trace, centers)
 
 
 # --- the algorithm -------------------------------------------------------------------------------
@@ -120,6 +133,7 @@ class SecFC:
     scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
     to choose; `Basis((MERSENNE_61,))` is the paper's field.  rounding: "nearest", or "floor" (eq. (3)).
     threads: processor threads for distances and decoding; changes no result.
+    membership: who contributes which rows, `Open()`.
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
     """
 
@@ -134,11 +148,19 @@ class SecFC:
     rounding: Any = "nearest"
     reveal_centers: bool | tuple[PartyId, ...] = False
     threads: int = 1
+    membership: Membership = Open()
 
-    def plan(self, public: Public) -> Plan:
-        """The public plan.  Raises ValueError naming the value, the rule and the remedy."""
+    def plan(self, public: Public) -> Any:
+        """What is public before the parties talk: the `Plan`, with open membership.
+
+        Raises ValueError naming the value, the rule and the remedy.
+        """
+        return self.membership.draft(partial(self.complete, public), public.clients, public.counts)
+
+    def complete(self, public: Public, layout: Layout) -> Plan:
+        """The plan for a known layout of rows."""
         basis, quantizer = plan_quantization(
-            public.d, public.m, public.bound,
+            public.d, layout.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
         )  # fmt: skip
         code = LagrangeCode(basis, len(public.clients), self.ell, self.t)
@@ -146,21 +168,22 @@ class SecFC:
         if isinstance(revealing, bool):
             revealing = public.clients if revealing else ()
         return Plan(
-            code, quantizer, public.clients, public.counts, public.d, self.k, self.max_iter,
-            self.n_init, self.init, tuple(revealing), public.m,
+            code, quantizer, public.clients, layout, public.d, self.k, self.max_iter,
+            self.n_init, self.init, tuple(revealing), layout.m,
         )  # fmt: skip
 
-    def client(self, plan: Plan, party: Party, *, coins: Coins) -> Role[ClientResult]:
+    def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
         """The role of one client; its coins are secret."""
-        return client(plan, party, coins=coins, threads=self.threads)
+        return client(self.membership, plan, party, coins=coins, threads=self.threads)
 
-    def server(self, plan: Plan, *, rng: np.random.Generator) -> Role[ServerResult]:
+    def server(self, plan: Any, *, rng: np.random.Generator) -> Role[ServerResult]:
         """The role of the server; rng draws starts only."""
-        return server(plan, rng=rng, threads=self.threads)
+        return server(self.membership, plan, rng=rng, threads=self.threads)
 
-    def collect(self, plan: Plan, run: Run) -> Clustering:
+    def collect(self, plan: Any, run: Run) -> Clustering:
         """The clustering all parties agree on."""
         result: ServerResult = run.results[SERVER]
+        plan = result.plan
         clients: list[ClientResult] = [run.results[name] for name in plan.clients]
         trace = result.trace
         scaled = trace.scaled_cost

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from field.basis import lanes_for
 from field.code import LagrangeCode
 from field.quantize import Quantizer, distance_bound
 from secfc.exchange import PartyId
+from secfc.layout import Layout
 from secfc.starts import Start
 
 Array = NDArray[Any]
@@ -31,7 +32,7 @@ class Plan:
     code: LagrangeCode
     quantizer: Quantizer
     clients: tuple[PartyId, ...]
-    counts: tuple[int, ...]
+    layout: Layout
     d: int
     k: int
     max_iter: int
@@ -46,8 +47,10 @@ class Plan:
                 raise ValueError(f"{name}={value} is too small: it must be at least 1")
         if self.k > self.m:
             raise ValueError(f"k={self.k} clusters of m={self.m} points: lower k or add points")
-        if len(self.clients) != self.code.n:
+        if not len(self.clients) == self.layout.n == self.code.n:
             raise ValueError(f"{len(self.clients)} clients for a code of n={self.code.n}")
+        if self.m >= 2**30:
+            raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
         needed = distance_bound(self.d, self.quantizer.max_int, self.largest)
         if needed >= self.code.basis.modulus:
             raise ValueError(
@@ -65,27 +68,22 @@ class Plan:
 
     @property
     def m(self) -> int:
-        return sum(self.counts)
+        return self.layout.m
 
-    @property
+    @cached_property
     def chunk(self) -> int:
         """Rows in one message of shares."""
         return max(1, CHUNK_RESIDUES // self.code.width(self.d))
 
-    @property
+    @cached_property
     def chunks(self) -> tuple[int, ...]:
         """How many messages of shares each client sends to each peer."""
-        return tuple(-(-count // self.chunk) for count in self.counts)
+        return tuple(-(-self.layout.span(j)[1] // self.chunk) for j in range(len(self.clients)))
 
-    def first_row(self, client: int) -> int:
-        """Where a client's rows begin among all m."""
-        return sum(self.counts[:client])
-
-    def own(self, client: PartyId, labels: Array) -> Array:
-        """One client's part of labels (m,): (m_j,) int32."""
-        j = self.clients.index(client)
-        start = self.first_row(j)
-        return labels[start : start + self.counts[j]].astype(np.int32)
+    def part(self, client: int, number: int) -> tuple[int, int]:
+        """(begin, end) within a client's span of the rows in its message of this number."""
+        begin = number * self.chunk
+        return begin, min(begin + self.chunk, self.layout.span(client)[1])
 
     def lanes(self, sizes: Array) -> int:
         """Lanes that decide the distances to clusters of these sizes.
@@ -101,7 +99,7 @@ class Plan:
         code = self.code
         public = (
             "secfc plan 1", code.basis.primes, code.n, code.ell, code.t, self.quantizer.scale,
-            self.quantizer.bound, self.quantizer.rounding, self.clients, self.counts, self.d, self.k,
+            self.quantizer.bound, self.quantizer.rounding, self.clients, self.layout, self.d, self.k,
             self.max_iter, self.n_init, self.chunk, self.revealing, self.largest,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()

@@ -19,6 +19,8 @@ from field.nearest import decode_nearest
 from field.rows import ClusterSums
 from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
+from secfc.layout import OwnRows
+from secfc.membership import Open
 from secfc.messages import CodedDistances, Final, compact_labels
 from secfc.plan import Plan
 from secfc.sharing import agree, reply, share_rows
@@ -50,7 +52,7 @@ class CodedModel:
             )
         # The range depends on the retained clusters (`largest` stays), not on how many points are new,
         # and there may be fewer new points than centers.
-        plan = replace(self.plan, counts=federation.counts, k=1, init=RandomLabels(), revealing=())
+        plan = replace(self.plan, layout=OwnRows(federation.counts), k=1, init=RandomLabels(), revealing=())
         sizes = next(iter(self.centers.values())).sizes
         roles: dict[PartyId, Role[Any]] = {
             party.name: predicting_client(plan, party, self.centers[party.name], coins=coins(party.name))
@@ -63,11 +65,13 @@ class CodedModel:
 
 def predicting_client(plan: Plan, party: Party, centers: ClusterSums, *, coins: Coins) -> Role[Array]:
     """Share new points, return their coded distances to the retained centers, receive labels."""
+    _, mine = yield from Open().client(plan, party, coins=coins)
     yield from agree(plan, party.name)
-    rows = yield from share_rows(plan, party, coins)
+    rows = yield from share_rows(plan, mine, coins)
+    rows.finish()
     values = rows.distances(centers, plan.lanes(centers.sizes))
     inbox = yield reply(max(plan.chunks) + 1, CodedDistances(values), "distances")
-    return plan.own(party.name, only(take(inbox, Final), SERVER).labels)
+    return mine.own(only(take(inbox, Final), SERVER).labels)
 
 
 def predicting_server(plan: Plan, sizes: Array) -> Role[Array]:

@@ -25,7 +25,7 @@ from secfc.exchange import (
     take,
     to_all,
 )
-from secfc.federation import Party
+from secfc.membership import Contribution
 from secfc.messages import Hello, Shares
 from secfc.plan import Plan
 
@@ -44,19 +44,20 @@ def agree(plan: Plan, me: PartyId) -> Role[None]:
         raise PlanMismatch(differing)
 
 
-def share_rows(plan: Plan, party: Party, coins: Coins, *, parallel: bool = False) -> Role[CodedRows]:
-    """Phase 1 of Algorithm 1: deal out my rows, collect my shares of everybody's.
+def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, parallel: bool = False) -> Role[CodedRows]:
+    """Phase 1 of Algorithm 1: deal out my rows, collect and add my shares of everybody's.
 
-    Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones.
+    Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones.  The
+    rows still want `finish`.
     """
-    me = plan.clients.index(party.name)
+    me = plan.clients.index(mine.name)
     rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), parallel=parallel)
     for number in range(max(plan.chunks)):
         send: dict[PartyId, Any] = {}
         if number < plan.chunks[me]:
-            start, shares = share_chunk(plan, me, party, number, coins)
+            start, shares = share_chunk(plan, me, mine, number, coins)
             send = {c: Shares(start, s) for c, s in zip(plan.clients, shares, strict=True)}
-            rows.add(start, send.pop(party.name).values)
+            rows.add(start, send.pop(mine.name).values)
         senders = tuple(c for j, c in enumerate(plan.clients) if j != me and number < plan.chunks[j])
         inbox = yield Exchange(send, senders, round=number, phase="share")
         for sender, message in take(inbox, Shares).items():
@@ -64,17 +65,17 @@ def share_rows(plan: Plan, party: Party, coins: Coins, *, parallel: bool = False
         missing = set(senders) - set(inbox)
         if missing:
             raise TooFewReplies(len(senders), tuple(inbox))
-    rows.finish()
     return rows
 
 
-def share_chunk(plan: Plan, me: int, party: Party, number: int, coins: Coins) -> tuple[int, list[Array]]:
+def share_chunk(
+    plan: Plan, me: int, mine: Contribution, number: int, coins: Coins
+) -> tuple[int, list[Array]]:
     """The first row, and one share a client, of one chunk of my rows."""
-    begin = number * plan.chunk
-    points = np.asarray(party.points[begin : min(begin + plan.chunk, plan.counts[me])])
-    integers = plan.quantizer(points, owner=f"client {party.name!r}", first_row=begin)
-    shares = plan.code.share(plan.code.basis.reduce(integers), coins)
-    return plan.first_row(me) + begin, shares
+    begin, end = plan.part(me, number)
+    points = np.asarray(mine.read(begin, end))
+    integers = plan.quantizer(points, owner=f"client {mine.name!r}", first_row=begin)
+    return plan.layout.span(me)[0] + begin, plan.code.share(plan.code.basis.reduce(integers), coins)
 
 
 def check_shares(plan: Plan, sender: PartyId, number: int, message: Shares) -> Array:
@@ -83,11 +84,11 @@ def check_shares(plan: Plan, sender: PartyId, number: int, message: Shares) -> A
     Raises FaultyClient.
     """
     j = plan.clients.index(sender)
-    start = plan.first_row(j) + number * plan.chunk
-    rows = min(plan.chunk, plan.counts[j] - number * plan.chunk)
+    begin, end = plan.part(j, number)
+    start = plan.layout.span(j)[0] + begin
     if message.start != start:
         raise FaultyClient(sender, f"shared rows from {message.start} where {start} was due")
-    check_residues(plan.code.basis, sender, message.values, (rows, plan.code.width(plan.d)))
+    check_residues(plan.code.basis, sender, message.values, (end - begin, plan.code.width(plan.d)))
     return message.values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +169,13 @@ def test_memmap_stays_a_memmap_and_is_checked_when_used(tmp_path: Path) -> None:
     points = federation.parties[0].points
     assert isinstance(points, np.memmap)
     assert np.shares_memory(points, mapped)
-    uses = [federation.stacked, federation.largest, federation.parties[0].read]
-    for use in [*uses, lambda: list(federation.parties[0].blocks())]:
+    party = federation.parties[0]
+
+    def exhaust() -> None:
+        list(party.blocks())
+
+    uses: list[Callable[[], Any]] = [federation.stacked, federation.largest, party.read, exhaust]
+    for use in uses:
         with pytest.raises(InputError, match=r"client 'a', row 1, feature 1: .*NaN or infinite"):
             use()
 
@@ -229,7 +235,7 @@ def test_split_undoes_stacking() -> None:
     for part, party in zip(parts, federation.parties, strict=True):
         np.testing.assert_array_equal(part, party.read())
     assert [part.tolist() for part in federation.split(np.arange(6))] == [[0, 1, 2], [3], [4, 5]]
-    for wrong in (np.arange(5), np.int64(3)):
+    for wrong in (np.arange(5), np.array(3)):
         with pytest.raises(InputError, match="one entry for each of the 6 points"):
             federation.split(wrong)
 
@@ -244,7 +250,10 @@ def test_largest_sees_both_signs_every_client_and_the_least_integer() -> None:
     ("build", "message"),
     [
         (lambda: Federation(()), "no clients: at least one"),
-        (lambda: Federation((POINTS,)), "a client is a ndarray: a Party is needed"),
+        (
+            lambda: Federation((POINTS,)),  # type: ignore[arg-type]
+            "a client is a ndarray: a Party is needed",
+        ),
         (
             lambda: Federation((Party("a", POINTS), Party("a", POINTS))),
             "several clients are named 'a'",
@@ -329,6 +338,15 @@ def test_split_of_the_paper_reaches_k_prime_with_balanced_clients(k: int, k_loca
     holders = n * k_local / k  # clients a cluster
     assert max(federation.counts) <= k_local * np.ceil(120 / np.floor(holders))
     assert min(federation.counts) >= k_local * np.floor(120 / np.ceil(holders))
+
+
+@pytest.mark.parametrize("k_local", [1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_smaller_than_their_holders_leave_no_client_empty(k_local: int, seed: int) -> None:
+    truth = np.array([0, 1, 1, 1, 1, 2])
+    federation = Federation.from_labelled(truth[:, None], truth, n=6, clusters_per_client=k_local, seed=seed)
+    assert federation.counts == (1,) * 6
+    assert sorted(federation.stacked()[:, 0].tolist()) == truth.tolist()
 
 
 def test_pairs_of_clusters_vary_between_clients() -> None:

@@ -77,6 +77,13 @@ def test_distinct_points_are_counted_beyond_a_long_run_of_duplicates() -> None:
     np.testing.assert_array_equal(centers[:, 0], [0, 11, 12, 13, 14])
 
 
+def test_distinct_points_after_k_prime_others_are_not_sent_as_centers() -> None:
+    points = np.array([0.0, 1.0] * 50 + [50.0, 51.0, 52.0])[:, None]
+    centers, counts = local_centers(points, 2, 0)
+    np.testing.assert_array_equal(np.sort(centers[:, 0]), [0.5, 51.0])
+    np.testing.assert_array_equal(np.sort(counts), [3, 100])
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30),
