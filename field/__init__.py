@@ -24,12 +24,17 @@ _HOME = {
 }
 __all__ = sorted(_HOME)
 
+# The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
-    from field.basis import MERSENNE_61, Basis
-    from field.code import LagrangeCode, TooFewValues
-    from field.coins import Coins, SeededCoins, SystemCoins
-    from field.quantize import Quantizer
-    from field.rows import coded_rows
+    from field.basis import MERSENNE_61 as MERSENNE_61
+    from field.basis import Basis as Basis
+    from field.code import LagrangeCode as LagrangeCode
+    from field.code import TooFewValues as TooFewValues
+    from field.coins import Coins as Coins
+    from field.coins import SeededCoins as SeededCoins
+    from field.coins import SystemCoins as SystemCoins
+    from field.quantize import Quantizer as Quantizer
+    from field.rows import coded_rows as coded_rows
 
 
 def __getattr__(name: str) -> Any:

@@ -19,9 +19,6 @@ from field.basis import LANE
 
 Array = NDArray[Any]
 
-# Columns of a product that are handled together, so that they stay in the second-level cache.
-COLUMNS = 4096
-
 
 def vectorized() -> bool:
     """Whether the register-blocked path runs."""
@@ -44,9 +41,7 @@ def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
     out = np.empty((len(primes), matrix.shape[1], columns.shape[2]), np.uint32)
     for lane, p in enumerate(primes):
         weights = grouped(matrix[lane], p)
-        for start in range(0, columns.shape[2], COLUMNS):
-            part = np.s_[:, start : start + COLUMNS]
-            microkernel.matmul_columns(weights, columns[lane][part], np.int64(LANE - p), out[lane][part])
+        microkernel.matmul_columns(weights, columns[lane], np.int64(LANE - p), out[lane])
     return out
 
 

@@ -87,17 +87,14 @@ def finest_scale(basis: Basis, d: int, m: int, bound: float) -> float:
 
     Raises ValueError if not even a single integer step per bound fits.
     """
-    best: float | None = None
-    exponent = -math.ceil(math.log2(bound))
-    while True:
-        scale = math.ldexp(1.0, exponent)
-        max_int = math.ceil(scale * bound)
-        if max_int > MAX_INT or distance_bound(d, max_int, m) >= basis.modulus:
-            break
-        best, exponent = scale, exponent + 1
-    if best is None:
+    # d (2 eta m)**2 < modulus, so eta <= sqrt((modulus - 1) / d) / (2 m); scale * bound must not exceed it.
+    most = min(math.isqrt((basis.modulus - 1) // d) // (2 * m), MAX_INT)
+    if most < 1:
         raise ValueError(f"m={m} points of d={d} features do not fit {basis.lanes} lanes: use more lanes")
-    return best
+    scale = math.ldexp(1.0, math.frexp(most / bound)[1])
+    while math.ceil(scale * bound) > most:
+        scale /= 2
+    return scale
 
 
 def plan_quantization(

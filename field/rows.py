@@ -50,6 +50,10 @@ class CodedRows(ABC):
         """Add canonical residues (lanes, rows, width) into rows start, start + 1, ..."""
 
     @abstractmethod
+    def scale(self, rows: Array, factors: Array) -> None:
+        """Multiply rows (c,) by factors (lanes, c), canonical residues; before `finish`."""
+
+    @abstractmethod
     def finish(self) -> None:
         """Say that the last row was added; prepares what distances need."""
 
@@ -80,6 +84,13 @@ class TiledRows(CodedRows):
     def add(self, start: int, values: Array) -> None:
         for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
             microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
+
+    def scale(self, rows: Array, factors: Array) -> None:
+        tile, slot = np.divmod(rows, kernels.TILE)
+        for tiles, lane, p in zip(self._tiles, factors, self.basis.primes, strict=True):
+            # A centered residue times a canonical one is below 2**59.
+            product = tiles[tile, : self.width, slot] * lane[:, None].astype(np.int64) % p
+            tiles[tile, : self.width, slot] = kernels.centered(product, p)
 
     def finish(self) -> None:
         for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
@@ -116,6 +127,10 @@ class PlainRows(CodedRows):
     def add(self, start: int, values: Array) -> None:
         for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
             kernels.add_to_rows(rows, start, lane, np.uint64(p))
+
+    def scale(self, rows: Array, factors: Array) -> None:
+        scaled = self.basis.multiply(self._rows[:, rows].astype(self.basis.dtype), factors[:, :, None])
+        self._rows[:, rows] = scaled
 
     def finish(self) -> None:
         pass

@@ -6,7 +6,9 @@ process; a deployment calls `client` and `server` itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -47,9 +49,26 @@ class Public:
         the data is then known to all.
         """
         if bound is None:
-            largest = federation.largest()
-            bound = float(2.0 ** np.ceil(np.log2(largest))) if largest > 0 else 1.0
+            bound = power_of_two(federation.largest())
+        elif not (math.isfinite(bound) and bound > 0):
+            raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
         return cls(federation.names, federation.counts, federation.d, float(bound))
+
+
+def power_of_two(largest: float) -> float:
+    """The smallest power of two that is at least `largest`; 1 if that is 0.
+
+    Raises InputError beyond 2**400, where squares and sums of them leave the range of floats.
+    """
+    if largest == 0:
+        return 1.0
+    fraction, exponent = math.frexp(largest)
+    if not -400 < exponent < 400:
+        raise InputError(
+            f"the largest absolute value is about 2**{exponent}: rescale the data, or give a bound, within "
+            "2**-400 to 2**400"
+        )
+    return math.ldexp(1.0, exponent - (fraction == 0.5))
 
 
 class Model(Protocol):
@@ -91,6 +110,8 @@ class Clustering:
     centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
     transcript: every message.  seconds[party][phase]: computing time.
     learned: what the server learned, in sentences.  model: labels new points (`predict`).
+    rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
+    Flat labels are in the order of rows.
     """
 
     k: int
@@ -105,6 +126,7 @@ class Clustering:
     model: Model | None
     transcript: Transcript
     seconds: Mapping[PartyId, Mapping[str, float]] = field(default_factory=dict)
+    rows: list[Array] | None = None
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
@@ -156,15 +178,26 @@ def fit(
     """
     rng = np.random.default_rng(np.random.SeedSequence(int(seeded(seed).integers(2**63))))
     make = coins or _system_coins
-    try:
+    with refusing():
         plan = algorithm.plan(Public.of(federation, bound))
-    except ValueError as error:
-        raise error if isinstance(error, InputError) else InputError(str(error)) from error
     roles: dict[PartyId, Role[Any]] = {
         party.name: algorithm.client(plan, party, coins=make(party.name)) for party in federation.parties
     }
     roles[SERVER] = algorithm.server(plan, rng=rng)
-    return algorithm.collect(plan, simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch))
+    with refusing():
+        run = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
+    return algorithm.collect(plan, run)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Values that a plan or a quantizer refuses are the caller's input."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _system_coins(party: PartyId) -> Coins:

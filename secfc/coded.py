@@ -48,9 +48,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ClientResult:
-    """A client's own labels (m_j,) and its shares of the final centers, kept for `predict`."""
+    """A client's own labels (m_j,), their rows, and its shares of the final centers, for `predict`."""
 
     labels: Array
+    rows: Array
     centers: ClusterSums
 
 
@@ -61,7 +62,7 @@ def client(
     plan, mine = yield from membership.client(draft, party, coins=coins)
     yield from agree(plan, party.name)
     rows = yield from share_rows(plan, mine, coins, parallel=threads > 1)
-    yield from membership.merge(plan, mine, rows, coins=coins)
+    yield from mine.settle(rows)
     rows.finish()
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
@@ -79,7 +80,7 @@ def client(
                 answer = reply(request.round, CodedCenters(rows.residues(sums)), "centers")
             case Final():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                return ClientResult(mine.own(request.labels), sums)
+                return ClientResult(mine.own(request.labels), mine.rows, sums)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
 
@@ -100,9 +101,9 @@ def server(
     membership: Membership, draft: Any, *, rng: np.random.Generator, threads: int = 1
 ) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
-    plan = yield from membership.server(draft)
+    plan, settle = yield from membership.server(draft)
     yield from agree(plan, SERVER)
-    yield from membership.merge_at_server(plan)
+    yield from settle()
     source = CodedSource(plan, threads=threads)
 
     def once() -> Role[Trace]:
@@ -133,7 +134,7 @@ class SecFC:
     scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
     to choose; `Basis((MERSENNE_61,))` is the paper's field.  rounding: "nearest", or "floor" (eq. (3)).
     threads: processor threads for distances and decoding; changes no result.
-    membership: who contributes which rows, `Open()`.
+    membership: who contributes which rows, `Open()` or `Private()` (hides who owns which).
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
     """
 
@@ -155,7 +156,7 @@ class SecFC:
 
         Raises ValueError naming the value, the rule and the remedy.
         """
-        return self.membership.draft(partial(self.complete, public), public.clients, public.counts)
+        return self.membership.draft(partial(self.complete, public), public.clients, public.counts, self.t)
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
@@ -186,20 +187,20 @@ class SecFC:
         plan = result.plan
         clients: list[ClientResult] = [run.results[name] for name in plan.clients]
         trace = result.trace
-        scaled = trace.scaled_cost
         return Clustering(
             k=plan.k,
             labels=[c.labels for c in clients],
-            cost=None if scaled is None else float(scaled) / plan.quantizer.scale**2,
+            cost=trace.cost(plan.quantizer.scale),
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
             centers=result.centers,
             plan=plan,
-            learned=learned(plan),
+            learned=(*self.membership.learned, *learned(plan)),
             model=CodedModel(plan, {c: r.centers for c, r in zip(plan.clients, clients, strict=True)}),
             transcript=run.transcript,
             seconds=run.seconds,
+            rows=[c.rows for c in clients],
         )
 
 

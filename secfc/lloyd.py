@@ -76,6 +76,11 @@ class Trace:
     def n_iter(self) -> int:
         return len(self.history) - 1
 
+    def cost(self, scale: float) -> float | None:
+        """The same in squared data units, for a quantizer of this scale."""
+        scaled = self.scaled_cost
+        return None if scaled is None else float(scaled / Fraction(scale) ** 2)
+
     @property
     def scaled_cost(self) -> Fraction | None:
         """Sum of squared distances of points to the means of their clusters, in integer units."""

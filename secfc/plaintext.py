@@ -81,6 +81,9 @@ class Lloyd:
             public.d, public.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
         )  # fmt: skip
+        for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
+            if value < 1:
+                raise ValueError(f"{name}={value} is too small: it must be at least 1")
         if not 1 <= self.k <= public.m:
             raise ValueError(f"k={self.k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, self.k)
@@ -118,7 +121,7 @@ class Lloyd:
         return Clustering(
             k=plan.k,
             labels=[run.results[name] for name in plan.clients],
-            cost=float(trace.scaled_cost) / plan.quantizer.scale**2,
+            cost=trace.cost(plan.quantizer.scale),
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,

@@ -154,7 +154,7 @@ def _bad_cell(path: Path, line: int, features: Sequence[str], cells: Sequence[st
     return InputError(
         f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled "
         "in, and features must be numbers: correct the cell, or leave the column out with "
-        "columns=, id_column= or label_column=."
+        "columns=, or name it as client_column=, id_column= or label_column=."
     )
 
 

@@ -366,3 +366,36 @@ def test_kfed_on_the_common_interface():
     assert accuracy(fed.truth, result.flat) == 1.0
     assert (result.predict(fed)[0] == result.labels[0]).all()
     assert {e.kind for e in result.transcript.envelopes} == {"LocalCenters", "CenterLabels", "OwnLabels"}
+
+
+@pytest.mark.parametrize("value", [np.nextafter(16, 17), 16.0, 1e-100, 1e100, 0.0])
+def test_the_derived_bound_holds_every_value_that_can_be_clustered(value):
+    fed = secfc.Federation.from_arrays([[[0.0], [value]]] * 3)
+    result = secfc.fit(secfc.SecFC(k=2, t=1), fed)
+    plain = secfc.fit(secfc.Lloyd(k=2), fed)
+    assert value <= result.plan.quantizer.bound <= max(2 * value, 1.0)
+    assert same(result, plain)
+
+
+@pytest.mark.parametrize("value", [1e308, 1e200, 1e-320])
+def test_values_beyond_every_range_are_refused(value):
+    fed = secfc.Federation.from_arrays([[[0.0], [value]]] * 3)
+    with pytest.raises(secfc.InputError, match="rescale the data"):
+        secfc.fit(secfc.SecFC(k=2, t=1), fed)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.inf, np.nan])
+def test_a_bound_that_is_none_is_refused(bound):
+    with pytest.raises(secfc.InputError, match="must be positive and finite"):
+        secfc.fit(secfc.SecFC(k=2, t=1), federation(), bound=bound)
+
+
+def test_data_beyond_the_given_bound_are_bad_input():
+    with pytest.raises(secfc.InputError, match="outside the public bound"):
+        secfc.fit(secfc.SecFC(k=2, t=1), federation(), bound=1.0)
+
+
+def test_lloyd_checks_its_parameters_too():
+    for wrong in ({"n_init": 0}, {"max_iter": 0}):
+        with pytest.raises(secfc.InputError, match="is too small"):
+            secfc.fit(secfc.Lloyd(k=2, **wrong), federation())
