@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 _HOME = {
     "CenterSeparation": "secfc.starts",
     "Clustering": "secfc.clustering",
+    "DisputedRows": "secfc.exchange",
     "FaultyClient": "secfc.exchange",
     "FaultyServer": "secfc.exchange",
     "Federation": "secfc.federation",
@@ -30,32 +31,44 @@ _HOME = {
     "KFed": "secfc.oneshot",
     "KMeansPlusPlus": "secfc.starts",
     "Lloyd": "secfc.plaintext",
+    "Open": "secfc.membership",
     "Party": "secfc.federation",
     "PlanMismatch": "secfc.exchange",
+    "Private": "secfc.membership",
     "ProtocolError": "secfc.exchange",
     "RandomLabels": "secfc.starts",
     "RandomPoints": "secfc.starts",
     "SecFC": "secfc.coded",
     "TooFewReplies": "secfc.exchange",
+    "UnionFailed": "secfc.exchange",
     "fit": "secfc.clustering",
 }
 __all__ = ["__version__", *sorted(_HOME)]
 
+# The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
-    from secfc.clustering import Clustering, fit
-    from secfc.coded import SecFC
-    from secfc.exchange import FaultyClient, FaultyServer, PlanMismatch, ProtocolError, TooFewReplies
-    from secfc.federation import Federation, Party
-    from secfc.inputs import InputError
-    from secfc.oneshot import KFed
-    from secfc.plaintext import Lloyd
-    from secfc.starts import (
-        CenterSeparation,
-        GivenLabels,
-        KMeansPlusPlus,
-        RandomLabels,
-        RandomPoints,
-    )
+    from secfc.clustering import Clustering as Clustering
+    from secfc.clustering import fit as fit
+    from secfc.coded import SecFC as SecFC
+    from secfc.exchange import DisputedRows as DisputedRows
+    from secfc.exchange import FaultyClient as FaultyClient
+    from secfc.exchange import FaultyServer as FaultyServer
+    from secfc.exchange import PlanMismatch as PlanMismatch
+    from secfc.exchange import ProtocolError as ProtocolError
+    from secfc.exchange import TooFewReplies as TooFewReplies
+    from secfc.exchange import UnionFailed as UnionFailed
+    from secfc.federation import Federation as Federation
+    from secfc.federation import Party as Party
+    from secfc.inputs import InputError as InputError
+    from secfc.membership import Open as Open
+    from secfc.membership import Private as Private
+    from secfc.oneshot import KFed as KFed
+    from secfc.plaintext import Lloyd as Lloyd
+    from secfc.starts import CenterSeparation as CenterSeparation
+    from secfc.starts import GivenLabels as GivenLabels
+    from secfc.starts import KMeansPlusPlus as KMeansPlusPlus
+    from secfc.starts import RandomLabels as RandomLabels
+    from secfc.starts import RandomPoints as RandomPoints
 
 
 def __getattr__(name: str) -> Any:

@@ -86,6 +86,34 @@ class PlanMismatch(ProtocolError):  # noqa: N818
         self.parties = tuple(sorted(parties))
 
 
+class UnionFailed(ProtocolError):  # noqa: N818
+    """The private set union ended without a result.  parties: whom that points at, perhaps nobody.
+
+    proof: whether no honest client could have caused it.
+    """
+
+    def __init__(self, why: str, parties: Collection[PartyId], proof: bool) -> None:
+        super().__init__(why)
+        self.parties, self.proof = tuple(parties), proof
+
+
+class DisputedRows(ProtocolError):  # noqa: N818
+    """Holders of one ID have different data for it.
+
+    rows: the disputed rows, which everybody learns.  ids: those of them that this party holds; another
+    party's error names none.
+    """
+
+    def __init__(self, rows: Collection[int], ids: Collection[Any]) -> None:
+        mine = ", ".join(repr(i) for i in list(ids)[:5])
+        who = f"This party holds {mine}" if mine else "This party holds none of them"
+        super().__init__(
+            f"{len(rows)} IDs have different data at different holders (rows {list(rows)[:5]}). "
+            f"{who}: the holders must agree on one version, or use distinct IDs"
+        )
+        self.rows, self.ids = tuple(rows), tuple(ids)
+
+
 def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
     """The inbox, every message of which must be of this type.
 

@@ -1,22 +1,31 @@
 """Who contributes which rows: a value, so that sharing and iteration know nothing of it.
 
 `Open` is SecFC's main protocol: every client shares its own rows, and everybody knows whose they are.
+`Private` is its section 6 and Appendix B: rows are the union of all IDs, found by private set union, and
+every client shares all of them, zeros where it owns none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins
+from field.coins import Coins, SystemCoins
 from field.rows import CodedRows
-from secfc.exchange import Role
+from psu import merge
+from psu import plan as psu_plan
+from psu.identify import digests, row_digests, tags
+from psu.messages import Turn
+from secfc.alignment import PHASE, Relay, Seat, answer, blaming, deal, find_union, row_numbers, take_seat
+from secfc.exchange import SERVER, DisputedRows, Exchange, PartyId, Role, only, take
 from secfc.federation import Party
-from secfc.layout import Layout, OwnRows
+from secfc.layout import AllRows, Layout, OwnRows
+from secfc.messages import Multiplicities
 from secfc.plan import Plan
 
 Array = NDArray[Any]
@@ -27,13 +36,15 @@ Complete = Callable[[Layout], Plan]
 class Contribution:
     """What one client brings: how to read its part of a span of rows, and which rows are its own.
 
-    read(begin, end): (end - begin, d) points of rows begin, ... of its span, in data units; secret.
+    read(begin, end): (end - begin, d) integers of rows begin, ... of its span; secret.
     rows: for each of its own points, in its own order, the row among all m; secret if owners are hidden.
+    settle: a role fragment that corrects the shares of rows that several clients contributed to.
     """
 
     name: str
     read: Callable[[int, int], Array]
     rows: Array
+    settle: Callable[[CodedRows], Role[None]]
 
     def own(self, labels: Array) -> Array:
         """The labels of my own points, in my order: (m_j,) int32."""
@@ -41,9 +52,9 @@ class Contribution:
 
 
 class Membership(Protocol):
-    """How rows come about.  All four are called in this order."""
+    """How rows come about."""
 
-    def draft(self, complete: Complete, clients: tuple[str, ...], counts: tuple[int, ...]) -> Any:
+    def draft(self, complete: Complete, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int) -> Any:
         """What is public before the parties talk; `complete` makes the plan once the layout is known."""
         ...
 
@@ -51,38 +62,159 @@ class Membership(Protocol):
         """A client agrees with the others on the rows: the plan, and what it brings."""
         ...
 
-    def server(self, draft: Any) -> Role[Plan]:
-        """The server's part of the same."""
+    def server(self, draft: Any) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
+        """The server's part of the same, and of settling."""
         ...
 
-    def merge(self, plan: Plan, mine: Contribution, rows: CodedRows, *, coins: Coins) -> Role[None]:
-        """A client's part of settling rows that several clients contributed to."""
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What the server learned from it, in sentences."""
         ...
 
-    def merge_at_server(self, plan: Plan) -> Role[None]:
-        """The server's part of the same."""
-        ...
+
+def _settled(rows: CodedRows | None = None) -> Role[None]:
+    """Nothing to settle: every row has one contributor."""
+    yield from ()
 
 
 @dataclass(frozen=True)
 class Open:
     """Every client shares its own rows; row counts and owners are public.  Exchanges nothing."""
 
-    def draft(self, complete: Complete, clients: tuple[str, ...], counts: tuple[int, ...]) -> Plan:
+    learned = ()
+
+    def draft(
+        self, complete: Complete, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int
+    ) -> Plan:
         return complete(OwnRows(counts))
 
     def client(self, draft: Plan, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
         yield from ()
         first, count = draft.layout.span(draft.clients.index(party.name))
-        rows = np.arange(first, first + count)
-        return draft, Contribution(party.name, lambda begin, end: party.points[begin:end], rows)
 
-    def server(self, draft: Plan) -> Role[Plan]:
-        yield from ()
-        return draft
+        def read(begin: int, end: int) -> Array:
+            points = np.asarray(party.points[begin:end])
+            return draft.quantizer(points, owner=f"client {party.name!r}", first_row=begin)
 
-    def merge(self, plan: Plan, mine: Contribution, rows: CodedRows, *, coins: Coins) -> Role[None]:
-        yield from ()
+        return draft, Contribution(party.name, read, np.arange(first, first + count), _settled)
 
-    def merge_at_server(self, plan: Plan) -> Role[None]:
+    def server(self, draft: Plan) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
         yield from ()
+        return draft, _settled
+
+
+@dataclass(frozen=True)
+class UnionDraft:
+    """What is public before a union: its plan, the clients, and how to plan the clustering after it."""
+
+    union: psu_plan.Plan
+    clients: tuple[PartyId, ...]
+    complete: Complete
+
+
+@dataclass(frozen=True)
+class Private:
+    """Nobody learns which point belongs to whom, nor how many points any client has.
+
+    mode: who may collude in the union, `psu.Threshold(t)` with SecFC's t by default, or `psu.Server()`;
+    their docstrings say what leaks.  bound: a public bound on the size of the union, a matter of policy.
+    sized: estimate the size of the union first, instead of making tables for the bound.
+    merge: an ID that several clients hold counts once.  That opens, to the server and all clients, how
+    many clients hold each row (not which), and which rows are in dispute.  With merge=False nothing of
+    this is opened, and the IDs must be disjoint: a point held by c clients would be clustered as c times
+    itself.
+
+    IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
+    must have equal data and are one row.
+    """
+
+    mode: psu_plan.Mode | None = None
+    bound: int = 1 << 24
+    sized: bool = True
+    merge: bool = True
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        facts = ["the size of the union and pseudonyms of its IDs, not whose they are"]
+        if self.merge:
+            facts.append("how many clients hold each row (so did every client), not which")
+        return tuple(facts)
+
+    def draft(
+        self, complete: Complete, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int
+    ) -> UnionDraft:
+        mode = self.mode or psu_plan.Threshold(t)
+        session = SystemCoins().bytes(32)
+        union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
+        return UnionDraft(union, clients, complete)
+
+    def client(self, draft: UnionDraft, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
+        points = party.read()
+        me = draft.clients.index(party.name)
+        digest = digests(party.ids) if party.ids is not None else row_digests(points)
+        with blaming(draft.clients):
+            seat = yield from take_seat(draft.union, draft.clients, me, coins)
+            own, inverse = tags(digest, seat.secrets.tag_key)
+            union = yield from find_union(seat, own)
+            rows = row_numbers(union, own, inverse)
+        plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
+        integers = plan.quantizer(points, owner=f"client {party.name!r}")
+        settle = partial(self._settle, seat, party, rows, integers) if self.merge else _settled
+        return plan, Contribution(party.name, spread_out(rows, integers), rows, settle)
+
+    def _settle(
+        self, seat: Seat, party: Party, rows: Array, integers: Array, shares: CodedRows
+    ) -> Role[None]:
+        """Find out how many hold each row and whether they agree, and let each ID count once."""
+        m = shares.m
+        counts, spread = merge.sheets(m)
+        prints = merge.fingerprints(row_digests(integers.astype(np.float64)), seat.secrets)
+        contents = {counts: merge.indicator(rows, m), spread: merge.spread(rows, prints, m, seat.coins)}
+        members = {}
+        with blaming(seat.clients):
+            for sheet, table in contents.items():
+                member = yield from deal(seat, sheet, table)
+                if member is not None:
+                    members[sheet.label] = member
+            word = only((yield Exchange({}, (SERVER,), phase=PHASE)), SERVER)
+            while isinstance(word, Turn):
+                word = only((yield answer(members, word)), SERVER)
+        result = take({SERVER: word}, Multiplicities)[SERVER]
+        if len(result.disputed):
+            mine = np.flatnonzero(np.isin(rows, result.disputed))
+            names = [party.ids[i] if party.ids is not None else f"row {i}" for i in mine]
+            raise DisputedRows(result.disputed.tolist(), names)
+        several = np.flatnonzero(result.held > 1)
+        shares.scale(several, merge.reciprocals(result.held[several].astype(np.int64), shares.basis))
+
+    def server(self, draft: UnionDraft) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
+        relay = Relay(draft.union, draft.clients)
+        with blaming(draft.clients):
+            union = yield from relay.find_union()
+        plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
+        return plan, partial(self._settle_at_server, relay, plan.m) if self.merge else _settled
+
+    def _settle_at_server(self, relay: Relay, m: int) -> Role[None]:
+        counts, spread = merge.sheets(m)
+        # Both sheets are dealt before either is opened; in server mode they arrive in this order.
+        with blaming(relay.clients):
+            held = merge.counts((yield from relay.open(counts)), relay.plan.n)
+            disputed = merge.disagreeing((yield from relay.open(spread)))
+        result = Multiplicities(held.astype(np.uint16), disputed)
+        yield relay.tell(result)
+        if len(disputed):
+            raise DisputedRows(disputed.tolist(), ())
+
+
+def spread_out(rows: Array, integers: Array) -> Callable[[int, int], Array]:
+    """A reader of all m rows: a client's integers (m_j, d) at their rows, zeros elsewhere."""
+    # Equal IDs of one client share a row, which gets the first of them.
+    at, first = np.unique(rows, return_index=True)
+
+    def read(begin: int, end: int) -> Array:
+        low, high = np.searchsorted(at, (begin, end))
+        out = np.zeros((end - begin, integers.shape[1]), np.int64)
+        out[at[low:high] - begin] = integers[first[low:high]]
+        return out
+
+    return read

@@ -54,6 +54,24 @@ class Hello(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Introduction(Message):
+    """Client to client, before a union: its public signing key (32 bytes)."""
+
+    public: bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Multiplicities(Message):
+    """Server to every client, after a union: how many clients hold each row (m,), and disputed rows.
+
+    Shows how many hold a row, not which.  disputed: rows whose holders have different data, ascending.
+    """
+
+    held: Array
+    disputed: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Shares(Message):
     """Client to client: its share for the recipient of some rows.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from field.basis import Basis
@@ -73,9 +72,8 @@ def share_chunk(
 ) -> tuple[int, list[Array]]:
     """The first row, and one share a client, of one chunk of my rows."""
     begin, end = plan.part(me, number)
-    points = np.asarray(mine.read(begin, end))
-    integers = plan.quantizer(points, owner=f"client {mine.name!r}", first_row=begin)
-    return plan.layout.span(me)[0] + begin, plan.code.share(plan.code.basis.reduce(integers), coins)
+    residues = plan.code.basis.reduce(mine.read(begin, end))
+    return plan.layout.span(me)[0] + begin, plan.code.share(residues, coins)
 
 
 def check_shares(plan: Plan, sender: PartyId, number: int, message: Shares) -> Array:

@@ -1,0 +1,245 @@
+"""Private set union as role fragments: the steps of `psu`, strung into rounds.
+
+`psu` holds the mathematics and says what its messages reveal; here is only who sends what to whom.  The
+server is the relay.  A client answers the server's questions until the union is announced, a committee
+member among them opens shares when its turn comes.
+
+Trust in identities: clients introduce their signing keys over the transport at the start, which suffices
+against parties that follow the protocol.  Keys pinned beforehand are the transport's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.coins import Coins
+from psu import align, masked, opening, peeling, sharing, sizing, tables
+from psu.errors import UnionAborted
+from psu.identify import Tags
+from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
+from psu.messages import (
+    Begin,
+    Confirmation,
+    KeyPacket,
+    MaskedBlock,
+    Offer,
+    Opening,
+    ShareBlock,
+    Turn,
+    UnionTags,
+)
+from psu.plan import Plan, Sheet
+from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, UnionFailed, only, take, to_all
+from secfc.messages import Introduction
+
+Array = NDArray[Any]
+
+PHASE = "align"
+
+
+def numbered(inbox: Mapping[PartyId, Any], clients: tuple[PartyId, ...]) -> dict[int, Any]:
+    """Messages by the number of their sender."""
+    return {clients.index(sender): message for sender, message in inbox.items()}
+
+
+@contextmanager
+def blaming(clients: tuple[PartyId, ...]) -> Iterator[None]:
+    """Turn a failure of the union into an error of the protocol, with the clients' names."""
+    try:
+        yield
+    except UnionAborted as error:
+        names = tuple(clients[j] for j in error.parties)
+        who = f" ({', '.join(names)}: {'proof' if error.proof else 'suspicion only'})" if names else ""
+        raise UnionFailed(f"the union of IDs failed: {error.reason}{who}", names, error.proof) from error
+
+
+# --- client ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Seat:
+    """One client's place in a union: its number, everybody's names, its keys and coins."""
+
+    plan: Plan
+    clients: tuple[PartyId, ...]
+    me: int
+    secrets: Secrets
+    coins: Coins
+
+    @property
+    def others(self) -> tuple[PartyId, ...]:
+        return tuple(c for j, c in enumerate(self.clients) if j != self.me)
+
+
+def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -> Role[Seat]:
+    """Introduce identities, agree on keys, deal and receive the keys of common randomness."""
+    others = tuple(c for j, c in enumerate(clients) if j != me)
+    identity = Identity.draw(coins)
+    inbox = yield Exchange(to_all(others, Introduction(identity.public)), others, phase=PHASE)
+    pinned = {j: m.public for j, m in numbered(take(inbox, Introduction), clients).items()}
+    ephemeral = Ephemeral(plan, me, identity, coins)
+    inbox = yield Exchange(to_all(others, ephemeral.offer), others, phase=PHASE)
+    offers = numbered(take(inbox, Offer), clients)
+    ring = ephemeral.agree(offers, {**pinned, me: identity.public})
+    packets = deal_keys(plan, ring, coins)
+    own = {me: packets.pop(me)} if me in packets else {}
+    awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
+    inbox = yield Exchange({clients[j]: p for j, p in packets.items()}, awaited, phase=PHASE)
+    received = numbered(take(inbox, KeyPacket), clients)
+    return Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins)
+
+
+def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
+    """Give a table to those who will open the sum: a member's state if this client is one of them."""
+    if not seat.plan.committee:
+        for chunk in range(sheet.chunks):
+            upload = masked.mask(seat.plan, seat.secrets, sheet, table, chunk)
+            yield Exchange({SERVER: upload}, phase=PHASE)
+        return None
+    plan, secrets = seat.plan, seat.secrets
+    member = seat.me in plan.committee
+    holding = sharing.hold(sheet) if member else None
+    for chunk in range(sheet.chunks):
+        blocks = sharing.deal(plan, secrets, sheet, table, chunk)
+        own = blocks.pop(seat.me, None)
+        waits = seat.others if member and seat.me not in sharing.expanding(plan, chunk) else ()
+        inbox = yield Exchange({seat.clients[i]: b for i, b in blocks.items()}, waits, phase=PHASE)
+        for block in (*([own] if own else []), *take(inbox, ShareBlock).values()):
+            if holding is not None:
+                holding = sharing.absorb(plan, secrets, holding, block)
+    if holding is None:
+        return None
+    return opening.begin(plan, secrets, sharing.settle(plan, secrets, holding, range(plan.n)))
+
+
+def answer(members: dict[str, opening.Member], turn: Turn) -> Exchange:
+    """This client's answer to a turn, if it is due one, and the wait for the server's next word."""
+    send: dict[PartyId, Any] = {}
+    if turn.sheet in members:
+        members[turn.sheet], reply = opening.answer(members[turn.sheet], turn)
+        if reply is not None:
+            send[SERVER] = reply
+    return Exchange(send, (SERVER,), round=turn.number, phase=PHASE)
+
+
+def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
+    """A client's part from its tags to the union that all clients confirm to each other."""
+    plan = seat.plan
+    members: dict[str, opening.Member] = {}
+
+    def contribute(sheet: Sheet) -> Role[None]:
+        member = yield from deal(seat, sheet, tables.fill(plan, sheet, own, seat.coins))
+        if member is not None:
+            members[sheet.label] = member
+
+    if plan.sized:
+        yield from contribute(plan.slots)
+    wait = Exchange({}, (SERVER,), phase=PHASE)
+    while True:
+        word = only((yield wait), SERVER)
+        match word:
+            case Begin():
+                yield from contribute(plan.cells(word.size, word.attempt))
+                wait = Exchange({}, (SERVER,), phase=PHASE)
+            case Turn():
+                wait = answer(members, word)
+            case UnionTags():
+                yield from confirm(seat, word)
+                return word
+            case _:
+                raise FaultyServer(SERVER, f"sent {type(word).__name__} during the union")
+
+
+def confirm(seat: Seat, union: UnionTags) -> Role[None]:
+    """Clients compare the digests of what they were told.  Raises UnionAborted if they differ."""
+    messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
+    inbox = yield Exchange(messages, seat.others, phase=PHASE)
+    align.confirmed(seat.secrets, union, numbered(take(inbox, Confirmation), seat.clients))
+
+
+# --- server ----------------------------------------------------------------------------------------
+
+
+class Relay:
+    """The server's side: asks for sheets to be opened, peels, and announces the union."""
+
+    def __init__(self, plan: Plan, clients: tuple[PartyId, ...]) -> None:
+        self.plan, self.clients = plan, clients
+        self.poll = opening.Poll(plan)
+
+    def find_union(self) -> Role[UnionTags]:
+        """The union's tags, announced to every client."""
+        plan, size = self.plan, self.plan.bound
+        if plan.sized:
+            size = sizing.estimate(plan, (yield from self.open(plan.slots)))
+        for attempt in range(plan.attempts):
+            yield self.tell(Begin(attempt, size))
+            found = yield from self.peel(plan.cells(size, attempt))
+            if found is not None:
+                union = align.announce(*found)
+                yield self.tell(union)
+                return union
+        raise UnionAborted(
+            f"{plan.attempts} tables stalled: the union is larger than planned for, or a client "
+            "contributed a malformed table. Raise the bound."
+        )
+
+    def tell(self, message: Any) -> Exchange:
+        """A message to every client, stamped like the last opening: waiting members take it as news."""
+        return Exchange(to_all(self.clients, message), round=self.poll.number, phase=PHASE)
+
+    def open(self, sheet: Sheet) -> Role[Array]:
+        """The opened values of a sheet that is opened in a single round."""
+        if not self.plan.committee:
+            return (yield from self.collect(sheet))
+        return (yield from self.ask(sheet, sheet.rows, partial(opening.ask, sheet)))
+
+    def peel(self, sheet: Sheet) -> Role[tuple[Array, Array] | None]:
+        """The tags in a table of cells or lines, or None if it stalls."""
+        if not self.plan.committee:
+            return masked.peel(self.plan, sheet, (yield from self.collect(sheet)))
+        state = peeling.start(self.plan, sheet)
+        while not state.done:
+            values = yield from self.ask(sheet, len(state.active), partial(peeling.ask, state))
+            state = peeling.hear(state, values)
+        return state.recovered if state.complete else None
+
+    def collect(self, sheet: Sheet) -> Role[Array]:
+        """Server mode: the sum of all clients' masked tables."""
+        state = masked.tally(sheet)
+        for _ in range(sheet.chunks):
+            inbox = yield Exchange({}, self.clients, phase=PHASE)
+            for block in take(inbox, MaskedBlock).values():
+                state = masked.absorb(self.plan, state, block)
+        return masked.total(self.plan, state)
+
+    def ask(
+        self,
+        sheet: Sheet,
+        rows: int,
+        question: Callable[[opening.Poll, Collection[int]], tuple[opening.Poll, Turn]],
+    ) -> Role[Array]:
+        """One round: a quorum answers, or another one without those who stayed silent."""
+        committee = tuple(self.clients[i] for i in self.plan.committee)
+        silent: set[int] = set()
+        while True:
+            self.poll, turn = question(self.poll, silent)
+            quorum = tuple(self.clients[i] for i in turn.quorum)
+            inbox = yield Exchange(to_all(committee, turn), quorum, 0, round=turn.number, phase=PHASE)
+            openings = numbered(take(inbox, Opening), self.clients)
+            missing = set(turn.quorum) - set(openings)
+            if not missing:
+                return opening.gather(sheet, rows, turn, openings)
+            silent |= missing
+
+
+def row_numbers(union: UnionTags, own: Tags, inverse: Array) -> Array:
+    """The row in [0, m) of each of a client's points: (m_j,) int64; equal IDs have equal rows."""
+    return np.asarray(align.rows(union, own, inverse))

@@ -1,0 +1,235 @@
+"""Private membership: the same labels as plaintext Lloyd on the union, and who sees what."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import psu
+import secfc
+from field import Basis
+from field.basis import LANE_PRIMES, MERSENNE_61
+from secfc.exchange import SERVER, DisputedRows, UnionFailed
+from secfc.membership import Private, spread_out
+from secfc.starts import KMeansPlusPlus, RandomPoints
+
+
+def overlapping(n, universe, held, d=3, seed=0, ids=True):
+    """A federation in which points are held by any number of clients, and the universe of points."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-8, 9, (universe, d)) + rng.integers(0, 3, (universe, 1)) * 20.0
+    points += np.arange(universe)[:, None] / 1024  # distinct rows
+    own = [rng.choice(universe, held, replace=False) for _ in range(n)]
+    names = [[f"patient {i}" for i in o] for o in own] if ids else None
+    return secfc.Federation.from_arrays([points[o] for o in own], ids=names), points
+
+
+def union_in_row_order(result, federation):
+    """The points of the union, each once, in the order of rows."""
+    out = np.full((len(result.history[0]), federation.d), np.nan)
+    for rows, party in zip(result.rows, federation.parties, strict=True):
+        out[rows] = party.points
+    assert not np.isnan(out).any()
+    return out
+
+
+def check_exact(algorithm, federation, seed=0):
+    result = secfc.fit(algorithm, federation, seed=seed)
+    pooled = secfc.Federation.from_arrays([union_in_row_order(result, federation)])
+    plain = secfc.Lloyd(
+        k=algorithm.k, init=algorithm.init, basis=algorithm.basis, max_iter=algorithm.max_iter
+    )
+    expected = secfc.fit(plain, pooled, seed=seed)
+    assert len(result.history) == len(expected.history)
+    assert all((a == b).all() for a, b in zip(result.history, expected.history, strict=True))
+    assert result.cost == expected.cost
+    for labels, rows in zip(result.labels, result.rows, strict=True):
+        assert (labels == expected.flat[rows]).all()
+    return result
+
+
+@given(
+    st.integers(0, 2**32), st.sampled_from([(5, 1, 2), (5, 2, 1), (7, 2, 2)]), st.integers(1, 30),
+    st.sampled_from([None, Basis((MERSENNE_61,)), Basis(LANE_PRIMES[:3])]), st.booleans(),
+)  # fmt: skip
+def test_labels_equal_plaintext_lloyd_on_the_union(seed, shape, held, basis, ids):
+    n, ell, t = shape
+    federation, _ = overlapping(n, 40, held, seed=seed, ids=ids)
+    algorithm = secfc.SecFC(
+        k=min(3, held), t=t, ell=ell, init=RandomPoints(), basis=basis, max_iter=5,
+        membership=Private(bound=4096, sized=False),
+    )  # fmt: skip
+    check_exact(algorithm, federation, seed)
+
+
+@pytest.mark.parametrize("mode", [psu.Server(), psu.Threshold(1), psu.Threshold(2, 1)])
+def test_every_mode_of_union_gives_the_same_clustering(mode):
+    federation, _ = overlapping(7, 60, 25)
+    check_exact(secfc.SecFC(k=3, t=2, init=KMeansPlusPlus(), membership=Private(mode)), federation)
+
+
+def test_disjoint_ids_need_no_merging():
+    rng = np.random.default_rng(1)
+    arrays = [rng.normal(size=(12, 2)) for _ in range(5)]
+    federation = secfc.Federation.from_arrays(arrays, ids=[range(12 * j, 12 * j + 12) for j in range(5)])
+    result = check_exact(secfc.SecFC(k=2, t=1, membership=Private(merge=False)), federation)
+    assert "Multiplicities" not in {e.kind for e in result.transcript.envelopes}
+
+
+def test_without_merging_a_shared_point_counts_as_many_times_itself():
+    # Positive control of the trap: the paper's plain sum clusters 2x where two clients hold x.
+    point = np.array([[3.0, 1.0]])
+    others = [np.array([[0.0, 0.0]]), np.array([[1.0, 0.0]]), np.array([[9.0, 9.0]])]
+    federation = secfc.Federation.from_arrays([point, point, *others])
+    merged = secfc.fit(secfc.SecFC(k=1, t=1, reveal_centers=True, membership=Private()), federation)
+    naive = secfc.fit(
+        secfc.SecFC(k=1, t=1, reveal_centers=True, membership=Private(merge=False)), federation, bound=32.0
+    )
+    assert merged.centers[0] == pytest.approx(np.array([13, 10]) / 4, abs=1e-3)
+    assert naive.centers[0] == pytest.approx(np.array([16, 11]) / 4, abs=1e-3)
+
+
+@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
+    federation, _ = overlapping(5, 30, 12, seed=3)
+    first, ids = federation.parties[0], federation.parties[0].ids
+    other = next(p for p in federation.parties[1:] if set(p.ids) & set(ids))
+    shared = next(i for i in ids if i in other.ids)
+    changed = first.points.copy()
+    changed[ids.index(shared)] += 0.5
+    parties = (dataclasses.replace(first, points=changed), *federation.parties[1:])
+    holders = {p.name for p in parties if shared in p.ids}
+
+    # Drive the roles one by one, so that every party's own error is seen.
+    from field import SystemCoins
+    from secfc.clustering import Public
+
+    broken = secfc.Federation(parties)
+    algorithm = secfc.SecFC(k=2, t=1, membership=Private(mode))
+    draft = algorithm.plan(Public.of(broken))
+    errors = {}
+
+    def watched(name, role):
+        try:
+            yield from role
+        except DisputedRows as error:
+            errors[name] = error
+
+    from secfc.simulate import simulate
+
+    roles = {p.name: watched(p.name, algorithm.client(draft, p, coins=SystemCoins())) for p in parties}
+    roles[SERVER] = watched(SERVER, algorithm.server(draft, rng=np.random.default_rng(0)))
+    simulate(roles)
+    assert set(errors) == {SERVER, *broken.names}
+    for name, error in errors.items():
+        assert error.ids == ((shared,) if name in holders else ())
+        assert (shared in str(error)) == (name in holders)
+    with pytest.raises(DisputedRows):
+        secfc.fit(algorithm, broken)
+
+
+def test_golden_view_of_each_party():
+    federation, _ = overlapping(5, 40, 15)
+    result = secfc.fit(secfc.SecFC(k=2, t=2, membership=Private(bound=64, sized=False)), federation)
+
+    def received(party):
+        return {e.kind for e in result.transcript.envelopes if e.recipient == party}
+
+    assert received(SERVER) == {"Opening", "Hello", "CodedDistances"}
+    # Client 0 deals all keys it has a part in, and expands its shares of the first chunk itself.
+    assert received("client-0") < received("client-3")
+    assert received("client-3") == {
+        "Introduction", "Offer", "KeyPacket", "ShareBlock", "Confirmation", "Hello", "Shares",
+        "Begin", "Turn", "UnionTags", "Multiplicities", "Assignment", "Final",
+    }  # fmt: skip
+
+
+def test_traffic_does_not_depend_on_who_owns_what():
+    # The same union, dealt out evenly and with one client owning nearly everything.
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(40, 2))
+    tables = []
+    for cuts in ([8, 16, 24, 32], [1, 2, 3, 4]):
+        parts = np.split(np.arange(40), cuts)
+        federation = secfc.Federation.from_arrays(
+            [points[p] for p in parts], ids=[[f"id{i}" for i in p] for p in parts]
+        )
+        algorithm = secfc.SecFC(k=2, t=1, max_iter=1, membership=Private(bound=64, sized=False))
+        result = secfc.fit(algorithm, federation, bound=8.0)
+        # Rounds of peeling depend on the random placement of the union, and so do the openings' sizes.
+        fixed = ("Shares", "ShareBlock", "UnionTags", "Multiplicities", "CodedDistances", "Assignment")
+        tables.append(
+            Counter(
+                (e.sender, e.recipient, e.kind, e.nbytes)
+                for e in result.transcript.envelopes
+                if e.kind in fixed
+            )
+        )
+    assert tables[0] == tables[1]
+    open_sizes = {
+        e.nbytes
+        for e in secfc.fit(secfc.SecFC(k=2, t=1), federation).transcript.envelopes
+        if e.kind == "Shares"
+    }
+    assert len(open_sizes) > 1, "the control shows set sizes"
+
+
+def test_a_silent_committee_member_is_replaced():
+    federation, _ = overlapping(6, 40, 15)
+    algorithm = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1, spares=1)))
+
+    def silence(envelope):
+        gone = envelope.kind == "Opening" and envelope.sender == "client-1"
+        return () if gone else (envelope,)
+
+    result = secfc.fit(algorithm, federation, faults=silence)
+    assert result.converged
+    assert not any(e.sender == "client-1" for e in result.transcript.envelopes if e.kind == "Opening")
+
+
+def test_too_many_silent_members_are_named():
+    federation, _ = overlapping(6, 40, 15)
+    algorithm = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1)))
+
+    def silence(envelope):
+        gone = envelope.kind == "Opening" and envelope.sender == "client-1"
+        return () if gone else (envelope,)
+
+    with pytest.raises(UnionFailed, match=r"plan with more spares.*client-1: suspicion only") as caught:
+        secfc.fit(algorithm, federation, faults=silence)
+    assert caught.value.parties == ("client-1",)
+    assert not caught.value.proof
+
+
+def test_membership_needs_an_honest_majority_or_the_server():
+    federation, _ = overlapping(5, 40, 15)
+    with pytest.raises(secfc.InputError, match=r"t must be at least 1"):
+        secfc.fit(secfc.SecFC(k=2, t=0, membership=Private()), federation)
+    with pytest.raises(secfc.InputError, match=r"n=5 clients cannot hold a committee"):
+        secfc.fit(secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(3))), federation)
+
+
+def test_large_unions_are_shared_in_chunks():
+    rng = np.random.default_rng(2)
+    arrays = [rng.normal(size=(1500, 20)) for _ in range(3)]
+    federation = secfc.Federation.from_arrays(arrays)
+    result = check_exact(secfc.SecFC(k=2, t=1, max_iter=2, membership=Private()), federation)
+    assert result.plan.chunks == (2, 2, 2)
+
+
+def test_a_reader_puts_points_at_their_rows_and_zeros_elsewhere():
+    rows, integers = np.array([5, 1, 3, 1]), np.array([[50], [10], [30], [10]])
+    read = spread_out(rows, integers)
+    assert read(0, 7).ravel().tolist() == [0, 10, 0, 30, 0, 50, 0]
+    assert read(2, 4).ravel().tolist() == [0, 30]
+    assert read(6, 7).ravel().tolist() == [0]
+
+
+def test_what_the_server_learned_is_said():
+    federation, _ = overlapping(5, 40, 15)
+    merged = secfc.fit(secfc.SecFC(k=2, t=1, membership=Private()), federation)
+    assert any("how many clients hold each row" in fact for fact in merged.learned)
+    assert any("pseudonyms" in fact for fact in merged.learned)
