@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from secfc.exchange import SERVER, Exchange, PartyId, ProtocolError, Role
@@ -27,6 +27,10 @@ class Envelope:
     nbytes: int
     phase: str
     body: Any = None
+
+    def header(self) -> Envelope:
+        """The same without its contents."""
+        return Envelope(self.round, self.sender, self.recipient, self.kind, self.nbytes, self.phase)
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,5 +199,5 @@ class _Driver:
             body,
         )
         for arriving in self.faults(envelope):
-            self.log.append(arriving if self.keep_bodies else replace(arriving, body=None))
+            self.log.append(arriving if self.keep_bodies else arriving.header())
             self.inbox[recipient][sender].append((arriving.round, arriving.body))
