@@ -1,0 +1,28 @@
+"""How a union ends without a result: who is to blame, and whether that is proof or suspicion."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+class UnionAborted(Exception):  # noqa: N818 - named for what happened
+    """The union ended without a result, and no party outputs a wrong one.
+
+    reason: what was seen.  parties: numbers of the clients it points at, empty if nobody can be named.
+    proof: True only if no honest client could have caused it, whatever the relay did, given that the
+    pinned identities are right; else a relay that drops or alters messages could have framed them.
+    """
+
+    def __init__(self, reason: str, parties: Collection[int] = (), *, proof: bool = False) -> None:
+        who = ", ".join(f"client {p}" for p in sorted(parties))
+        blame = f" ({who}: {'proof' if proof else 'suspicion only'})" if who else ""
+        super().__init__(f"{reason}{blame}")
+        self.reason, self.parties, self.proof = reason, tuple(sorted(parties)), proof
+
+
+class AlreadyUsed(RuntimeError):  # noqa: N818
+    """A one-time key, mask or opening was asked for again by our own side: it would show differences."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} was used before: start a new session, or go on from the latest state")
+        self.what = what

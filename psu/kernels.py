@@ -1,0 +1,617 @@
+"""The machine arithmetic of the union: numba kernels modulo q = 2**61 - 1, and the hash of IDs.
+
+Residues are canonical uint64 in [0, q).  A product of two is below 2**122, so 63 of them and one residue
+sum to less than 2**128 and one 128-bit accumulator holds a whole dot product; `_reduce` takes any
+128-bit value.  Words from a stream cipher become residues by their low 61 bits, with 2**61 - 1 read as 0:
+a statistical distance below 2**-61 a word from uniform.
+
+Kernels trust their input: callers check.  `psu.reference` has slow twins, with the prime a parameter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from field.compiling import compiled
+
+U = np.uint64
+M61 = U((1 << 61) - 1)
+ZERO, ONE, THREE = U(0), U(1), U(3)
+# IDs whose cells are fetched together.
+BATCH = 32
+CHECK_BITS = U(40)
+CHECK_MASK = U((1 << 40) - 1)
+# Odd 64-bit constants of the mixing function; any odd constants without structure do.
+MIX_A, MIX_B, STEP = U(0xA0761D6478BD642F), U(0xE7037ED1A0B428DB), U(0x9E3779B97F4A7C15)
+
+_I64, _I128 = ir.IntType(64), ir.IntType(128)
+_tuple: Any = types.containers.UniTuple
+PAIR = _tuple(types.uint64, 2)
+
+
+def _wide(builder: Any, value: Any) -> Any:
+    return builder.zext(value, _I128)
+
+
+def _halves(context: Any, builder: Any, signature: Any, value: Any) -> Any:
+    high = builder.trunc(builder.lshr(value, ir.Constant(_I128, 64)), _I64)
+    return context.make_tuple(builder, signature.return_type, (high, builder.trunc(value, _I64)))
+
+
+def _product_128(typing: Any, a: Any, b: Any) -> Any:
+    """(high, low) of the 128-bit product of two uint64."""
+    u64 = types.uint64
+    signature = PAIR(u64, u64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        product = builder.mul(_wide(builder, args[0]), _wide(builder, args[1]))
+        return _halves(context, builder, signature, product)
+
+    return signature, codegen
+
+
+def _add_product_128(typing: Any, high: Any, low: Any, a: Any, b: Any) -> Any:
+    """(high, low) + a*b modulo 2**128."""
+    u64 = types.uint64
+    signature = PAIR(u64, u64, u64, u64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        shifted = builder.shl(_wide(builder, args[0]), ir.Constant(_I128, 64))
+        total = builder.or_(shifted, _wide(builder, args[1]))
+        product = builder.mul(_wide(builder, args[2]), _wide(builder, args[3]))
+        return _halves(context, builder, signature, builder.add(total, product))
+
+    return signature, codegen
+
+
+product_128: Any = intrinsic(_product_128)
+add_product_128: Any = intrinsic(_add_product_128)
+
+
+# --- the field -----------------------------------------------------------------------------------
+
+
+@compiled(inline="always")
+def _reduce(high: Any, low: Any) -> Any:
+    # value = a + 2**61 b + 2**122 c with a, b < 2**61 and c < 2**6, and 2**61 = 1 modulo q.  The sum is
+    # below 2**62 + 2**6, its fold at most q + 2, so one subtraction makes it canonical.
+    folded = (low & M61) + (((low >> U(61)) | (high << THREE)) & M61) + (high >> U(58))
+    folded = (folded & M61) + (folded >> U(61))
+    return folded - M61 if folded >= M61 else folded
+
+
+@compiled(inline="always")
+def _mul(a: Any, b: Any) -> Any:
+    high, low = product_128(a, b)
+    return _reduce(high, low)
+
+
+@compiled(inline="always")
+def _add(a: Any, b: Any) -> Any:
+    total = a + b
+    return total - M61 if total >= M61 else total
+
+
+@compiled(inline="always")
+def _sub(a: Any, b: Any) -> Any:
+    return a - b if a >= b else a + M61 - b
+
+
+@compiled(inline="always")
+def _residue(word: Any) -> Any:
+    value = word & M61
+    return ZERO if value == M61 else value
+
+
+@compiled()
+def _inverse(a: Any) -> Any:
+    """a**(q-2): the inverse of a nonzero residue, and 0 for 0."""
+    result, exponent = ONE, U((1 << 61) - 3)
+    while exponent > ZERO:
+        if exponent & ONE:
+            result = _mul(result, a)
+        a = _mul(a, a)
+        exponent >>= ONE
+    return result
+
+
+@compiled()
+def multiply(a: Any, b: Any) -> Any:
+    """Elementwise products of flat residues."""
+    out = np.empty(a.size, np.uint64)
+    for i in range(a.size):
+        out[i] = _mul(a[i], b[i])
+    return out
+
+
+@compiled()
+def add_into(total: Any, values: Any) -> None:
+    """total += values, flat residues."""
+    for i in range(total.size):
+        total[i] = _add(total[i], values[i])
+
+
+@compiled()
+def to_residues(words: Any) -> None:
+    """Flat cipher words to residues, in place."""
+    for i in range(words.size):
+        words[i] = _residue(words[i])
+
+
+@compiled()
+def add_stream(total: Any, words: Any) -> None:
+    """total += residues of flat cipher words."""
+    for i in range(total.size):
+        total[i] = _add(total[i], _residue(words[i]))
+
+
+@compiled()
+def subtract_stream(total: Any, words: Any) -> None:
+    """total -= residues of flat cipher words."""
+    for i in range(total.size):
+        total[i] = _sub(total[i], _residue(words[i]))
+
+
+@compiled()
+def accumulate_stream(total: Any, words: Any, factor: Any) -> None:
+    """total += factor * residues of flat cipher words."""
+    for i in range(total.size):
+        # factor * word < 2**122 and total < 2**61: far below 2**128.
+        high, low = product_128(_residue(words[i]), factor)
+        high, low = add_product_128(high, low, total[i], ONE)
+        total[i] = _reduce(high, low)
+
+
+@compiled()
+def interpolate(secret: Any, pads: Any, weights: Any, out: Any) -> None:
+    """out = weights[0] secret + sum_i weights[i+1] pads[i]: a share from a secret and t other shares.
+
+    secret, out (N,); pads (t, N) residues; weights (t+1,), t <= 62 so that the sum stays below 2**128.
+    """
+    for i in range(secret.size):
+        high, low = product_128(weights[0], secret[i])
+        for j in range(pads.shape[0]):
+            high, low = add_product_128(high, low, weights[j + 1], pads[j, i])
+        out[i] = _reduce(high, low)
+
+
+# --- tags and positions --------------------------------------------------------------------------
+
+
+@compiled(inline="always")
+def _mix(a: Any, b: Any) -> Any:
+    high, low = product_128(a ^ MIX_A, b ^ MIX_B)
+    return high ^ low
+
+
+@compiled(inline="always")
+def _check(z: Any, e: Any) -> Any:
+    return _mix(_mix(z, STEP), e) >> U(24)
+
+
+@compiled(inline="always")
+def _valid(z: Any, y: Any) -> Any:
+    return _check(z, y >> CHECK_BITS) == (y & CHECK_MASK)
+
+
+@compiled(inline="always")
+def _position(z: Any, y: Any, k: Any, part: Any, salt0: Any, salt1: Any) -> Any:
+    # The high half of hash * part is uniform on [0, part) up to part / 2**64.
+    mixed = _mix(_mix(z ^ salt1, y ^ salt0), salt0 + U(k) * STEP)
+    high, _low = product_128(mixed, U(part))
+    return np.int64(high) + np.int64(k) * part
+
+
+@compiled()
+def split_tags(blocks: Any, z: Any, y: Any) -> None:
+    """128-bit tags (N, 2) to z, 61 bits, and y, 21 further bits and a 40-bit check of both.
+
+    y = 2**61 - 1 is congruent to 0 and would fail its own check: probability 2**-61 an ID.
+    """
+    for i in range(blocks.shape[0]):
+        z[i] = _residue(blocks[i, 0])
+        e = blocks[i, 1] >> U(43)
+        y[i] = (e << CHECK_BITS) | _check(z[i], e)
+
+
+@compiled()
+def all_valid(z: Any, y: Any) -> Any:
+    """Whether every pair is a residue pair with the right check."""
+    good = True
+    for i in range(z.size):
+        good &= z[i] < M61 and y[i] < M61 and _valid(z[i], y[i])
+    return good
+
+
+@compiled()
+def positions(z: Any, y: Any, hashes: Any, part: Any, salt0: Any, salt1: Any) -> Any:
+    """The cells of each tag: (N, hashes) int64, the k-th in [k part, (k+1) part)."""
+    out = np.empty((z.size, hashes), np.int64)
+    for i in range(z.size):
+        for k in range(hashes):
+            out[i, k] = _position(z[i], y[i], k, part, salt0, salt1)
+    return out
+
+
+@compiled()
+def add_slots(z: Any, y: Any, r: Any, table: Any, levels: Any, slots: Any, salt0: Any, salt1: Any) -> None:
+    """Add r to the slot of each tag: level l with probability 2**-(l+1), the last level takes the rest."""
+    for i in range(z.size):
+        mixed = _mix(_mix(z[i] ^ salt0, y[i] ^ salt1), salt1 + STEP)
+        level, bits = 0, mixed
+        while level + 1 < levels and bits & ONE:
+            level += 1
+            bits >>= ONE
+        # The slot comes from a second hash, so it does not depend on the level.
+        high, _low = product_128(_mix(mixed, salt0), U(slots))
+        at = level * slots + np.int64(high)
+        table[at, 0] = _add(table[at, 0], r[i])
+
+
+@compiled(inline="always")
+def _visit(table: Any, z: Any, y: Any, at: Any, start: Any, count: Any, place: Any) -> Any:
+    """The cells of tags start, ..., start + count - 1 into at (BATCH, hashes); reads their cells.
+
+    Tags fall anywhere in a table much larger than the caches.  Independent reads of a whole batch wait
+    for memory together, which the updates that follow would do one by one.  The return value keeps the
+    reads alive.
+    """
+    hashes, part, salt0, salt1 = place
+    last = table.shape[1] - 1
+    seen = ZERO
+    for b in range(count):
+        for k in range(hashes):
+            c = _position(z[start + b], y[start + b], k, part, salt0, salt1)
+            at[b, k] = c
+            seen ^= table[c, 0] ^ table[c, last]
+    return seen
+
+
+@compiled()
+def add_gram(z: Any, y: Any, r: Any, table: Any, hashes: Any, part: Any, salt0: Any, salt1: Any) -> Any:
+    """Add r (1, z, y, zz, zy, yy) to the cells of each tag; table (cells, 6).  The result means nothing."""
+    row, at = np.empty(6, np.uint64), np.empty((BATCH, hashes), np.int64)
+    seen = ZERO
+    for start in range(0, z.size, BATCH):
+        count = min(BATCH, z.size - start)
+        seen ^= _visit(table, z, y, at, start, count, (hashes, part, salt0, salt1))
+        for b in range(count):
+            i = start + b
+            row[0] = r[i]
+            row[1] = _mul(r[i], z[i])
+            row[2] = _mul(r[i], y[i])
+            row[3] = _mul(row[1], z[i])
+            row[4] = _mul(row[1], y[i])
+            row[5] = _mul(row[2], y[i])
+            for k in range(hashes):
+                for j in range(6):
+                    table[at[b, k], j] = _add(table[at[b, k], j], row[j])
+    return seen
+
+
+@compiled()
+def add_lines(z: Any, y: Any, r: Any, table: Any, hashes: Any, part: Any, salt0: Any, salt1: Any) -> Any:
+    """Add r (1, z, y) to the cells of each tag; table (cells, 3).  The result means nothing."""
+    row, at = np.empty(3, np.uint64), np.empty((BATCH, hashes), np.int64)
+    seen = ZERO
+    for start in range(0, z.size, BATCH):
+        count = min(BATCH, z.size - start)
+        seen ^= _visit(table, z, y, at, start, count, (hashes, part, salt0, salt1))
+        for b in range(count):
+            i = start + b
+            row[0], row[1], row[2] = r[i], _mul(r[i], z[i]), _mul(r[i], y[i])
+            for k in range(hashes):
+                for j in range(3):
+                    table[at[b, k], j] = _add(table[at[b, k], j], row[j])
+    return seen
+
+
+# --- openings on shares --------------------------------------------------------------------------
+
+
+@compiled(inline="always")
+def _dot3(a: Any, b: Any, c: Any, x: Any, y: Any, z: Any) -> Any:
+    # Three products below 2**122 each.
+    high, low = product_128(a, x)
+    high, low = add_product_128(high, low, b, y)
+    high, low = add_product_128(high, low, c, z)
+    return _reduce(high, low)
+
+
+@compiled()
+def open_gram(shares: Any, active: Any, g: Any, weight: Any, out: Any) -> None:
+    """out += weight g^T M for the symmetric 3 x 3 share M of each active cell; g, out (A, 3)."""
+    for a in range(active.size):
+        s = shares[active[a]]
+        g0, g1, g2 = _mul(g[a, 0], weight), _mul(g[a, 1], weight), _mul(g[a, 2], weight)
+        out[a, 0] = _add(out[a, 0], _dot3(g0, g1, g2, s[0], s[1], s[2]))
+        out[a, 1] = _add(out[a, 1], _dot3(g0, g1, g2, s[1], s[3], s[4]))
+        out[a, 2] = _add(out[a, 2], _dot3(g0, g1, g2, s[2], s[4], s[5]))
+
+
+@compiled()
+def open_scaled(shares: Any, active: Any, g: Any, weight: Any, out: Any) -> None:
+    """out += weight g s for the share s of each active row, width 1; g, out (A, 1)."""
+    for a in range(active.size):
+        out[a, 0] = _add(out[a, 0], _mul(_mul(g[a, 0], weight), shares[active[a], 0]))
+
+
+@compiled()
+def open_plain(shares: Any, active: Any, weight: Any, out: Any) -> None:
+    """out += weight s for the share s of each active row, width 1; out (A, 1)."""
+    for a in range(active.size):
+        out[a, 0] = _add(out[a, 0], _mul(weight, shares[active[a], 0]))
+
+
+@compiled()
+def open_spread(shares: Any, active: Any, weight: Any, out: Any) -> None:
+    """out += weight (s0 s2 - s1 s1) for the shares of each active row, width 3; out (A, 1)."""
+    for a in range(active.size):
+        s = shares[active[a]]
+        spread = _sub(_mul(s[0], s[2]), _mul(s[1], s[1]))
+        out[a, 0] = _add(out[a, 0], _mul(weight, spread))
+
+
+# --- peeling -------------------------------------------------------------------------------------
+
+# What the relay knows of a cell: still unknown, resolved (opened empty, or its only ID was removed),
+# changed in this round; a number of at least 0 is the opening that showed it to hold one ID.
+UNKNOWN, RESOLVED, CHANGED = -1, -2, -3
+
+
+@compiled()
+def read_cells(
+    values: Any, active: Any, status: Any, z: Any, y: Any, part: Any, salt0: Any, salt1: Any
+) -> None:
+    """Judge opened cells: values (A, 3); sets status[cell], and (z, y)[a] of cells with one ID.
+
+    A cell holds one ID if (1, z, y) is proportional to its value, the check is right and the ID belongs
+    there.  All inverses come from one (Montgomery's trick).
+    """
+    count = active.size
+    prefix = np.empty(count + 1, np.uint64)
+    prefix[0] = ONE
+    for a in range(count):
+        prefix[a + 1] = prefix[a] if values[a, 0] == ZERO else _mul(prefix[a], values[a, 0])
+    inverse = _inverse(prefix[count])
+    for a in range(count - 1, -1, -1):
+        if values[a, 0] == ZERO:
+            if values[a, 1] == ZERO and values[a, 2] == ZERO:
+                status[active[a]] = RESOLVED
+            continue
+        one = _mul(inverse, prefix[a])
+        inverse = _mul(inverse, values[a, 0])
+        z[a] = _mul(values[a, 1], one)
+        y[a] = _mul(values[a, 2], one)
+        k = active[a] // part
+        if _valid(z[a], y[a]) and _position(z[a], y[a], k, part, salt0, salt1) == active[a]:
+            status[active[a]] = a
+
+
+@compiled()
+def collect(
+    active: Any, status: Any, z: Any, y: Any, hashes: Any, part: Any, salt0: Any, salt1: Any, pure: Any
+) -> Any:
+    """Move the recovered IDs to the front of z, y; pure[i] has bit k if the k-th cell held only that ID.
+
+    Their other cells become CHANGED.  Returns how many were recovered, or -1 if an ID contradicts what
+    its other cells showed: some contribution was malformed.
+    """
+    found = 0
+    for a in range(active.size):
+        if status[active[a]] != a:
+            continue
+        zi, yi = z[a], y[a]
+        bits = 0
+        for k in range(hashes):
+            at = _position(zi, yi, k, part, salt0, salt1)
+            other = status[at]
+            if other >= 0:
+                # Entries in front of `found` were overwritten, but their cells are RESOLVED by now.
+                if z[other] != zi or y[other] != yi:
+                    return -1
+                bits |= 1 << k
+                status[at] = RESOLVED
+            elif other == RESOLVED:
+                return -1
+            else:
+                status[at] = CHANGED
+        z[found], y[found], pure[found] = zi, yi, bits
+        found += 1
+    return found
+
+
+@compiled()
+def changed_cells(status: Any) -> Any:
+    """The CHANGED cells, ascending, which become UNKNOWN again."""
+    count = 0
+    for c in range(status.size):
+        count += status[c] == CHANGED
+    out = np.empty(count, np.int64)
+    count = 0
+    for c in range(status.size):
+        if status[c] == CHANGED:
+            status[c] = UNKNOWN
+            out[count] = c
+            count += 1
+    return out
+
+
+@compiled()
+def remove(
+    shares: Any, z: Any, y: Any, pure: Any, hashes: Any, part: Any, salt0: Any, salt1: Any, status: Any
+) -> Any:
+    """Subtract recovered IDs from the shares of all their cells; the others become CHANGED in status.
+
+    The share of an ID's contribution is the share of a cell that holds only that ID, so its unknown
+    coefficient cancels.  No other recovered ID is in that cell: the order does not matter.  The result
+    means nothing.
+    """
+    width = shares.shape[1]
+    row, at = np.empty(width, np.uint64), np.empty((BATCH, hashes), np.int64)
+    seen = ZERO
+    for start in range(0, z.size, BATCH):
+        count = min(BATCH, z.size - start)
+        seen ^= _visit(shares, z, y, at, start, count, (hashes, part, salt0, salt1))
+        for b in range(count):
+            source = -1
+            for k in range(hashes):
+                if not (pure[start + b] >> k) & 1:
+                    status[at[b, k]] = CHANGED
+                elif source < 0:
+                    source = at[b, k]
+            for j in range(width):
+                row[j] = shares[source, j]
+            for k in range(hashes):
+                for j in range(width):
+                    shares[at[b, k], j] = _sub(shares[at[b, k], j], row[j])
+    return seen
+
+
+@compiled()
+def peel_lines(table: Any, hashes: Any, part: Any, salt0: Any, salt1: Any, z: Any, y: Any) -> Any:
+    """Peel a table (cells, 3) of sums of r (1, z, y), in place.
+
+    Fills z, y and returns (how many were recovered, how many cells stay nonzero).  Stops as soon as more
+    IDs come out than there are cells: only a malformed table does that.
+    """
+    cells = table.shape[0]
+    # Every cell waits at most once, so a ring of `cells` places is enough.
+    ring = np.arange(cells)
+    waits = np.ones(cells, np.bool_)
+    head, waiting, found = 0, cells, 0
+    while waiting > 0 and found < z.size:
+        c = ring[head]
+        head = (head + 1) % cells
+        waiting -= 1
+        waits[c] = False
+        r = table[c, 0]
+        if r == ZERO:
+            continue
+        one = _inverse(r)
+        zi, yi = _mul(table[c, 1], one), _mul(table[c, 2], one)
+        if not _valid(zi, yi) or _position(zi, yi, c // part, part, salt0, salt1) != c:
+            continue
+        z[found], y[found] = zi, yi
+        found += 1
+        b, d = _mul(r, zi), _mul(r, yi)
+        for k in range(hashes):
+            at = _position(zi, yi, k, part, salt0, salt1)
+            table[at, 0] = _sub(table[at, 0], r)
+            table[at, 1] = _sub(table[at, 1], b)
+            table[at, 2] = _sub(table[at, 2], d)
+            if not waits[at]:
+                ring[(head + waiting) % cells] = at
+                waiting += 1
+                waits[at] = True
+    left = 0
+    for c in range(cells):
+        left += table[c, 0] != ZERO or table[c, 1] != ZERO or table[c, 2] != ZERO
+    return found, left
+
+
+# --- BLAKE2b (RFC 7693), many short messages -----------------------------------------------------
+
+IV = np.array(
+    [
+        0x6A09E667F3BCC908, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1,
+        0x510E527FADE682D1, 0x9B05688C2B3E6C1F, 0x1F83D9ABFB41BD6B, 0x5BE0CD19137E2179,
+    ],
+    np.uint64,
+)  # fmt: skip
+SIGMA = np.array(
+    [
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        [14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3],
+        [11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4],
+        [7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8],
+        [9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13],
+        [2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9],
+        [12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11],
+        [13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10],
+        [6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5],
+        [10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0],
+    ],
+    np.int64,
+)
+
+
+@compiled(inline="always")
+def _turn(x: Any, by: Any) -> Any:
+    return (x >> U(by)) | (x << U(64 - by))
+
+
+@compiled(inline="always")
+def _blend(a: Any, b: Any, c: Any, d: Any, x: Any, y: Any) -> Any:
+    a = a + b + x
+    d = _turn(d ^ a, 32)
+    c = c + d
+    b = _turn(b ^ c, 24)
+    a = a + b + y
+    d = _turn(d ^ a, 16)
+    c = c + d
+    b = _turn(b ^ c, 63)
+    return a, b, c, d
+
+
+@compiled()
+def _compress(h: Any, m: Any, size: Any, last: Any) -> None:
+    # Sixteen names instead of an array: the compiler keeps them in registers.
+    a0, a1, a2, a3, b0, b1, b2, b3 = h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]
+    c0, c1, c2, c3 = IV[0], IV[1], IV[2], IV[3]
+    d0, d1, d2, d3 = IV[4] ^ U(size), IV[5], IV[6], IV[7]
+    if last:
+        d2 = ~d2
+    for turn in range(12):
+        s = SIGMA[turn % 10]
+        a0, b0, c0, d0 = _blend(a0, b0, c0, d0, m[s[0]], m[s[1]])
+        a1, b1, c1, d1 = _blend(a1, b1, c1, d1, m[s[2]], m[s[3]])
+        a2, b2, c2, d2 = _blend(a2, b2, c2, d2, m[s[4]], m[s[5]])
+        a3, b3, c3, d3 = _blend(a3, b3, c3, d3, m[s[6]], m[s[7]])
+        a0, b1, c2, d3 = _blend(a0, b1, c2, d3, m[s[8]], m[s[9]])
+        a1, b2, c3, d0 = _blend(a1, b2, c3, d0, m[s[10]], m[s[11]])
+        a2, b3, c0, d1 = _blend(a2, b3, c0, d1, m[s[12]], m[s[13]])
+        a3, b0, c1, d2 = _blend(a3, b0, c1, d2, m[s[14]], m[s[15]])
+    h[0] ^= a0 ^ c0
+    h[1] ^= a1 ^ c1
+    h[2] ^= a2 ^ c2
+    h[3] ^= a3 ^ c3
+    h[4] ^= b0 ^ d0
+    h[5] ^= b1 ^ d1
+    h[6] ^= b2 ^ d2
+    h[7] ^= b3 ^ d3
+
+
+@compiled()
+def blake2b_128(data: Any, ends: Any, start: Any) -> Any:
+    """16-byte BLAKE2b digests (N, 2) of N messages laid end to end in `data` (uint8), the i-th up to ends[i].
+
+    start: the eight words of the initial state, which carry the parameters.  Messages below 2**63 bytes.
+    """
+    out = np.empty((ends.size, 2), np.uint64)
+    h, block = np.empty(8, np.uint64), np.empty(16, np.uint64)
+    begin = np.int64(0)
+    for i in range(ends.size):
+        size = ends[i] - begin
+        for j in range(8):
+            h[j] = start[j]
+        done = np.int64(0)
+        last = False
+        while not last:
+            here = min(size - done, 128)
+            for j in range(16):
+                block[j] = ZERO
+            for j in range(here):
+                word = U(data[begin + done + j]) << U(8 * (j % 8))
+                block[j // 8] |= word
+            done += here
+            last = done == size
+            _compress(h, block, done, last)
+        out[i, 0], out[i, 1] = h[0], h[1]
+        begin = ends[i]
+    return out

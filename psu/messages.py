@@ -1,0 +1,204 @@
+"""Every message of a union: frozen, checked when built, silent about its contents.
+
+`sealed` bytes are encrypted and authenticated from sender to recipient, so they may pass through the
+relay.  The others go to or come from the relay, over an authenticated transport.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import MERSENNE_61
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Message:
+    """Base of all messages: its repr shows types and shapes, never contents."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={_shape(getattr(self, f.name))}" for f in dataclasses.fields(self))
+        return f"{type(self).__name__}({shown})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the contents on a wire, without framing."""
+        return sum(_size(getattr(self, f.name)) for f in dataclasses.fields(self))
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}"
+    return f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, bytes | str):
+        return len(value)
+    return 4 * len(value) if isinstance(value, tuple) else 8
+
+
+def _refuse(wrong: bool, rule: str) -> None:
+    if wrong:
+        raise ValueError(f"malformed message: {rule}")
+
+
+def _residues(values: Array, ndim: int, what: str) -> None:
+    _refuse(
+        not isinstance(values, np.ndarray) or values.dtype != np.uint64 or values.ndim != ndim,
+        f"{what} must be a uint64 array with {ndim} axes",
+    )
+    _refuse(bool(values.size) and int(values.max()) >= MERSENNE_61, f"{what} must be below 2**61 - 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Offer(Message):
+    """Client to all clients: its ephemeral X25519 key, signed with its identity key."""
+
+    sender: int
+    ephemeral: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(self.sender < 0, "senders are numbered from 0")
+        _refuse(len(self.ephemeral) != 32, "an ephemeral key has 32 bytes")
+        _refuse(len(self.signature) != 64, "a signature has 64 bytes")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeyPacket(Message):
+    """Client to client: the group key (from client 0) and keys of the common randomness, sealed."""
+
+    sender: int
+    recipient: int
+    sealed: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(min(self.sender, self.recipient) < 0, "parties are numbered from 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShareBlock(Message):
+    """Client to committee member: its share of one chunk of a sheet, sealed."""
+
+    sender: int
+    recipient: int
+    sheet: str
+    chunk: int
+    sealed: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(min(self.sender, self.recipient, self.chunk) < 0, "parties and chunks count from 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedBlock(Message):
+    """Client to server in server mode: one chunk of its table (rows, width) under masks that sum to zero."""
+
+    sender: int
+    sheet: str
+    chunk: int
+    values: Array
+
+    def __post_init__(self) -> None:
+        _refuse(min(self.sender, self.chunk) < 0, "parties and chunks count from 0")
+        _residues(self.values, 2, "masked values")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Turn(Message):
+    """Relay to every committee member: what the last round recovered, and who opens what is next.
+
+    number counts openings and never repeats.  history is the digest of everything recovered so far.
+    z, y: (K,) the IDs recovered in the round before; pure: (K,) uint8, bit k if its k-th cell held it alone.
+    """
+
+    sheet: str
+    round: int
+    number: int
+    quorum: tuple[int, ...]
+    history: bytes
+    z: Array
+    y: Array
+    pure: Array
+
+    def __post_init__(self) -> None:
+        _refuse(self.round < 0 or self.number < 1, "rounds count from 0 and openings from 1")
+        _refuse(len(self.history) != 32, "a history has 32 bytes")
+        _refuse(list(self.quorum) != sorted(set(self.quorum)), "a quorum is ascending and distinct")
+        _residues(self.z, 1, "z")
+        _residues(self.y, 1, "y")
+        _refuse(self.pure.dtype != np.uint8 or self.pure.ndim != 1, "pure must be a vector of uint8")
+        _refuse(not len(self.z) == len(self.y) == len(self.pure), "z, y and pure have one length")
+        _refuse(
+            bool(self.pure.size) and not 1 <= int(self.pure.min()) <= int(self.pure.max()) < 16,
+            "an ID was recovered from at least one of its 4 cells",
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Opening(Message):
+    """Committee member to relay: its masked summand of every active row, (A, opened) residues."""
+
+    sender: int
+    sheet: str
+    number: int
+    values: Array
+
+    def __post_init__(self) -> None:
+        _refuse(self.sender < 0 or self.number < 1, "parties count from 0 and openings from 1")
+        _residues(self.values, 2, "opened values")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Begin(Message):
+    """Relay to every client: an attempt begins, with a table for a union of about `size`."""
+
+    attempt: int
+    size: int
+
+    def __post_init__(self) -> None:
+        _refuse(self.attempt < 0 or self.size < 0, "attempts and sizes are not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnionTags(Message):
+    """Relay to every client: the tags of the union in ascending order, (m,) each."""
+
+    z: Array
+    y: Array
+
+    def __post_init__(self) -> None:
+        _residues(self.z, 1, "z")
+        _residues(self.y, 1, "y")
+        _refuse(len(self.z) != len(self.y), "z and y have one length")
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that clients compare."""
+        chain = hashlib.blake2b(digest_size=32, person=b"psu union")
+        for part in (self.z, self.y):
+            chain.update(part.tobytes())
+        return chain.digest()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Confirmation(Message):
+    """Client to client: the digest of the union it was told, sealed."""
+
+    sender: int
+    recipient: int
+    sealed: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(min(self.sender, self.recipient) < 0, "parties are numbered from 0")

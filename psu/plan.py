@@ -1,0 +1,240 @@
+"""Everything public about a union: who takes part, who may collude, how large the tables are.
+
+Sizes: four hash functions and C = 1.5 m + 96 cells for a union of m.  Peeling random tables of that size
+fails with probability at most about 1e-3 for every m of at least 16, and far less for large m; a failure
+is noticed and tried again with a new salt and a table a quarter larger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from field.basis import MERSENNE_61
+
+HASHES = 4
+CELLS_PER_ID, CELLS_MORE, GROWTH = 1.5, 96, 1.25
+# The sizing round estimates with a standard deviation of about 1.5 %; the rest of its error is covered
+# by CELLS_PER_ID, at which tables are peeled completely even if 10 % too full.
+SIZE_MARGIN = 1.05
+MAX_ROUNDS = 64
+# A table of width w is dealt, masked and sent in chunks of this many rows, so memory stays flat.
+CHUNK_ROWS = 1 << 13
+# Levels of the sizing bitmap hold this many slots each.
+SLOTS = 1 << 12
+# A member expands this many pseudorandom streams an opening at most; t = 5 of 11 needs 252.
+MAX_SUBSETS = 2000
+# Words of the four kinds of sheets a member holds per row, and elements opened per row.
+WIDTHS = {"slots": 1, "cells": 6, "lines": 3, "counts": 1, "spread": 3}
+OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Any t clients together with the relay learn the union and nothing else; t < n/2.
+
+    Leakage, semi-honest: the joint view of at most t clients and the relay can be simulated from their
+    own IDs, the union (as tags, and as IDs where they can guess them) and public parameters.  Rounds,
+    which cells are opened when, failed attempts and the size estimate are functions of the union and the
+    salt.  Hidden, also from the coalition: owners, multiplicities, sizes of sets, intersections.
+    Inherent: the coalition learns which IDs of the union are not its own; with n = 3 and t = 1 these
+    belong to one or both of the two others.
+
+    How: the first 2t+1+spares clients hold Shamir shares of degree t of a table of Gram cells
+    sum_x R_x u_x u_x^T, u_x = (1, z, y), R_x the sum of the holders' random coefficients.  A cell is only
+    opened as g^T M for a fresh secret uniform g in F_q^3.  Whatever the R_x are, also if the coalition
+    knows them, that is: zero for an empty cell, a uniform multiple of u_x for one ID, uniform in
+    span(u_x, u_x') for two, uniform in F_q^3 for more unless M is singular (probability at most 4/q a
+    cell).  So each opening is a random function of the union alone.
+
+    Statistical error, q = 2**61 - 1, for m = 2**20: singular cells 2**-37, a vanishing R_x 2**-41, equal
+    tags 2**-43, a cell mistaken for one ID 2**-37.  Computational assumptions: AES-128, X25519, Ed25519,
+    HKDF-SHA256, AES-256-GCM.
+
+    Not covered: clients that deviate (they can make the union fail, or hide or add IDs of their own), and
+    a relay that tells clients different unions unless they compare digests (`psu.align.confirmation`).
+
+    spares: committee members that may be silent in a round.  Needs n >= 2t + 1 + spares.
+    """
+
+    t: int
+    spares: int = 0
+
+    def __post_init__(self) -> None:
+        if self.t < 1 or self.spares < 0:
+            raise ValueError(
+                f"t={self.t}, spares={self.spares}: t must be at least 1 and spares at least 0; "
+                "with t=0 every committee member would see every client's IDs"
+            )
+
+
+@dataclass(frozen=True)
+class Server:
+    """Any n-2 clients learn the union and nothing else, if the server colludes with nobody.
+
+    Leakage, semi-honest: the server learns the tags of the union (pseudonyms under a key it lacks), so
+    the size of the union, and for each tag a uniform number that says nothing of its holders.  Clients
+    learn the union only.
+
+    A server that colludes with one client learns which of that client's IDs somebody else holds as well
+    (never who, nor how many), and can test guesses of IDs against the union.  Use Threshold if that
+    matters.  Every client has to stay until its upload is complete: there are no spares.
+    """
+
+
+Mode = Threshold | Server
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of secret residues that clients add into: kind, attempt, rows; its width follows."""
+
+    kind: str
+    attempt: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in WIDTHS or self.attempt < 0 or self.rows < 0:
+            raise ValueError(f"no sheet has kind={self.kind!r}, attempt={self.attempt}, rows={self.rows}")
+
+    @property
+    def label(self) -> str:
+        """What keys and messages for this sheet are bound to."""
+        return f"{self.kind}/{self.attempt}/{self.rows}"
+
+    @property
+    def width(self) -> int:
+        return WIDTHS[self.kind]
+
+    @property
+    def opened(self) -> int:
+        """Elements opened per row in threshold mode."""
+        return OPENED[self.kind]
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.rows // CHUNK_ROWS)
+
+    def span(self, chunk: int) -> slice:
+        """The rows of a chunk."""
+        return slice(chunk * CHUNK_ROWS, min(self.rows, (chunk + 1) * CHUNK_ROWS))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything public about a union; all parties hold the same one (`digest`).
+
+    n: clients, numbered 0 to n-1.  mode: who may collude.  session: 16 to 64 bytes no other run uses.
+    bound: a public bound on the size of the union.  It must not be computed from exact sizes of sets, or
+    these are no longer hidden.  sized: estimate the size of the union first, for a bound that is a matter
+    of policy and may be far too large; without it tables are made for `bound` itself.
+    min_clients: abort if fewer contribute.
+    """
+
+    n: int
+    mode: Mode
+    session: bytes
+    bound: int = 1 << 24
+    sized: bool = True
+    attempts: int = 3
+    min_clients: int = 2
+
+    def __post_init__(self) -> None:
+        if not 16 <= len(self.session) <= 64:
+            raise ValueError(f"session has {len(self.session)} bytes: draw 16 to 64 for every run")
+        if self.n < 2 or self.n > 1024:
+            raise ValueError(f"n={self.n}: a union needs 2 to 1024 clients")
+        if not 1 <= self.bound <= 1 << 32:
+            raise ValueError(f"bound={self.bound}: the bound on the union must lie in [1, 2**32]")
+        if not (1 <= self.attempts <= 16 and 1 <= self.min_clients <= self.n):
+            raise ValueError(
+                f"attempts={self.attempts} must lie in [1, 16], min_clients={self.min_clients} in [1, n]"
+            )
+        if isinstance(self.mode, Threshold):
+            t, needed = self.mode.t, 2 * self.mode.t + 1 + self.mode.spares
+            if self.n < needed:
+                raise ValueError(
+                    f"n={self.n} clients cannot hold a committee for t={t} and {self.mode.spares} "
+                    f"spares: 2t+1+spares = {needed} are needed. Lower t or spares, or use mode=Server()."
+                )
+            if math.comb(needed, t) > MAX_SUBSETS:
+                raise ValueError(
+                    f"t={t} and {self.mode.spares} spares need {math.comb(needed, t)} common keys, more "
+                    f"than {MAX_SUBSETS}: lower t or spares"
+                )
+
+    @property
+    def t(self) -> int:
+        """Degree of the sharing; 0 in server mode, which shares nothing."""
+        return self.mode.t if isinstance(self.mode, Threshold) else 0
+
+    @property
+    def committee(self) -> tuple[int, ...]:
+        """The clients that hold shares: the first 2t+1+spares, none in server mode."""
+        if isinstance(self.mode, Threshold):
+            return tuple(range(2 * self.mode.t + 1 + self.mode.spares))
+        return ()
+
+    @property
+    def quorum(self) -> int:
+        """How many members open a value: a product of two sharings has degree 2t."""
+        return 2 * self.t + 1
+
+    @cached_property
+    def subsets(self) -> tuple[tuple[int, ...], ...]:
+        """Committees without t of their members: each shares one key of the common randomness."""
+        members = self.committee
+        return tuple(combinations(members, len(members) - self.t)) if members else ()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that bind keys, signatures and messages to this plan."""
+        text = "|".join(
+            map(
+                repr,
+                (self.n, self.mode, self.session, self.bound, self.sized, self.attempts, self.min_clients),
+            )
+        )
+        return hashlib.blake2b(text.encode(), digest_size=32, person=b"psu plan").digest()
+
+    def salt(self, attempt: int) -> tuple[int, int]:
+        """Two words that place tags in tables.
+
+        Public: tags are pseudorandom under a key drawn after the session was named.
+        """
+        words = hashlib.blake2b(
+            attempt.to_bytes(4, "little"), key=self.digest, digest_size=16, person=b"psu salt"
+        ).digest()
+        return int.from_bytes(words[:8], "little"), int.from_bytes(words[8:], "little")
+
+    @property
+    def levels(self) -> int:
+        """Levels of the sizing bitmap: the last is filled as the first is by 2 SLOTS IDs, or less."""
+        return 1 + max(0, math.ceil(math.log2(self.bound / (2 * SLOTS))))
+
+    @property
+    def slots(self) -> Sheet:
+        """The bitmap of the sizing round."""
+        return Sheet("slots", 0, self.levels * SLOTS)
+
+    def cells(self, size: int, attempt: int) -> Sheet:
+        """The table of an attempt for a union of about `size`: its rows are a multiple of HASHES."""
+        size = min(size, self.bound)
+        wanted = CELLS_PER_ID * size * (SIZE_MARGIN if self.sized else 1) + CELLS_MORE
+        rows = HASHES * math.ceil(wanted * GROWTH**attempt / HASHES)
+        return Sheet("cells" if isinstance(self.mode, Threshold) else "lines", attempt, rows)
+
+
+def weights(xs: tuple[int, ...], y: int) -> list[int]:
+    """Lagrange weights that carry values at the points xs to the value at y, modulo 2**61 - 1."""
+    from field.lagrange import transfer
+
+    return transfer(xs, (y,), MERSENNE_61)[0]
+
+
+def point(member: int) -> int:
+    """Where a member's share sits; secrets sit at 0."""
+    return member + 1
