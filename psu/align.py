@@ -1,0 +1,79 @@
+"""From the union to row numbers: identical at every client, whatever the order of recovery was.
+
+Row i is the i-th tag in ascending order.  Tags are pseudorandom under the group key, so the order says
+nothing about the IDs.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psu.errors import UnionAborted
+from psu.identify import Tags, ascending
+from psu.keys import Secrets
+from psu.messages import Confirmation, UnionTags
+
+Array = NDArray[Any]
+
+
+def announce(z: Array, y: Array) -> UnionTags:
+    """The relay's message to every client: recovered tags, in ascending order."""
+    order = ascending(z, y)
+    return UnionTags(z[order], y[order])
+
+
+def rows(union: UnionTags, own: Tags, inverse: Array) -> Array:
+    """The row in [0, m) of each of this client's points: (N,) int64.
+
+    own, inverse: from `psu.identify.tags`; points with equal IDs get equal rows.
+
+    Raises UnionAborted if the union is not strictly ascending tags, or an own ID is missing: then some
+    table was malformed, a random coefficient vanished (probability m / 2**61), or the relay left it out.
+    The error does not say which ID, since it may be shown to others.
+    """
+    from psu import kernels
+
+    z, y = union.z, union.y
+    later = (z[1:] > z[:-1]) | ((z[1:] == z[:-1]) & (y[1:] > y[:-1]))
+    if not later.all() or not kernels.all_valid(z, y):
+        raise UnionAborted("the announced union is malformed")
+    at = np.searchsorted(z, own.z)
+    while True:
+        # Several tags may share z; they are neighbors, in the order of y.
+        inside = np.minimum(at, max(len(z) - 1, 0))
+        short = (at < len(z)) & (z[inside] == own.z) & (y[inside] < own.y) if len(z) else at < 0
+        if not short.any():
+            break
+        at = at + short
+    here = (at < len(z)) & (z[inside] == own.z) & (y[inside] == own.y) if len(z) else at < 0
+    if not here.all():
+        raise UnionAborted(f"{int((~here).sum())} of this client's {len(own)} IDs are not in the union")
+    return np.asarray(at[inverse], np.int64)
+
+
+def confirm(secrets: Secrets, union: UnionTags) -> dict[int, Confirmation]:
+    """The digest of the union this client was told, sealed to every other client."""
+    return {
+        j: Confirmation(secrets.me, j, channel.seal("union", union.digest))
+        for j, channel in secrets.ring.channels.items()
+        if j != secrets.me
+    }
+
+
+def confirmed(secrets: Secrets, union: UnionTags, others: Mapping[int, Confirmation]) -> None:
+    """Compare with what the others were told.
+
+    Raises UnionAborted naming clients that were told another union, or say so.
+    """
+    odd = [
+        j
+        for j, message in sorted(others.items())
+        if not hmac.compare_digest(secrets.ring.channels[j].open("union", message.sealed), union.digest)
+    ]
+    if odd:
+        raise UnionAborted("clients were told different unions", odd)

@@ -1,0 +1,101 @@
+"""IDs that several clients hold, on the dense rows after a union: how many hold each, and do they agree?
+
+Two more sheets of m rows, dealt and opened like any other.
+
+counts: a holder adds 1, and the sum itself is opened: everybody who sees it learns how many clients hold
+each row, not which.  The inverses let each ID count once.
+
+spread: a holder adds r (1, f, f^2), r a fresh secret coefficient and f a keyed fingerprint of its data.
+With the sums s0, s1, s2 over the holders, s0 s2 - s1^2 = sum_{i<j} r_i r_j (f_i - f_j)^2.  It is zero if
+all holders agree.  If they do not, it is within about 2/q of uniform, also to a coalition that holds the
+row itself and knows its own r and f, as long as one holder is honest: what is opened is which rows are in
+dispute, not how nor by whom.  In server mode the server computes the same from the sums, and sees for each
+row in agreement a pseudonym of its data, under a key it lacks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.basis import MERSENNE_61, Basis
+from field.coins import Coins
+from psu.errors import UnionAborted
+from psu.keys import Secrets, subkey
+from psu.plan import Sheet
+
+Array = NDArray[Any]
+
+
+def sheets(m: int) -> tuple[Sheet, Sheet]:
+    """The sheets (counts, spread) of a union of m."""
+    return Sheet("counts", 0, m), Sheet("spread", 0, m)
+
+
+def indicator(rows: Array, m: int) -> Array:
+    """This client's table of counts: (m, 1), 1 at its rows."""
+    table = np.zeros((m, 1), np.uint64)
+    table[rows, 0] = 1
+    return table
+
+
+def counts(values: Array, n: int) -> Array:
+    """How many of n clients hold each row, from the opened sums (m, 1): (m,) int64 in [1, n].
+
+    Raises UnionAborted if a sum is out of range: some client's table was malformed.
+    """
+    flat = values.reshape(-1)
+    if flat.size and not 1 <= int(flat.min()) <= int(flat.max()) <= n:
+        raise UnionAborted(f"a row is held by no client or by more than {n}: some table was malformed")
+    return flat.astype(np.int64)
+
+
+def reciprocals(held: Array, basis: Basis) -> Array:
+    """The inverses of counts in every lane of a basis: (lanes, m) canonical residues.
+
+    A sum over the holders of equal data times this is the data itself, exactly.
+    """
+    top = int(held.max(initial=1))
+    inverse = [[0, *(pow(c, -1, p) for c in range(1, top + 1))] for p in basis.primes]
+    return np.asarray(np.array(inverse, basis.dtype)[:, held])
+
+
+def fingerprints(digest: Array, secrets: Secrets) -> Array:
+    """Keyed fingerprints of the data of points, from `row_digests` (N, 2): (N,) residues.
+
+    Equal data gets equal fingerprints at every client; different data with probability 2**-61.
+    """
+    from psu.identify import tags
+
+    distinct, inverse = tags(digest, subkey(secrets.group, "data"))
+    return np.asarray(distinct.z[inverse])
+
+
+def spread(rows: Array, prints: Array, m: int, coins: Coins) -> Array:
+    """This client's table of spread: (m, 3) secret residues.
+
+    Raises ValueError if two of its own points share a row and differ.
+    """
+    from psu import kernels
+
+    f = np.zeros(m, np.uint64)
+    f[rows] = prints
+    if (f[rows] != prints).any():
+        where = np.flatnonzero(f[rows] != prints)
+        raise ValueError(f"points with equal IDs differ, such as point {where[0]}: give them distinct IDs")
+    r = np.zeros(m, np.uint64)
+    r[rows] = coins.residues(MERSENNE_61, m)[rows]
+    rf = kernels.multiply(r, f)
+    return np.stack([r, rf, kernels.multiply(rf, f)], axis=1)
+
+
+def disagreeing(values: Array) -> Array:
+    """Rows whose holders disagree: ascending int64, from opened values (m, 1) or server-mode sums (m, 3)."""
+    from psu import kernels
+
+    if values.shape[1] == 1:
+        return np.flatnonzero(values[:, 0])
+    s0, s1, s2 = (np.ascontiguousarray(values[:, i]) for i in range(3))
+    return np.flatnonzero(kernels.multiply(s0, s2) != kernels.multiply(s1, s1))

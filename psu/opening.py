@@ -1,0 +1,222 @@
+"""How a committee member answers: openings that are random functions of the union, one use each.
+
+A row is opened as a product of two sharings of degree t, so as a polynomial of degree 2t that 2t+1
+members know at a point each; the weighted values are sent under masks that sum to zero, so the relay,
+even with t members, gets their sum and nothing else.  Fresh secret coefficients come from keys shared by
+all subsets of c - t members (Cramer, Damgard and Ishai, TCC 2005): nobody sends anything for them, and
+any t members lack one of the keys.
+
+    slots   rho s                a uniform multiple of the sum: shows only whether it is zero
+    cells   g^T M                see psu.plan.Threshold
+    counts  s                    the sum itself: multiplicities, where they are wanted
+    spread  s0 s2 - s1^2         zero if and only if all holders of a row agree (psu.merge)
+
+Keys of an opening are bound to its number, its quorum and everything recovered before: members that were
+told different things get values that do not add up to anything.  When a member of the quorum stays
+silent the round is asked again with another quorum and number, so with fresh coefficients and masks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psu.errors import UnionAborted
+from psu.keys import Secrets, Stream, subkey
+from psu.messages import Opening, Turn
+from psu.plan import Plan, Sheet, point, weights
+from psu.sharing import Holding
+from psu.tables import geometry
+
+Array = NDArray[Any]
+
+# Streams are expanded for this many rows at a time, which stay in the cache.
+_ROWS = 1 << 12
+
+
+def first_history(plan: Plan, sheet: Sheet) -> bytes:
+    """The digest of an empty history of a sheet: 32 bytes."""
+    return hashlib.blake2b(
+        sheet.label.encode(), key=plan.digest, digest_size=32, person=b"psu history"
+    ).digest()
+
+
+def next_history(history: bytes, z: Array, y: Array, pure: Array) -> bytes:
+    """The digest of a history followed by one more list of recovered IDs."""
+    chain = hashlib.blake2b(history, digest_size=32, person=b"psu history")
+    for part in (z, y, pure):
+        chain.update(part.tobytes())
+    return chain.digest()
+
+
+# --- the relay's side ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Poll:
+    """The relay's count of openings, over the whole session, and who was ever silent."""
+
+    plan: Plan
+    number: int = 0
+    unreliable: frozenset[int] = frozenset()
+
+    def choose(self, silent: Collection[int] = ()) -> tuple[Poll, tuple[int, ...]]:
+        """Who opens next: 2t+1 members, none of whom was silent in this round; the number rises.
+
+        Raises UnionAborted naming the silent members if fewer are left.
+        """
+        unreliable = self.unreliable | set(silent)
+        ranked = sorted(self.plan.committee, key=lambda i: (i in unreliable, i))
+        live = [i for i in ranked if i not in silent]
+        if len(live) < self.plan.quorum:
+            raise UnionAborted(
+                f"{len(live)} of {len(self.plan.committee)} committee members answer, "
+                f"{self.plan.quorum} are needed: plan with more spares or a smaller t",
+                set(silent),
+            )
+        quorum = tuple(sorted(live[: self.plan.quorum]))
+        return replace(self, number=self.number + 1, unreliable=frozenset(unreliable)), quorum
+
+
+def ask(sheet: Sheet, poll: Poll, silent: Collection[int] = ()) -> tuple[Poll, Turn]:
+    """Ask for all rows of a sheet that is opened in a single round."""
+    poll, quorum = poll.choose(silent)
+    none = np.empty(0, np.uint64)
+    history = first_history(poll.plan, sheet)
+    return poll, Turn(sheet.label, 0, poll.number, quorum, history, none, none, none.astype(np.uint8))
+
+
+def gather(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Opening]) -> Array:
+    """The opened values (rows, opened): the sum of what the whole quorum sent.
+
+    Raises UnionAborted naming members whose opening is missing or malformed.
+    """
+    from psu import kernels
+
+    absent = set(turn.quorum) - set(openings)
+    if absent:
+        raise UnionAborted(f"opening {turn.number} is incomplete", absent)
+    values = np.zeros((rows, sheet.opened), np.uint64)
+    for member in turn.quorum:
+        opening = openings[member]
+        if (opening.sender, opening.sheet, opening.number) != (member, sheet.label, turn.number):
+            raise UnionAborted(f"an answer to another question than opening {turn.number}", (member,))
+        if opening.values.shape != values.shape:
+            raise UnionAborted(f"opening {turn.number} has the wrong shape", (member,))
+        kernels.add_into(values.reshape(-1), np.ascontiguousarray(opening.values).reshape(-1))
+    return values
+
+
+# --- a member's side -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Member:
+    """A committee member between two turns: shares (rows, width), secret; active rows, ascending.
+
+    `answer` consumes it: use the state it returns.
+    """
+
+    plan: Plan
+    secrets: Secrets
+    sheet: Sheet
+    shares: Array
+    active: Array
+    round: int
+    history: bytes
+
+    def __repr__(self) -> str:
+        return f"Member({self.sheet.label}, round={self.round}, active={len(self.active)})"
+
+
+def begin(plan: Plan, secrets: Secrets, holding: Holding) -> Member:
+    """A member that has settled its share of the sum and awaits the first turn."""
+    sheet = holding.sheet
+    start = first_history(plan, sheet)
+    return Member(plan, secrets, sheet, holding.total, np.arange(sheet.rows), 0, start)
+
+
+def answer(member: Member, turn: Turn) -> tuple[Member, Opening | None]:
+    """Take in what was recovered, and open the active rows if this member is in the quorum.
+
+    Raises UnionAborted if the relay contradicts what it said before, AlreadyUsed if this opening, or a
+    later one, was answered before: an answer from an older state would show a difference of secrets.
+    """
+    plan, me = member.plan, member.secrets.me
+    if turn.sheet != member.sheet.label or turn.round not in (member.round, member.round + 1):
+        raise UnionAborted(f"round {turn.round} of {turn.sheet!r} does not follow round {member.round}")
+    if len(turn.quorum) != plan.quorum or not set(turn.quorum) <= set(plan.committee):
+        raise UnionAborted("the relay names a quorum that is none")
+    if turn.round > member.round:
+        member = _advance(member, turn)
+    if turn.history != member.history:
+        raise UnionAborted("the relay contradicts what it said before")
+    if me not in turn.quorum:
+        return member, None
+    member.secrets.openings.claim(turn.number)
+    return member, Opening(me, turn.sheet, turn.number, _open(member, turn))
+
+
+def _advance(member: Member, turn: Turn) -> Member:
+    """Subtract what was recovered; the next active cells are its cells that held other IDs as well."""
+    from psu import kernels
+
+    if member.sheet.kind != "cells" or not kernels.all_valid(turn.z, turn.y):
+        raise UnionAborted("the relay announces IDs that are none")
+    status = np.full(member.sheet.rows, kernels.UNKNOWN, np.int32)
+    kernels.remove(member.shares, turn.z, turn.y, turn.pure, *geometry(member.plan, member.sheet), status)
+    return replace(
+        member,
+        active=kernels.changed_cells(status),
+        round=turn.round,
+        history=next_history(member.history, turn.z, turn.y, turn.pure),
+    )
+
+
+def _open(member: Member, turn: Turn) -> Array:
+    """This member's masked summand of every active row: (A, opened) residues."""
+    from psu import kernels
+
+    plan, secrets, sheet, shares = member.plan, member.secrets, member.sheet, member.shares
+    me, active, wide = secrets.me, member.active, sheet.opened
+    label = f"{turn.sheet} {turn.number} {turn.quorum} {turn.history.hex()}"
+    weight = np.uint64(weights(tuple(map(point, turn.quorum)), 0)[turn.quorum.index(me)])
+    masks = {j: secrets.ring.channels[j].stream(f"mask {label}") for j in turn.quorum if j != me}
+    common: list[tuple[Stream, np.uint64]] = []
+    if sheet.kind in ("cells", "slots"):
+        common = [
+            (Stream(subkey(key, label)), _common_factor(plan, subset, me))
+            for subset, key in secrets.common.items()
+        ]
+    out = np.zeros((len(active), wide), np.uint64)
+    for start in range(0, len(active), _ROWS):
+        rows, part = active[start : start + _ROWS], out[start : start + _ROWS]
+        words, g = np.empty(part.size, np.uint64), np.zeros(part.shape, np.uint64)
+        for j, mask in masks.items():
+            mask.fill(words)
+            (kernels.add_stream if me < j else kernels.subtract_stream)(part.reshape(-1), words)
+        for stream, factor in common:
+            stream.fill(words)
+            kernels.accumulate_stream(g.reshape(-1), words, factor)
+        if sheet.kind == "cells":
+            kernels.open_gram(shares, rows, g, weight, part)
+        elif sheet.kind == "slots":
+            kernels.open_scaled(shares, rows, g, weight, part)
+        elif sheet.kind == "counts":
+            kernels.open_plain(shares, rows, weight, part)
+        else:
+            kernels.open_spread(shares, rows, weight, part)
+    return out
+
+
+@lru_cache(maxsize=8192)
+def _common_factor(plan: Plan, subset: tuple[int, ...], member: int) -> np.uint64:
+    """The value at a member's point of the polynomial that is 1 at 0 and 0 outside the subset."""
+    outside = tuple(point(i) for i in plan.committee if i not in subset)
+    return np.uint64(weights((0, *outside), point(member))[0])

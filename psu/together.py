@@ -1,0 +1,291 @@
+"""A whole union in one process: what every party does, in order, with nothing in between.
+
+This is the definition of the rounds, the test harness and a convenience.  A deployment runs the same
+steps at each party and moves the messages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
+
+from field.coins import Coins, SystemCoins
+from psu import align, masked, opening, peeling, sharing, sizing, tables
+from psu.errors import UnionAborted
+from psu.identify import Tags, digests, tags
+from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
+from psu.messages import Begin, Message, Opening, Turn, UnionTags
+from psu.plan import Mode, Plan, Sheet, Threshold
+
+Array = NDArray[Any]
+
+RELAY = "server"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UnionResult:
+    """rows: per client the row in [0, m) of each of its IDs, (N_j,) int64, None for a client that was lost.
+
+    m: size of the union.  rounds: rounds of openings (1 in server mode).  attempts: tables used.
+    estimate: what the sizing round said, None without one.  traffic[(from, to, kind)]: (messages, bytes).
+    seconds[party]: CPU time; a committee member's work is booked apart from its work as a client.
+    """
+
+    rows: tuple[Array | None, ...]
+    m: int
+    rounds: int
+    attempts: int
+    estimate: int | None
+    plan: Plan
+    traffic: Mapping[tuple[str, str, str], tuple[int, int]]
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"UnionResult(n={len(self.rows)}, m={self.m}, rounds={self.rounds}, attempts={self.attempts})"
+
+    def sent(self, party: str) -> int:
+        """Bytes a party sent to others: 'client 0', 'member 0', ..., 'server'."""
+        return sum(size for (sender, _, _), (_, size) in self.traffic.items() if sender == party)
+
+
+@dataclass(frozen=True)
+class _Book:
+    """Who spent how long, and who sent what."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    traffic: dict[tuple[str, str, str], tuple[int, int]] = field(default_factory=dict)
+
+    @contextmanager
+    def at(self, party: str) -> Iterator[None]:
+        start = time.process_time()
+        yield
+        self.seconds[party] = self.seconds.get(party, 0.0) + time.process_time() - start
+
+    def sent(self, sender: str, recipient: str, message: Message) -> None:
+        if sender.split()[-1] == recipient.split()[-1]:
+            return  # a client that is a member talks to itself
+        key = (sender, recipient, type(message).__name__)
+        count, size = self.traffic.get(key, (0, 0))
+        self.traffic[key] = (count + 1, size + message.nbytes)
+
+
+def union(
+    sets: Sequence[Iterable[str | bytes | int] | Array],
+    *,
+    t: int | None = None,
+    spares: int = 0,
+    mode: Mode | None = None,
+    bound: int | None = None,
+    coins: Callable[[str], Coins] | None = None,
+    lost: Mapping[int, Collection[int]] | None = None,
+) -> UnionResult:
+    """The union of the clients' IDs as row numbers, by all parties in this process.
+
+    sets: one collection of IDs a client (`psu.identify.digests` says which types); an ID that a client
+    holds several times counts once and its row number is repeated.  t: how many clients may collude with
+    one another and the relay, as many as n allows by default; spares: how many committee members may be
+    silent in a round.  mode: instead of t, Threshold or Server.  bound: a public bound on the size of the
+    union; if given, tables are made for it, else a sizing round estimates the size, up to 2**24.  coins:
+    secret coins by party ("client 0", ...), the operating system's by default; pass SeededCoins only to
+    reproduce a test.  lost[r]: clients silent in the r-th round of openings (the first is the sizing
+    round, if there is one); lost[0]: clients that vanish before they share anything.
+
+    Raises ValueError for parameters that do not fit, TypeError for IDs of other types, UnionAborted.
+    """
+    if mode is None:
+        mode = Threshold((len(sets) - 1 - spares) // 2 if t is None else t, spares)
+    elif t is not None or spares:
+        raise ValueError("t and spares belong to threshold mode: pass them in mode=Threshold(t, spares)")
+    make = coins or (lambda party: SystemCoins())
+    session = make(RELAY).bytes(32)
+    plan = Plan(len(sets), mode, session, 1 << 24 if bound is None else bound, bound is None)
+    return _Together(plan, [make(f"client {j}") for j in range(plan.n)], dict(lost or {})).run(sets)
+
+
+class _Together:
+    def __init__(self, plan: Plan, coins: list[Coins], lost: dict[int, Collection[int]]) -> None:
+        self.plan, self.coins, self.lost = plan, coins, lost
+        self.book, self.rounds, self.poll = _Book(), 0, opening.Poll(plan)
+        self.gone = set(lost.get(0, ()))
+        self.secrets: list[Secrets] = []
+        self.own: list[tuple[Tags, Array]] = []
+
+    def run(self, sets: Sequence[Iterable[str | bytes | int] | Array]) -> UnionResult:
+        plan, book = self.plan, self.book
+        self.secrets = self.agree()
+        for j, ids in enumerate(sets):
+            with book.at(f"client {j}"):
+                self.own.append(tags(digests(ids), self.secrets[j].tag_key))
+        size = self.size() if plan.sized else None
+        union, attempts = self.attempts(plan.bound if size is None else size)
+        rows = self.align(union)
+        rounds = self.rounds if plan.committee else 1
+        return UnionResult(
+            rows, len(union.z), rounds, attempts, size, plan, dict(book.traffic), dict(book.seconds)
+        )
+
+    def agree(self) -> list[Secrets]:
+        """Identities, pinned beforehand; offers to all; key packets to those who share a key."""
+        plan, book = self.plan, self.book
+        identities = [Identity.draw(coins) for coins in self.coins]
+        pinned = {j: identity.public for j, identity in enumerate(identities)}
+        ephemerals = [Ephemeral(plan, j, identities[j], self.coins[j]) for j in range(plan.n)]
+        offers = {e.me: e.offer for e in ephemerals}
+        rings, packets = [], []
+        for j, ephemeral in enumerate(ephemerals):
+            with book.at(f"client {j}"):
+                rings.append(ephemeral.agree(offers, pinned))
+                packets.append(deal_keys(plan, rings[j], self.coins[j]))
+            for i in range(plan.n):
+                book.sent(f"client {j}", f"client {i}", ephemeral.offer)
+            for i, packet in packets[j].items():
+                book.sent(f"client {j}", f"client {i}", packet)
+        out = []
+        for j, ring in enumerate(rings):
+            with book.at(f"client {j}"):
+                out.append(take_keys(plan, ring, {i: packets[i][j] for i in dealers(plan, j)}))
+        return out
+
+    def size(self) -> int:
+        """The sizing round."""
+        sheet = self.plan.slots
+        values = self.open_once(sheet) if self.plan.committee else self.upload(sheet)
+        with self.book.at(RELAY):
+            return sizing.estimate(self.plan, values)
+
+    def attempts(self, size: int) -> tuple[UnionTags, int]:
+        """Tables with new salts, each larger than the last, until one is peeled completely."""
+        for attempt in range(self.plan.attempts):
+            self.tell(Begin(attempt, size))
+            sheet = self.plan.cells(size, attempt)
+            if self.plan.committee:
+                found = self.peel(sheet)
+            else:
+                table = self.upload(sheet)
+                with self.book.at(RELAY):
+                    found = masked.peel(self.plan, sheet, table)
+            if found is not None:
+                with self.book.at(RELAY):
+                    return align.announce(*found), attempt + 1
+        raise UnionAborted(
+            f"{self.plan.attempts} tables stalled: the union is larger than planned for, or a client "
+            "contributed a malformed table. Raise the bound."
+        )
+
+    def align(self, union: UnionTags) -> tuple[Array | None, ...]:
+        """Row numbers at every client, once all were told the same union."""
+        self.tell(union)
+        # Each client has a copy of its own, and hashes it.
+        told = [UnionTags(union.z, union.y) for _ in range(self.plan.n)]
+        here = [j for j in range(self.plan.n) if j not in self.gone]
+        confirmations = {}
+        for j in here:
+            with self.book.at(f"client {j}"):
+                confirmations[j] = align.confirm(self.secrets[j], told[j])
+            for i in here:
+                if i != j:
+                    self.book.sent(f"client {j}", f"client {i}", confirmations[j][i])
+        rows: list[Array | None] = [None] * self.plan.n
+        for j in here:
+            with self.book.at(f"client {j}"):
+                others = {i: confirmations[i][j] for i in here if i != j}
+                align.confirmed(self.secrets[j], told[j], others)
+                rows[j] = align.rows(told[j], *self.own[j])
+        return tuple(rows)
+
+    # --- threshold mode
+
+    def share(self, sheet: Sheet) -> dict[int, opening.Member]:
+        """Every client deals its table to the committee, chunk by chunk."""
+        plan, book = self.plan, self.book
+        holdings = {i: sharing.hold(sheet) for i in plan.committee}
+        clients = [j for j in range(plan.n) if j not in self.gone]
+        for j in clients:
+            with book.at(f"client {j}"):
+                table = tables.fill(plan, sheet, self.own[j][0], self.coins[j])
+            for chunk in range(sheet.chunks):
+                with book.at(f"client {j}"):
+                    blocks = sharing.deal(plan, self.secrets[j], sheet, table, chunk)
+                for i, block in blocks.items():
+                    book.sent(f"client {j}", f"member {i}", block)
+                    with book.at(f"member {i}"):
+                        holdings[i] = sharing.absorb(plan, self.secrets[i], holdings[i], block)
+        members = {}
+        who = sharing.contributors(plan, [clients for i in plan.committee if i not in self.gone])
+        for i in plan.committee:
+            with book.at(f"member {i}"):
+                settled = sharing.settle(plan, self.secrets[i], holdings[i], who)
+                members[i] = opening.begin(plan, self.secrets[i], settled)
+        return members
+
+    def ask(
+        self,
+        sheet: Sheet,
+        members: dict[int, opening.Member],
+        rows: int,
+        question: Callable[[opening.Poll, Collection[int]], tuple[opening.Poll, Turn]],
+    ) -> Array:
+        """One round: a quorum answers, or another one that does not have the silent ones."""
+        book = self.book
+        self.rounds += 1
+        absent = self.gone | set(self.lost.get(self.rounds, ()))
+        silent: set[int] = set()
+        while True:
+            with book.at(RELAY):
+                self.poll, turn = question(self.poll, silent)
+            openings: dict[int, Opening] = {}
+            for i in self.plan.committee:
+                book.sent(RELAY, f"member {i}", turn)
+                with book.at(f"member {i}"):
+                    members[i], reply = opening.answer(members[i], turn)
+                if reply is not None and i not in absent:
+                    openings[i] = reply
+                    book.sent(f"member {i}", RELAY, reply)
+            silent |= set(turn.quorum) - set(openings)
+            if not silent & set(turn.quorum):
+                with book.at(RELAY):
+                    return opening.gather(sheet, rows, turn, openings)
+
+    def open_once(self, sheet: Sheet) -> Array:
+        """A sheet that is opened in a single round."""
+        members = self.share(sheet)
+        return self.ask(sheet, members, sheet.rows, partial(opening.ask, sheet))
+
+    def peel(self, sheet: Sheet) -> tuple[Array, Array] | None:
+        """A table of cells, opened and peeled until nothing is left; None if it stalls."""
+        members = self.share(sheet)
+        state = peeling.start(self.plan, sheet)
+        while not state.done:
+            values = self.ask(sheet, members, len(state.active), partial(peeling.ask, state))
+            with self.book.at(RELAY):
+                state = peeling.hear(state, values)
+        return state.recovered if state.complete else None
+
+    # --- server mode
+
+    def upload(self, sheet: Sheet) -> Array:
+        """Every client uploads its masked table; the server has the sum."""
+        plan, book = self.plan, self.book
+        state = masked.tally(sheet)
+        for j in range(plan.n):
+            if j in self.gone:
+                continue
+            with book.at(f"client {j}"):
+                table = tables.fill(plan, sheet, self.own[j][0], self.coins[j])
+            for chunk in range(sheet.chunks):
+                with book.at(f"client {j}"):
+                    block = masked.mask(plan, self.secrets[j], sheet, table, chunk)
+                book.sent(f"client {j}", RELAY, block)
+                with book.at(RELAY):
+                    state = masked.absorb(plan, state, block)
+        return masked.total(plan, state)
+
+    def tell(self, message: Message) -> None:
+        for j in range(self.plan.n):
+            self.book.sent(RELAY, f"client {j}", message)

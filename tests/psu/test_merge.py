@@ -1,0 +1,103 @@
+"""Multiplicities and agreement on dense rows, in both modes."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import psu
+from field import Basis, SeededCoins
+from field.basis import LANE_PRIMES
+from psu import masked, merge, opening, reference, sharing
+from psu.errors import UnionAborted
+from psu.plan import Plan
+
+from .test_steps import secrets_of
+
+HELD = [[0, 1, 2, 5], [1, 2, 3, 5], [2, 4, 5]]
+DATA = [[10.0, 11.0, 12.0, 15.0], [11.0, 12.5, 13.0, 15.0], [12.0, 14.0, 15.0]]  # row 2 is disputed
+
+
+def summed(mode: Any) -> tuple[Any, Any]:
+    plan = Plan(3, mode, bytes(16), bound=6, sized=False)
+    secrets = secrets_of(plan)
+    out = []
+    poll = opening.Poll(plan)
+    for sheet in merge.sheets(6):
+        made = []
+        for j, rows in enumerate(map(np.array, HELD)):
+            if sheet.kind == "counts":
+                made.append(merge.indicator(rows, 6))
+            else:
+                prints = merge.fingerprints(psu.row_digests(np.array(DATA[j])[:, None]), secrets[j])
+                made.append(merge.spread(rows, prints, 6, SeededCoins(5, f"{j}")))
+        if not plan.committee:
+            state = masked.tally(sheet)
+            for j in range(3):
+                state = masked.absorb(plan, state, masked.mask(plan, secrets[j], sheet, made[j], 0))
+            out.append(masked.total(plan, state))
+            continue
+        holdings = [sharing.hold(sheet) for _ in range(3)]
+        for j in range(3):
+            for i, block in sharing.deal(plan, secrets[j], sheet, made[j], 0).items():
+                holdings[i] = sharing.absorb(plan, secrets[i], holdings[i], block)
+        poll, turn = opening.ask(sheet, poll)
+        answers: Any = {}
+        for i in range(3):
+            settled = sharing.settle(plan, secrets[i], holdings[i], range(3))
+            _, answers[i] = opening.answer(opening.begin(plan, secrets[i], settled), turn)
+        out.append(opening.gather(sheet, 6, turn, answers))
+    return out[0], out[1]
+
+
+@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+def test_counts_and_disagreement(mode: Any) -> None:
+    sums, spreads = summed(mode)
+    held = merge.counts(sums, 3)
+    assert held.tolist() == [1, 2, 3, 1, 1, 3]
+    assert merge.disagreeing(spreads).tolist() == [2]
+    basis = Basis(LANE_PRIMES[:2])
+    inverse = merge.reciprocals(held, basis)
+    for lane, p in zip(inverse, basis.primes, strict=True):
+        assert (lane.astype(object) * held % p == 1).all()
+
+
+def test_counts_out_of_range() -> None:
+    for bad in ([1, 0], [4, 1]):
+        with pytest.raises(UnionAborted, match="malformed"):
+            merge.counts(np.array(bad, np.uint64)[:, None], 3)
+    assert merge.counts(np.empty((0, 1), np.uint64), 3).shape == (0,)
+    assert merge.reciprocals(np.empty(0, np.int64), Basis(LANE_PRIMES[:1])).shape == (1, 0)
+
+
+def test_own_points_with_equal_ids_must_agree() -> None:
+    prints = np.array([7, 8], np.uint64)
+    with pytest.raises(ValueError, match="distinct IDs"):
+        merge.spread(np.array([1, 1]), prints, 3, SeededCoins(0, "x"))
+    merge.spread(np.array([1, 1]), prints[:1].repeat(2), 3, SeededCoins(0, "x"))
+
+
+def test_spread_shows_disagreement_and_not_how() -> None:
+    # All coefficients of two holders over a tiny field: what is opened depends on whether the
+    # fingerprints are equal, not on which they are.
+    p = 7
+    laws = {}
+    for f1, f2 in product(range(p), repeat=2):
+        seen = sorted(reference.spread((f1, f2), r, p) for r in product(range(p), repeat=2))
+        laws.setdefault(f1 == f2, set()).add(tuple(seen))
+    assert len(laws[True]) == 1
+    assert len(laws[False]) == 1
+    assert laws[True] == {(0,) * p**2}
+    # The same with the first holder's coefficient known, unless it is zero.
+    for r1 in range(1, p):
+        known = {
+            tuple(sorted(reference.spread((f1, f2), (r1, r2), p) for r2 in range(p)))
+            for f1, f2 in product(range(p), repeat=2)
+            if f1 != f2
+        }
+        assert len(known) == 1
+    # Equal data is opened as zero for three holders as well.
+    assert {reference.spread((3, 3, 3), r, p) for r in product(range(p), repeat=3)} == {0}

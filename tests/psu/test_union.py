@@ -1,0 +1,229 @@
+"""The union is the true union: any inputs, both modes, dropouts, retries; or it aborts and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import psu
+from field import SeededCoins
+from psu import together
+from psu.plan import Plan, Sheet
+
+ids = st.one_of(st.text(max_size=3), st.binary(max_size=2), st.integers(-3, 3))
+modes = st.sampled_from([psu.Threshold(1), psu.Server()])
+
+
+def check(sets: list[Any], result: psu.UnionResult) -> None:
+    """Row numbers are one bijection of the true union, repeated IDs included."""
+    number: dict[Any, int] = {}
+    for own, rows in zip(sets, result.rows, strict=True):
+        assert rows is not None
+        for x, row in zip(own, rows.tolist(), strict=True):
+            assert number.setdefault((type(x), x), row) == row
+    assert sorted(number.values()) == list(range(result.m))
+
+
+def seeded(seed: int) -> Any:
+    return lambda party: SeededCoins(seed, party)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.lists(ids, max_size=12), min_size=3, max_size=5), modes, st.booleans())
+def test_union_of_anything(sets: list[list[Any]], mode: Any, sized: bool) -> None:
+    check(sets, psu.union(sets, mode=mode, bound=None if sized else 64))
+
+
+@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Threshold(2), psu.Server()])
+def test_special_sets(mode: Any) -> None:
+    for sets in (
+        [[]] * 5,
+        [["only"], [], [], [], []],
+        [["only"]] * 5,
+        [list(range(300))] * 5,
+        [list(range(60 * j, 60 * j + 60)) for j in range(5)],
+        [["naïve", "naive", "\u0000", "", "\ud800", "名"], [b"", b"\0", b"\xff"], [0, -1, 2**200], ["0"], []],
+    ):
+        check(sets, psu.union(sets, mode=mode))
+
+
+def test_a_hundred_thousand_duplicates_inside_one_client() -> None:
+    many = ["same"] * 100_000 + ["other"]
+    result = psu.union([many, ["same"], []], t=1)
+    assert result.m == 2
+    assert np.array_equal(np.unique(result.rows[0][:-1]), result.rows[1])
+
+
+def test_the_common_numbering_is_that_of_the_ids_of_larger_sets() -> None:
+    rng = np.random.default_rng(0)
+    sets = [rng.choice(30_000, 15_000, replace=False) for _ in range(4)]
+    for mode in (psu.Threshold(1, spares=1), psu.Server()):
+        result = psu.union(sets, mode=mode)
+        number = np.full(30_000, -1)
+        for own, rows in zip(sets, result.rows, strict=True):
+            assert rows is not None
+            fresh = number[own] == -1
+            assert np.array_equal(number[own][~fresh], rows[~fresh])
+            number[own] = rows
+        used = np.sort(number[number >= 0])
+        assert np.array_equal(used, np.arange(result.m))
+        assert result.attempts == 1
+        assert abs(result.estimate - result.m) < 0.1 * result.m
+
+
+def test_seeded_coins_reproduce_and_the_order_of_ids_does_not_matter() -> None:
+    sets = [list(range(40)), list(range(20, 70)), ["x", "y"]]
+    first, again = (psu.union(sets, t=1, coins=seeded(3)) for _ in range(2))
+    turned = psu.union([s[::-1] for s in sets], t=1, coins=seeded(3))
+    for a, b, c in zip(first.rows, again.rows, turned.rows, strict=True):
+        assert np.array_equal(a, b)
+        assert np.array_equal(a, c[::-1])
+    other = psu.union(sets, t=1, coins=seeded(4))
+    assert not np.array_equal(first.rows[0], other.rows[0])
+
+
+def test_accounting() -> None:
+    sets = [list(range(100))] * 3
+    result = psu.union(sets, t=1)
+    assert repr(result) == f"UnionResult(n=3, m=100, rounds={result.rounds}, attempts=1)"
+    assert result.sent("client 0") > 0
+    assert result.sent("member 0") > 0
+    kinds = {kind for _, _, kind in result.traffic}
+    assert kinds == {
+        "Offer",
+        "KeyPacket",
+        "ShareBlock",
+        "Turn",
+        "Opening",
+        "Begin",
+        "UnionTags",
+        "Confirmation",
+    }
+    only = psu.union(sets, mode=psu.Server())
+    kinds = {kind for _, _, kind in only.traffic}
+    assert kinds == {"Offer", "KeyPacket", "MaskedBlock", "Begin", "UnionTags", "Confirmation"}
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "t", "spares"), [(4, 1, 1), (5, 1, 2), (7, 2, 2)])
+def test_any_spares_may_be_silent_in_every_round(n: int, t: int, spares: int) -> None:
+    rng = np.random.default_rng(n)
+    sets = [rng.choice(400, 200).tolist() for _ in range(n)]
+    committee = 2 * t + 1 + spares
+    lost = {r: rng.choice(committee, spares, replace=False).tolist() for r in range(1, 40)}
+    check(sets, psu.union(sets, mode=psu.Threshold(t, spares), lost=lost))
+
+
+def test_one_more_silent_member_aborts_and_is_named() -> None:
+    sets = [list(range(200))] * 4
+    with pytest.raises(psu.UnionAborted, match="2 of 4 committee members answer, 3 are needed") as caught:
+        psu.union(sets, t=1, spares=1, lost={3: [0, 2]})
+    assert caught.value.parties == (0, 2)
+    assert not caught.value.proof
+
+
+def test_a_client_lost_before_sharing_is_left_out() -> None:
+    sets = [["a"], ["b"], ["c"], ["lost"]]
+    result = psu.union(sets, t=1, lost={0: [3]})
+    assert result.m == 3
+    assert result.rows[3] is None
+    # A lost member costs a spare.
+    assert psu.union(sets, t=1, spares=1, lost={0: [1]}).m == 3
+    with pytest.raises(psu.UnionAborted) as caught:
+        psu.union(sets, t=1, lost={0: [1]})
+    assert caught.value.parties == (1,) or "committee members answer" in caught.value.reason
+
+
+def test_a_client_lost_in_server_mode_is_named() -> None:
+    with pytest.raises(psu.UnionAborted, match="missing") as caught:
+        psu.union([["a"]] * 3, mode=psu.Server(), lost={0: [2]})
+    assert caught.value.parties == (2,)
+
+
+# --- stalls --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+def test_a_stalled_table_is_tried_again_with_a_new_salt(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = Plan.cells
+
+    def tight(plan: Plan, size: int, attempt: int) -> Sheet:
+        sheet = planned(plan, size, attempt)
+        return sheet if attempt else Sheet(sheet.kind, 0, 400)
+
+    monkeypatch.setattr(Plan, "cells", tight)
+    sets = [list(range(500)), list(range(250, 700)), []]
+    result = psu.union(sets, mode=mode)
+    check(sets, result)
+    assert result.attempts == 2
+
+
+@pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
+def test_a_union_above_its_bound_aborts(mode: Any) -> None:
+    with pytest.raises(psu.UnionAborted, match="3 tables stalled"):
+        psu.union([list(range(900)), [], []], mode=mode, bound=100)
+
+
+def test_tables_grow_and_salts_differ() -> None:
+    plan = Plan(3, psu.Threshold(1), bytes(16))
+    rows = [plan.cells(1000, a).rows for a in range(3)]
+    assert rows[0] >= 1500
+    assert rows[1] >= 1.25 * rows[0] - 4
+    assert rows[2] >= 1.25 * rows[1] - 8
+    assert len({plan.salt(a) for a in range(4)}) == 4
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"t": 2}, "2t\\+1\\+spares = 5 are needed"),
+        ({"t": 1, "spares": 1}, "4 are needed"),
+        ({"t": 0}, "t must be at least 1"),
+        ({"t": 1, "mode": psu.Server()}, "threshold mode"),
+        ({"bound": 2**40}, "bound"),
+        ({"bound": 0}, "bound"),
+    ],
+)
+def test_parameters_that_do_not_fit(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        psu.union([["a"]] * 3, **arguments)
+
+
+def test_plans_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="session"):
+        Plan(3, psu.Threshold(1), b"short")
+    with pytest.raises(ValueError, match="common keys"):
+        Plan(40, psu.Threshold(9), bytes(16))
+    with pytest.raises(ValueError, match="n=1"):
+        Plan(1, psu.Server(), bytes(16))
+    with pytest.raises(ValueError, match="min_clients"):
+        Plan(3, psu.Server(), bytes(16), min_clients=4)
+    with pytest.raises(ValueError, match="no sheet"):
+        Sheet("bogus", 0, 4)
+    assert Plan(3, psu.Threshold(1), bytes(16)).digest != Plan(3, psu.Server(), bytes(16)).digest
+
+
+def test_importing_is_cheap() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, psu; assert 'numba' not in sys.modules and psu.__secfc__; psu.Plan"
+    subprocess.run([sys.executable, "-c", code + "; assert 'numba' not in sys.modules"], check=True)
+
+
+def test_the_driver_names_no_round_twice() -> None:
+    # Openings are numbered over the whole session, retries and sizing included.
+    run: Any = together._Together(
+        Plan(3, psu.Threshold(1), bytes(16)), [seeded(0)(str(j)) for j in range(3)], {}
+    )
+    run.run([list(range(50))] * 3)
+    assert run.poll.number == run.rounds
