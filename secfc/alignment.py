@@ -142,10 +142,12 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
     if plan.sized:
         yield from contribute(plan.slots)
     wait = Exchange({}, (SERVER,), phase=PHASE)
+    attempt = -1
     while True:
         word = only((yield wait), SERVER)
         match word:
-            case Begin():
+            case Begin() if attempt < word.attempt < plan.attempts:
+                attempt = word.attempt  # each table has a salt of its own, and is dealt once
                 yield from contribute(plan.cells(word.size, word.attempt))
                 wait = Exchange({}, (SERVER,), phase=PHASE)
             case Turn():
