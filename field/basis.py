@@ -199,9 +199,11 @@ class Basis:
             raise ValueError(
                 f"residues are {residues.dtype}{residues.shape}, expected {self.dtype}{(self.lanes, *shape)}"
             )
-        for lane, p in zip(residues, self.primes, strict=True):
-            if lane.size and int(lane.max()) >= p:
-                raise ValueError(f"residues modulo {p} are not canonical: every one must be below it")
+        if residues.size:
+            largest = residues.max(axis=tuple(range(1, residues.ndim))).tolist()
+            for top, p in zip(largest, self.primes, strict=True):
+                if top >= p:
+                    raise ValueError(f"residues modulo {p} are not canonical: every one must be below it")
 
 
 def lanes_for(bound: int, primes: Sequence[int]) -> int:

@@ -9,6 +9,7 @@ the squared norm as one more feature; scalar lanes use the formula as it stands.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,8 +103,14 @@ class TiledRows(CodedRows):
             values = np.zeros((self.basis.lanes, k, self.width), np.int64)
         else:
             old, values = previous.labels, previous.values.copy()
-        for tiles, lane in zip(self._tiles, values, strict=True):
-            microkernel.update_sums(tiles, old, labels, lane)
+        if self.parallel:
+            # Kernels run without the interpreter lock, and lanes are independent.
+            with ThreadPoolExecutor(self.basis.lanes) as pool:
+                list(pool.map(lambda args: microkernel.update_sums(args[0], old, labels, args[1]),
+                              zip(self._tiles, values, strict=True)))  # fmt: skip
+        else:
+            for tiles, lane in zip(self._tiles, values, strict=True):
+                microkernel.update_sums(tiles, old, labels, lane)
         return ClusterSums(values, cluster_sizes(labels, k), labels)
 
     def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:

@@ -38,6 +38,7 @@ _HOME = {
     "ProtocolError": "secfc.exchange",
     "RandomLabels": "secfc.starts",
     "RandomPoints": "secfc.starts",
+    "RangeExceeded": "secfc.exchange",
     "SecFC": "secfc.coded",
     "TooFewReplies": "secfc.exchange",
     "UnionFailed": "secfc.exchange",
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from secfc.exchange import FaultyServer as FaultyServer
     from secfc.exchange import PlanMismatch as PlanMismatch
     from secfc.exchange import ProtocolError as ProtocolError
+    from secfc.exchange import RangeExceeded as RangeExceeded
     from secfc.exchange import TooFewReplies as TooFewReplies
     from secfc.exchange import UnionFailed as UnionFailed
     from secfc.federation import Federation as Federation

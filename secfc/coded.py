@@ -133,6 +133,8 @@ class SecFC:
     `GivenLabels(labels)`).  n_init: restarts, the cheapest is kept.  max_iter: steps a restart.
     scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
     to choose; `Basis((MERSENNE_61,))` is the paper's field.  rounding: "nearest", or "floor" (eq. (3)).
+    largest: points of the largest cluster that distances are exact for, None for all m.  A smaller number
+    buys a finer automatic scale; a run in which a cluster outgrows it ends with RangeExceeded.
     threads: processor threads for distances and decoding; changes no result.
     membership: who contributes which rows, `Open()` or `Private()` (hides who owns which).
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
@@ -148,6 +150,7 @@ class SecFC:
     basis: Basis | None = None
     rounding: Any = "nearest"
     reveal_centers: bool | tuple[PartyId, ...] = False
+    largest: int | None = None
     threads: int = 1
     membership: Membership = Open()
 
@@ -161,7 +164,7 @@ class SecFC:
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
         basis, quantizer = plan_quantization(
-            public.d, layout.m, public.bound,
+            public.d, self.largest or layout.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
         )  # fmt: skip
         code = LagrangeCode(basis, len(public.clients), self.ell, self.t)
@@ -170,7 +173,7 @@ class SecFC:
             revealing = public.clients if revealing else ()
         return Plan(
             code, quantizer, public.clients, layout, public.d, self.k, self.max_iter,
-            self.n_init, self.init, tuple(revealing), layout.m,
+            self.n_init, self.init, tuple(revealing), self.largest or layout.m,
         )  # fmt: skip
 
     def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:

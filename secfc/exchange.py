@@ -86,6 +86,17 @@ class PlanMismatch(ProtocolError):  # noqa: N818
         self.parties = tuple(sorted(parties))
 
 
+class RangeExceeded(ProtocolError):  # noqa: N818
+    """A cluster grew beyond what the plan's modulus holds, so its distances would not be exact."""
+
+    def __init__(self, size: int, largest: int) -> None:
+        super().__init__(
+            f"a cluster of {size} points exceeds the plan's largest={largest}: raise largest (the scale "
+            "becomes coarser, or a lane is added) or start from a more even clustering"
+        )
+        self.size, self.largest = size, largest
+
+
 class UnionFailed(ProtocolError):  # noqa: N818
     """The private set union ended without a result.  parties: whom that points at, perhaps nobody.
 

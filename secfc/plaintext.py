@@ -74,11 +74,12 @@ class Lloyd:
     scale: float | None = None
     basis: Basis | None = None
     rounding: Any = "nearest"
+    largest: int | None = None
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""
         _, quantizer = plan_quantization(
-            public.d, public.m, public.bound,
+            public.d, self.largest or public.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
         )  # fmt: skip
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from field.basis import lanes_for
 from field.code import LagrangeCode
 from field.quantize import Quantizer, distance_bound
-from secfc.exchange import PartyId
+from secfc.exchange import PartyId, RangeExceeded
 from secfc.layout import Layout
 from secfc.starts import Start
 
@@ -51,6 +51,8 @@ class Plan:
             raise ValueError(f"{len(self.clients)} clients for a code of n={self.code.n}")
         if self.m >= 2**30:
             raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
+        if self.largest < 1:
+            raise ValueError(f"largest={self.largest} is too small: it must be at least 1")
         needed = distance_bound(self.d, self.quantizer.max_int, self.largest)
         if needed >= self.code.basis.modulus:
             raise ValueError(
@@ -90,8 +92,13 @@ class Plan:
 
         The fewest primes, in order, whose product exceeds d (2 eta s)**2 for the largest cluster s of
         this iteration: what is public decides, so every party drops the same lanes.
+
+        Raises RangeExceeded if that cluster is larger than the plan holds.
         """
-        bound = distance_bound(self.d, self.quantizer.max_int, int(sizes.max()))
+        size = int(sizes.max())
+        if size > self.largest:
+            raise RangeExceeded(size, self.largest)
+        bound = distance_bound(self.d, self.quantizer.max_int, size)
         return lanes_for(bound, self.code.basis.primes)
 
     def digest(self) -> bytes:

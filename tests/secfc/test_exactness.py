@@ -168,3 +168,25 @@ def test_restarts_keep_the_cheapest():
         assert costs == sorted(costs, reverse=True)
         improved += costs[-1] < costs[0]
     assert improved >= 3
+
+
+def test_a_bound_on_clusters_buys_a_finer_scale_and_is_enforced_at_its_edge():
+    points = np.concatenate([np.zeros((30, 2)), np.ones((20, 2)), np.full((10, 2), 3.0)])
+    federation = secfc.Federation.from_arrays(np.array_split(points, 5))
+    init = GivenLabels([0] * 30 + [1] * 20 + [2] * 10)
+    coarse = secfc.fit(secfc.SecFC(k=3, t=1, init=init), federation)
+    fine = secfc.fit(secfc.SecFC(k=3, t=1, init=init, largest=30), federation)
+    assert fine.plan.quantizer.scale == 2 * coarse.plan.quantizer.scale
+    assert (fine.flat == coarse.flat).all()
+    with pytest.raises(secfc.RangeExceeded, match="a cluster of 30 points exceeds the plan's largest=29"):
+        secfc.fit(secfc.SecFC(k=3, t=1, init=init, largest=29), federation)
+    with pytest.raises(secfc.InputError, match="largest=-1 is too small"):
+        secfc.fit(secfc.SecFC(k=3, t=1, init=init, largest=-1, scale=4.0), federation)
+
+
+def test_threads_change_no_result():
+    points = np.random.default_rng(9).normal(size=(3000, 7))
+    federation = secfc.Federation.from_arrays(np.array_split(points, 5))
+    one, two = (secfc.fit(secfc.SecFC(k=5, t=1, ell=2, threads=t), federation) for t in (1, 2))
+    assert all((a == b).all() for a, b in zip(one.history, two.history, strict=True))
+    assert one.cost == two.cost
