@@ -1,0 +1,197 @@
+"""Pictures of the rows of the other scripts: one picture a figure, log-log where there is a grid.
+
+    python -m benchmarks.plot runtime.jsonl kernels.jsonl scale.jsonl accuracy.jsonl --folder pictures
+
+Reads rows and computes nothing: every number drawn stands in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.common import Row, read_rows
+
+Figure = Any
+
+# Row key, label, color and marker of the lines over one parameter.
+LINES = (
+    ("client_ms", "SecFC, a client, per iteration", "tab:blue", "o"),
+    ("server_ms", "SecFC, the server, per iteration", "tab:red", "s"),
+    ("wire_ms", "SecFC, wire, per iteration (computed)", "tab:gray", "d"),
+    ("sharing_ms", "SecFC, a client, sharing, once", "tab:cyan", "^"),
+    ("kfed_ms", "k-FED, a client and the server, once", "tab:green", "v"),
+)
+PARAMETERS = {
+    "n": "clients n",
+    "d": "features d",
+    "m": "points m",
+    "k": "clusters k",
+    "ell": "segments ell",
+    "t": "colluding clients tolerated t",
+}
+RATIOS = (("scikit-learn f64", "tab:blue"), ("scikit-learn f32", "tab:orange"))
+
+
+def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
+    """The name of every picture that the rows allow, and the function that draws it."""
+    for name in PARAMETERS:
+        members = [r for r in rows if r["cell"].get("vary") == name]
+        if members:
+            yield f"time-over-{name}", lambda figure, n=name, r=members: over(figure, n, r)
+    for ell in sorted({r["cell"]["ell"] for r in rows if r["cell"].get("work") == "client"}):
+        members = [r for r in rows if r["cell"].get("work") == "client" and r["cell"]["ell"] == ell]
+        yield f"ratio-ell-{ell}", lambda figure, e=ell, r=members: ratios(figure, e, r)
+    for cell in {str(r["cell"]): r["cell"] for r in rows if "work" in r["cell"]}.values():
+        members = [r for r in rows if r["cell"] == cell]
+        name = "-".join(f"{key}{value}" for key, value in cell.items() if key not in ("work", "d"))
+        if cell["work"] in ("encode", "decode"):
+            yield f"{cell['work']}-{name}", lambda figure, c=cell, r=members: rates(figure, c, r)
+    members = [r for r in rows if r["cell"].get("script") == "scale"]
+    if members:
+        yield "scale", lambda figure: scale(figure, members)
+    members = [r for r in rows if "accuracy" in r]
+    for table in sorted({r["cell"]["table"] for r in members}):
+        part = [r for r in members if r["cell"]["table"] == table]
+        yield f"accuracy-table-{table}", lambda figure, t=table, r=part: accuracy(figure, t, r)
+
+
+def over(figure: Figure, name: str, rows: list[Row]) -> None:
+    """Times over one parameter, log-log."""
+    axes = figure.subplots()
+    rows = sorted(rows, key=lambda r: r["cell"][name])
+    values = [r["cell"][name] for r in rows]
+    for key, label, color, marker in LINES:
+        axes.plot(values, [r[key] for r in rows], marker=marker, color=color, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(values, [str(v) for v in values])
+    axes.minorticks_off()
+    axes.set_xlabel(PARAMETERS[name])
+    axes.set_ylabel("milliseconds")
+    axes.grid(alpha=0.3)
+    fixed = {key: v for key, v in rows[0]["cell"].items() if key not in ("vary", name)}
+    if name == "n":
+        fixed["t"] = "ceil(n/3)"
+    axes.set_title(", ".join(f"{key}={v}" for key, v in fixed.items()), fontsize="medium")
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+
+
+def ratios(figure: Figure, ell: int, rows: list[Row]) -> None:
+    """A client's iteration over scikit-learn's, a pair of bars a cell."""
+    axes = figure.subplots()
+    cells = list({str(r["cell"]): r["cell"] for r in rows}.values())
+    height = 0.8 / len(RATIOS)
+    for i, (who, color) in enumerate(RATIOS):
+        found = {str(r["cell"]): r["ratio"] for r in rows if r["who"] == who}
+        places = [y + i * height for y in range(len(cells))]
+        bars = axes.barh(places, [found[str(c)] for c in cells], height, color=color, label=f"over {who}")
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize="small")
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_yticks(
+        [y + (len(RATIOS) - 1) * height / 2 for y in range(len(cells))],
+        [f"m={c['m']}, d={c['d']}, k={c['k']}" for c in cells],
+    )
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel("processor time, coded client iteration / plain Lloyd iteration")
+    axes.set_title(f"ell={ell}, one thread", fontsize="medium")
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+
+
+def rates(figure: Figure, cell: Row, rows: list[Row]) -> None:
+    """Rates of all ways to encode or decode, logarithmic bars."""
+    axes = figure.subplots()
+    rows = sorted(rows, key=lambda r: -r["rate"])
+    colors = ["tab:blue" if r["who"].startswith("SecFC") else "tab:gray" for r in rows]
+    bars = axes.barh([r["who"] for r in rows], [r["rate"] for r in rows], color=colors)
+    notes = [f"{r['rate']:.3g}" + (f"  {r['exact']}" if "NO" in r["exact"] else "") for r in rows]
+    axes.bar_label(bars, notes, padding=3, fontsize="small")
+    axes.set_xscale("log")
+    axes.margins(x=0.2)
+    axes.invert_yaxis()
+    things = "numbers of the data" if cell["work"] == "encode" else "distances"
+    axes.set_xlabel(f"million {things} a second and core")
+    title = ", ".join(f"{key}={value}" for key, value in cell.items() if key != "work")
+    axes.set_title(f"{cell['work']}, {title}", fontsize="medium")
+
+
+def scale(figure: Figure, rows: list[Row]) -> None:
+    """Seconds of the parts of a large run, a group of bars a setting."""
+    axes = figure.subplots()
+    parts = {
+        "sharing_s": "sharing, all clients",
+        "first_iteration_s": "first iteration, all parties",
+        "iteration_s": "a later iteration, all parties",
+    }
+    for i, row in enumerate(rows):
+        places = [p + 0.8 * i / len(rows) for p in range(len(parts))]
+        label = ", ".join(f"{key}={row['cell'][key]}" for key in ("m", "d", "k", "n", "ell", "threads"))
+        bars = axes.barh(
+            places,
+            [row[key] for key in parts],
+            0.8 / len(rows),
+            label=f"{label}: peak {row['peak_gib']:.1f} GiB",
+        )
+        axes.bar_label(bars, fmt="%.3g", padding=2, fontsize="small")
+    axes.set_yticks([p + 0.4 * (len(rows) - 1) / len(rows) for p in range(len(parts))], parts.values())
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel("seconds, one process")
+    figure.legend(loc="outside lower center", fontsize="small")
+
+
+def accuracy(figure: Figure, table: int, rows: list[Row]) -> None:
+    """One dot a run, algorithm and setting."""
+    axes = figure.subplots()
+    algorithms = {"Lloyd": "tab:gray", "SecFC": "tab:blue", "k-FED": "tab:green"}
+    settings = sorted({(r["cell"]["k"], r["cell"]["k'"], r["cell"].get("digit", 0)) for r in rows})
+    for i, (name, color) in enumerate(algorithms.items()):
+        members = [r for r in rows if r["algorithm"] == name]
+        where = [(r["cell"]["k"], r["cell"]["k'"], r["cell"].get("digit", 0)) for r in members]
+        places = [settings.index(w) + 0.2 * (i - 1) for w in where]
+        axes.plot(places, [r["accuracy"] for r in members], "o", color=color, alpha=0.6, label=name)
+    names = [f"k={k}\nk'={kk}" + (f"\ndigit {digit}" if digit else "") for k, kk, digit in settings]
+    axes.set_xticks(range(len(settings)), names)
+    axes.set_ylabel("accuracy (share of points)")
+    axes.set_ylim(0, 1.05)
+    axes.grid(alpha=0.3, axis="y")
+    axes.set_title(f"Table {table}, one dot a run", fontsize="medium")
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+
+
+def draw(rows: list[Row], folder: Path) -> list[Path]:
+    """Write every picture that the rows allow."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, paint in figures(rows):
+        wide = name.startswith(("ratio", "encode", "decode", "scale"))
+        figure = Canvas(figsize=(8, 5) if wide else (6.4, 5), layout="constrained")
+        FigureCanvasAgg(figure)
+        paint(figure)
+        paths.append(folder / f"{name}.png")
+        figure.savefig(paths[-1], dpi=120)
+    return paths
+
+
+@click.command(help=__doc__.split("\n")[0])
+@click.argument(
+    "files", type=click.Path(exists=True, dir_okay=False, path_type=Path), nargs=-1, required=True
+)
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path("pictures"),
+              show_default=True, help="Where the PNG files go.")  # fmt: skip
+def main(files: tuple[Path, ...], folder: Path) -> None:
+    """Draw the rows of all files."""
+    rows = [row for file in files for row in read_rows(file)]
+    for path in draw(rows, folder):
+        click.echo(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""A million points and more in one process: memory, sharing time and time per iteration.
+
+    python -m benchmarks.scale
+    python -m benchmarks.scale --m 10000000 --d 20 --k 4 --n 5
+
+All n clients and the server run in this process.  Every client's points lie in a file of its own, written
+in chunks and read through `numpy.memmap`, so nobody holds points in memory.  What remains is what the
+parties hold: each client 4 (d / ell + 1) bytes a point and lane as shares, and each reply 4 k bytes a point
+and lane until the server has decoded it.  That sum is printed before the run; ten clients of ten million
+points with d = 20 and k = 4 hold 19 GiB, five of them 9.
+
+Two lanes, 60 bits, are chosen at any m, and the finest scale that they hold for a cluster of all m points:
+`steps_per_bound` says how many steps there are between 0 and the largest absolute value.  (Left to itself
+SecFC takes a third lane where these are fewer than 256, and drops it while every cluster is small.)
+
+Times are wall times of this process; those with cpu in their name are processor times, of all clients for
+the sharing, and of one client (mean) and of the server for an iteration.  On a virtual machine the first
+touch of memory can cost more than the arithmetic: compare `user_s` and `system_s`.
+
+Memory is the peak of the resident set; pages of mapped files count in it while they are resident.  One
+setting a process, since that peak never falls.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import secfc
+from benchmarks.common import Row, run_grid, show
+from benchmarks.runtime import Timed
+from field.basis import LANE_PRIMES, Basis
+from field.quantize import finest_scale
+
+Array = Any
+
+CHUNK = 1 << 22  # numbers generated at a time
+LANES = 2
+
+
+def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
+    """One run of a few iterations over files in a temporary folder."""
+    warm_up(cell)
+    before = peak()
+    with tempfile.TemporaryDirectory(dir=folder, prefix="secfc-scale-") as name:
+        start = time.perf_counter()
+        bound = write_points(cell, Path(name))
+        written = time.perf_counter() - start
+        parties = tuple(
+            secfc.Party(f"client-{j}", points) for j, points in enumerate(mapped(cell, Path(name)))
+        )
+        federation = secfc.Federation(parties)
+        yield run(cell, federation, bound) | {
+            "writing_s": written,
+            "peak_before_gib": before,
+            "peak_gib": peak(),
+        }
+
+
+def warm_up(cell: Row) -> None:
+    """Load the kernels on a few points."""
+    points = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    federation = secfc.Federation.from_arrays(np.array_split(points, cell["n"]))
+    secfc.fit(secfc.SecFC(k=2, t=cell["t"], ell=cell["ell"], threads=cell["threads"], max_iter=2), federation)
+
+
+def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
+    """Times of one fit, by what the server waits for."""
+    basis = Basis(LANE_PRIMES[:LANES])
+    scale = finest_scale(basis, cell["d"], cell["m"], bound)
+    algorithm = secfc.SecFC(
+        k=cell["k"], t=cell["t"], ell=cell["ell"], basis=basis, scale=scale, max_iter=cell["max_iter"],
+        threads=cell["threads"],
+    )  # fmt: skip
+    shared, asked = [0.0], []
+
+    def watch(party: str, exchange: Any) -> None:
+        if party == "server" and exchange.phase in ("assign", "finish"):
+            asked.append(time.perf_counter())
+        elif exchange.phase == "share":
+            shared[0] = time.perf_counter()
+
+    timed = Timed(algorithm)
+    start, before = time.perf_counter(), os.times()
+    result = secfc.fit(timed, federation, bound=bound, watch=watch)
+    whole, after = time.perf_counter() - start, os.times()
+    clients = [timed.seconds[name] for name in federation.names]
+    # The first question is asked early and waits for the end of the sharing.
+    sharing, steps = shared[0] - start, np.diff([shared[0], *asked[1:]])
+    server = timed.seconds["server"]
+    return {
+        "n_iter": result.n_iter,
+        "lanes": result.plan.code.basis.lanes,
+        "steps_per_bound": result.plan.quantizer.max_int,
+        "held_gib": held(cell),
+        "sharing_s": sharing,
+        "sharing_rate": cell["m"] * cell["d"] / sharing / 1e6,
+        "first_iteration_s": float(steps[0]),
+        "iteration_s": float(np.median(steps[1:])),
+        "sharing_cpu_s": sum(phases["share"] for phases in clients),
+        "client_cpu_s": float(np.mean([phases["distances"] for phases in clients])) / len(steps),
+        "server_cpu_s": (server["assign"] + server["finish"]) / len(steps),
+        "fit_s": whole,
+        "user_s": after.user - before.user,
+        "system_s": after.system - before.system,
+        "wire_gib": result.transcript.nbytes() / 2**30,
+    }
+
+
+# --- data ------------------------------------------------------------------------------------------
+
+
+def counts(cell: Row) -> list[int]:
+    """Points of every client."""
+    return [cell["m"] // cell["n"] + (j < cell["m"] % cell["n"]) for j in range(cell["n"])]
+
+
+def write_points(cell: Row, folder: Path) -> float:
+    """A mixture of k Gaussians of standard deviation 1, a float32 file a client; a bound of all values.
+
+    The points are clipped to the bound, so that it is known beforehand.
+    """
+    rng = np.random.default_rng(0)
+    d, bound = cell["d"], 16.0
+    centers = rng.uniform(-10, 10, (cell["k"], d)).astype(np.float32)
+    for j, count in enumerate(counts(cell)):
+        points = np.lib.format.open_memmap(folder / f"{j}.npy", "w+", np.float32, (count, d))
+        for start in range(0, count, max(1, CHUNK // d)):
+            part = points[start : start + max(1, CHUNK // d)]
+            noise = rng.standard_normal(part.shape, np.float32)
+            np.clip(centers[rng.integers(0, cell["k"], len(part))] + noise, -bound, bound, out=part)
+        points.flush()
+        del points
+    return bound
+
+
+def mapped(cell: Row, folder: Path) -> Iterator[Array]:
+    """The files, mapped for reading."""
+    for j in range(cell["n"]):
+        yield np.load(folder / f"{j}.npy", mmap_mode="r")
+
+
+# --- memory ----------------------------------------------------------------------------------------
+
+
+def peak() -> float:
+    """The largest resident set of this process so far, in GiB."""
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def held(cell: Row) -> float:
+    """What the parties hold at once, in GiB: shares of all clients, and replies to one question."""
+    width = -(-cell["d"] // cell["ell"])
+    numbers = cell["n"] * cell["m"] * LANES * (width + 1 + cell["k"])
+    return 4 * numbers / 2**30
+
+
+@click.command(help=str(__doc__).replace("\n\n", "\n\n\b\n"))
+@click.option("--m", default=1_000_000, show_default=True, help="Points.")
+@click.option("--d", default=100, show_default=True, help="Features.")
+@click.option("--k", default=16, show_default=True, help="Clusters.")
+@click.option("--n", default=10, show_default=True, help="Clients.")
+@click.option("--ell", default=1, show_default=True, help="Segments of a point.")
+@click.option("--t", type=int, help="Colluding clients tolerated; ceil(n / 3) by default, if n allows it.")
+@click.option("--max-iter", default=3, show_default=True, help="Iterations.")
+@click.option("--threads", default=1, show_default=True, help="Threads of a party.")
+@click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Where the temporary folder of the points is made; they take 4 d bytes each.")  # fmt: skip
+@click.option("--quick", is_flag=True, help="A few thousand points.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
+def main(
+    m: int,
+    d: int,
+    k: int,
+    n: int,
+    ell: int,
+    t: int | None,
+    max_iter: int,
+    threads: int,
+    folder: Path | None,
+    quick: bool,
+    out: Path | None,
+) -> None:
+    """Run one setting and print its row."""
+    if quick:
+        m, d, k, n = 5000, 10, 4, 5
+    if t is None:
+        t = min(-(-n // 3), (n + 1) // 2 - ell)
+    cell = {"m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads}
+    click.echo(f"the parties hold {held(cell):.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
+    rows = list(run_grid([{"script": "scale", **cell}], lambda c: measure(c, folder), out))
+    click.echo(", ".join(f"{key}={v}" for key, v in cell.items()))
+    keys = [key for key in rows[0] if key not in ("cell", "commit", "python", "numpy", "numba", "processor")]
+    show("Scale", ["quantity", "value"], [[key, f"{rows[0][key]:.4g}"] for key in keys])
+
+
+if __name__ == "__main__":
+    main()

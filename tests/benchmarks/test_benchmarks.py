@@ -1,0 +1,111 @@
+"""Every script runs on its smallest grid and writes rows that the plots can read."""
+
+import importlib
+import json
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("flint")
+pytest.importorskip("matplotlib")
+
+CIRCUMSTANCES = {"cell", "commit", "python", "numpy", "numba", "processor"}
+SCRIPTS = {
+    "runtime": ["--quick", "--vary", "n", "--vary", "m", "--vary", "target"],
+    "kernels": ["--quick"],
+    "scale": ["--quick"],
+}
+
+
+def invoke(script, *arguments):
+    command = importlib.import_module(f"benchmarks.{script}").main
+    outcome = CliRunner().invoke(command, [str(a) for a in arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The files of rows, by script, and what the scripts printed."""
+    folder = tmp_path_factory.mktemp("rows")
+    printed = {name: invoke(name, *args, "--out", folder / f"{name}.jsonl") for name, args in SCRIPTS.items()}
+    return folder, printed
+
+
+def rows_of(folder, script):
+    return [json.loads(line) for line in (folder / f"{script}.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_rows_name_their_circumstances_and_hold_plain_values(written, script):
+    rows = rows_of(written[0], script)
+    assert rows
+    for row in rows:
+        assert row.keys() > CIRCUMSTANCES
+        assert all(isinstance(v, int | float | str | bool) for k, v in row.items() if k != "cell")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_times_are_positive(written, script):
+    for row in rows_of(written[0], script):
+        clocks = ("user_s", "system_s")  # too coarse for a short run
+        times = {k: v for k, v in row.items() if k.endswith(("_ms", "_s", "rate")) and k not in clocks}
+        assert times
+        assert all(v > 0 for v in times.values()), times
+
+
+def test_a_benchmark_goes_on_where_it_stopped(written):
+    folder, _ = written
+    before = rows_of(folder, "runtime")
+    invoke("runtime", *SCRIPTS["runtime"], "--out", folder / "runtime.jsonl")
+    assert rows_of(folder, "runtime") == before
+
+
+def test_our_results_and_those_of_exact_rivals_are_exact(written):
+    verdicts = {row["who"]: row["exact"] for row in rows_of(written[0], "kernels")}
+    for who, verdict in verdicts.items():
+        if who.startswith(("SecFC", "galois", "python-flint", "object", "decode", "distances", "client")):
+            assert verdict in ("yes", ""), who
+    # Seven products of 31 bits overflow int64: LightSecAgg's default prime with ell + t = 7.
+    cells = [r for r in rows_of(written[0], "kernels") if r["who"] == "FedML's formula, 2**31 - 1 alone"]
+    assert [r["exact"].startswith("NO") for r in cells] == [False, True]
+
+
+def test_wire_bytes_are_those_of_the_messages(written):
+    for row in rows_of(written[0], "runtime"):
+        cell = row["cell"]
+        n, m, k = cell["n"], cell["m"], cell["k"]
+        replies = n * row["lanes"] * k * m * 4
+        assert replies < row["iteration_bytes"] < replies + n * (m + 64)
+        assert row["wire_ms"] == pytest.approx(row["iteration_bytes"] * 8 / 1e9 * 1e3)
+
+
+def test_targets_are_printed(written):
+    _, printed = written
+    assert "< 1 ms" in printed["runtime"]
+    assert ">= 55" in printed["kernels"]
+    assert "peak_gib" in printed["scale"]
+
+
+def test_a_large_run_holds_what_it_says(written):
+    (row,) = rows_of(written[0], "scale")
+    assert row["lanes"] == 2
+    assert row["peak_gib"] >= row["peak_before_gib"] > 0
+    cell = row["cell"]
+    numbers = cell["n"] * cell["m"] * 2 * (cell["d"] + 1 + cell["k"])
+    assert row["held_gib"] == pytest.approx(4 * numbers / 2**30)
+
+
+def test_scale_explains_memory_and_large_files():
+    text = invoke("scale", "--help")
+    assert "memmap" in text
+    assert "--m 10000000 --d 20" in text
+
+
+def test_every_picture_is_drawn(written, tmp_path):
+    folder, _ = written
+    files = [folder / f"{name}.jsonl" for name in SCRIPTS]
+    invoke("plot", *files, "--folder", tmp_path)
+    names = {path.stem for path in tmp_path.glob("*.png")}
+    assert {"time-over-n", "time-over-m", "ratio-ell-1", "encode-n10-ell1-t4", "scale"} <= names
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in tmp_path.glob("*.png"))
