@@ -171,7 +171,7 @@ class Basis:
         from field.kernels import multiply_61
 
         if self.dtype == np.uint64:
-            left, right = np.broadcast_arrays(a, b)
+            left, right = (np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b))
             return np.asarray(multiply_61(left.reshape(-1), right.reshape(-1)).reshape(left.shape))
         # Both factors are below 2**31, so the product is below 2**62.
         wide = a.astype(np.uint64) * b

@@ -55,6 +55,10 @@ class CodedRows(ABC):
         """Multiply rows (c,) by factors (lanes, c), canonical residues; before `finish`."""
 
     @abstractmethod
+    def select(self, rows: Array) -> CodedRows:
+        """New rows of the same kind that hold these, ascending; before `finish`."""
+
+    @abstractmethod
     def finish(self) -> None:
         """Say that the last row was added; prepares what distances need."""
 
@@ -92,6 +96,15 @@ class TiledRows(CodedRows):
             # A centered residue times a canonical one is below 2**59.
             product = tiles[tile, : self.width, slot] * lane[:, None].astype(np.int64) % p
             tiles[tile, : self.width, slot] = kernels.centered(product, p)
+
+    def select(self, rows: Array) -> CodedRows:
+        chosen = TiledRows(self.basis, len(rows), self.width, parallel=self.parallel)
+        for start in range(0, len(rows), 1 << 14):
+            tile, slot = np.divmod(rows[start : start + (1 << 14)], kernels.TILE)
+            at, to = np.divmod(np.arange(start, start + len(tile)), kernels.TILE)
+            for source, target in zip(self._tiles, chosen._tiles, strict=True):
+                target[at, :, to] = source[tile, :, slot]
+        return chosen
 
     def finish(self) -> None:
         for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
@@ -138,6 +151,11 @@ class PlainRows(CodedRows):
     def scale(self, rows: Array, factors: Array) -> None:
         scaled = self.basis.multiply(self._rows[:, rows].astype(self.basis.dtype), factors[:, :, None])
         self._rows[:, rows] = scaled
+
+    def select(self, rows: Array) -> CodedRows:
+        chosen = PlainRows(self.basis, len(rows), self.width)
+        chosen._rows[:] = self._rows[:, rows]
+        return chosen
 
     def finish(self) -> None:
         pass

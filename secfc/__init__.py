@@ -39,6 +39,7 @@ _HOME = {
     "RandomLabels": "secfc.starts",
     "RandomPoints": "secfc.starts",
     "RangeExceeded": "secfc.exchange",
+    "RowsLost": "secfc.exchange",
     "SecFC": "secfc.coded",
     "TooFewReplies": "secfc.exchange",
     "UnionFailed": "secfc.exchange",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from secfc.exchange import PlanMismatch as PlanMismatch
     from secfc.exchange import ProtocolError as ProtocolError
     from secfc.exchange import RangeExceeded as RangeExceeded
+    from secfc.exchange import RowsLost as RowsLost
     from secfc.exchange import TooFewReplies as TooFewReplies
     from secfc.exchange import UnionFailed as UnionFailed
     from secfc.federation import Federation as Federation

@@ -36,12 +36,41 @@ from psu.messages import (
     UnionTags,
 )
 from psu.plan import Plan, Sheet
-from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, UnionFailed, only, take, to_all
+from secfc.exchange import (
+    ALIGN,
+    SERVER,
+    Exchange,
+    FaultyServer,
+    PartyId,
+    Role,
+    UnionFailed,
+    only,
+    take,
+    to_all,
+)
 from secfc.messages import Introduction
 
 Array = NDArray[Any]
 
 PHASE = "align"
+
+
+class Clock:
+    """Rounds between clients, and of uploads to the server: all clients count the same exchanges.
+
+    Rounds of openings are not counted here: they carry the number of their turn.
+    """
+
+    def __init__(self) -> None:
+        self.phase, self._between, self._uploads = ALIGN, 0, 0
+
+    def between(self) -> int:
+        self._between += 1
+        return self.phase + self._between
+
+    def upload(self) -> int:
+        self._uploads += 1
+        return self.phase + self._uploads
 
 
 def numbered(inbox: Mapping[PartyId, Any], clients: tuple[PartyId, ...]) -> dict[int, Any]:
@@ -72,6 +101,7 @@ class Seat:
     me: int
     secrets: Secrets
     coins: Coins
+    clock: Clock
 
     @property
     def others(self) -> tuple[PartyId, ...]:
@@ -81,19 +111,24 @@ class Seat:
 def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -> Role[Seat]:
     """Introduce identities, agree on keys, deal and receive the keys of common randomness."""
     others = tuple(c for j, c in enumerate(clients) if j != me)
-    identity = Identity.draw(coins)
-    inbox = yield Exchange(to_all(others, Introduction(identity.public)), others, phase=PHASE)
+    identity, clock = Identity.draw(coins), Clock()
+    inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
     pinned = {j: m.public for j, m in numbered(take(inbox, Introduction), clients).items()}
     ephemeral = Ephemeral(plan, me, identity, coins)
-    inbox = yield Exchange(to_all(others, ephemeral.offer), others, phase=PHASE)
+    inbox = yield meet(clock, to_all(others, ephemeral.offer), others)
     offers = numbered(take(inbox, Offer), clients)
     ring = ephemeral.agree(offers, {**pinned, me: identity.public})
     packets = deal_keys(plan, ring, coins)
     own = {me: packets.pop(me)} if me in packets else {}
     awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
-    inbox = yield Exchange({clients[j]: p for j, p in packets.items()}, awaited, phase=PHASE)
+    inbox = yield meet(clock, {clients[j]: p for j, p in packets.items()}, awaited)
     received = numbered(take(inbox, KeyPacket), clients)
-    return Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins)
+    return Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock)
+
+
+def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]) -> Exchange:
+    """An exchange among clients, in the next round of theirs."""
+    return Exchange(send, expect, 0, round=clock.between(), exact=True, phase=PHASE)
 
 
 def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
@@ -101,7 +136,7 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
     if not seat.plan.committee:
         for chunk in range(sheet.chunks):
             upload = masked.mask(seat.plan, seat.secrets, sheet, table, chunk)
-            yield Exchange({SERVER: upload}, phase=PHASE)
+            yield Exchange({SERVER: upload}, round=seat.clock.upload(), phase=PHASE)
         return None
     plan, secrets = seat.plan, seat.secrets
     member = seat.me in plan.committee
@@ -110,7 +145,7 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
         blocks = sharing.deal(plan, secrets, sheet, table, chunk)
         own = blocks.pop(seat.me, None)
         waits = seat.others if member and seat.me not in sharing.expanding(plan, chunk) else ()
-        inbox = yield Exchange({seat.clients[i]: b for i, b in blocks.items()}, waits, phase=PHASE)
+        inbox = yield meet(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
         for block in (*([own] if own else []), *take(inbox, ShareBlock).values()):
             if holding is not None:
                 holding = sharing.absorb(plan, secrets, holding, block)
@@ -119,14 +154,20 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
     return opening.begin(plan, secrets, sharing.settle(plan, secrets, holding, range(plan.n)))
 
 
-def answer(members: dict[str, opening.Member], turn: Turn) -> Exchange:
+def answer(seat: Seat, members: dict[str, opening.Member], turn: Turn) -> Exchange:
     """This client's answer to a turn, if it is due one, and the wait for the server's next word."""
     send: dict[PartyId, Any] = {}
     if turn.sheet in members:
         members[turn.sheet], reply = opening.answer(members[turn.sheet], turn)
         if reply is not None:
             send[SERVER] = reply
-    return Exchange(send, (SERVER,), round=turn.number, phase=PHASE)
+    number = seat.clock.phase + turn.number
+    return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase, phase=PHASE)
+
+
+def listen(seat: Seat) -> Exchange:
+    """Wait for the server's next word."""
+    return Exchange({}, (SERVER,), accept=seat.clock.phase, phase=PHASE)
 
 
 def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
@@ -141,7 +182,7 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
 
     if plan.sized:
         yield from contribute(plan.slots)
-    wait = Exchange({}, (SERVER,), phase=PHASE)
+    wait = listen(seat)
     attempt = -1
     while True:
         word = only((yield wait), SERVER)
@@ -149,9 +190,9 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
             case Begin() if attempt < word.attempt < plan.attempts:
                 attempt = word.attempt  # each table has a salt of its own, and is dealt once
                 yield from contribute(plan.cells(word.size, word.attempt))
-                wait = Exchange({}, (SERVER,), phase=PHASE)
+                wait = listen(seat)
             case Turn():
-                wait = answer(members, word)
+                wait = answer(seat, members, word)
             case UnionTags():
                 yield from confirm(seat, word)
                 return word
@@ -162,7 +203,7 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
 def confirm(seat: Seat, union: UnionTags) -> Role[None]:
     """Clients compare the digests of what they were told.  Raises UnionAborted if they differ."""
     messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
-    inbox = yield Exchange(messages, seat.others, phase=PHASE)
+    inbox = yield meet(seat.clock, messages, seat.others)
     align.confirmed(seat.secrets, union, numbered(take(inbox, Confirmation), seat.clients))
 
 
@@ -175,6 +216,7 @@ class Relay:
     def __init__(self, plan: Plan, clients: tuple[PartyId, ...]) -> None:
         self.plan, self.clients = plan, clients
         self.poll = opening.Poll(plan)
+        self.clock = Clock()
 
     def find_union(self) -> Role[UnionTags]:
         """The union's tags, announced to every client."""
@@ -194,8 +236,8 @@ class Relay:
         )
 
     def tell(self, message: Any) -> Exchange:
-        """A message to every client, stamped like the last opening: waiting members take it as news."""
-        return Exchange(to_all(self.clients, message), round=self.poll.number, phase=PHASE)
+        """A message to every client."""
+        return Exchange(to_all(self.clients, message), round=self.clock.between(), phase=PHASE)
 
     def open(self, sheet: Sheet) -> Role[Array]:
         """The opened values of a sheet that is opened in a single round."""
@@ -217,7 +259,7 @@ class Relay:
         """Server mode: the sum of all clients' masked tables."""
         state = masked.tally(sheet)
         for _ in range(sheet.chunks):
-            inbox = yield Exchange({}, self.clients, phase=PHASE)
+            inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), exact=True, phase=PHASE)
             for block in take(inbox, MaskedBlock).values():
                 state = masked.absorb(self.plan, state, block)
         return masked.total(self.plan, state)
@@ -234,7 +276,10 @@ class Relay:
         while True:
             self.poll, turn = question(self.poll, silent)
             quorum = tuple(self.clients[i] for i in turn.quorum)
-            inbox = yield Exchange(to_all(committee, turn), quorum, 0, round=turn.number, phase=PHASE)
+            inbox = yield Exchange(
+                to_all(committee, turn), quorum, 0,
+                round=self.clock.between(), accept=self.clock.phase + turn.number, exact=True, phase=PHASE,
+            )  # fmt: skip
             openings = numbered(take(inbox, Opening), self.clients)
             missing = set(turn.quorum) - set(openings)
             if not missing:

@@ -94,8 +94,8 @@ class Algorithm(Protocol):
         """The role of the server."""
         ...
 
-    def collect(self, plan: Any, run: Run) -> Clustering:
-        """The result, from what the roles returned."""
+    def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The result, from what the roles returned; counts: points of every client."""
         ...
 
 
@@ -112,6 +112,7 @@ class Clustering:
     learned: what the server learned, in sentences.  model: labels new points (`predict`).
     rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
     Flat labels are in the order of rows.
+    excluded: clients that vanished while they shared, so that their rows do not count: labels -1.
     """
 
     k: int
@@ -127,6 +128,7 @@ class Clustering:
     transcript: Transcript
     seconds: Mapping[PartyId, Mapping[str, float]] = field(default_factory=dict)
     rows: list[Array] | None = None
+    excluded: tuple[PartyId, ...] = ()
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
@@ -186,7 +188,7 @@ def fit(
     roles[SERVER] = algorithm.server(plan, rng=rng)
     with refusing():
         run = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
-    return algorithm.collect(plan, run)
+    return algorithm.collect(plan, run, federation.counts)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from field.coins import Coins
 from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc.clustering import Clustering, Public, restarts
-from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, only, to_all
+from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, only, to_all
 from secfc.federation import Party
 from secfc.layout import Layout
 from secfc.lloyd import Trace, cheaper, lloyd
@@ -35,7 +35,13 @@ from secfc.membership import Membership, Open
 from secfc.messages import Assignment, CodedCenters, CodedDistances, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
-from secfc.sharing import agree, reply, share_rows
+from secfc.sharing import (
+    agree,
+    reply,
+    settle_contributors,
+    settle_contributors_at_server,
+    share_rows,
+)
 from secfc.simulate import Run
 from secfc.source import CodedSource
 from secfc.starts import RandomLabels, Start
@@ -61,12 +67,15 @@ def client(
     """The client of Algorithm 1."""
     plan, mine = yield from membership.client(draft, party, coins=coins)
     yield from agree(plan, party.name)
-    rows = yield from share_rows(plan, mine, coins, parallel=threads > 1)
+    received = yield from share_rows(plan, mine, coins, parallel=threads > 1)
+    shared = plan
+    plan, rows = yield from settle_contributors(shared, received)
+    mine = mine.among(shared, plan)
     yield from mine.settle(rows)
     rows.finish()
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
-    answer = Exchange({}, (SERVER,), phase="share")
+    answer = Exchange({}, (SERVER,), round=ITERATE, phase="share")
     while True:
         request = only((yield answer), SERVER)
         match request:
@@ -90,9 +99,10 @@ def client(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ServerResult:
-    """The plan that was agreed on, the best run, and the centers if they were revealed."""
+    """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers."""
 
     plan: Plan
+    excluded: tuple[PartyId, ...]
     trace: Trace
     centers: Array | None
 
@@ -103,8 +113,10 @@ def server(
     """The server of Algorithm 1, with restarts."""
     plan, settle = yield from membership.server(draft)
     yield from agree(plan, SERVER)
+    shared = plan
+    plan, present = yield from settle_contributors_at_server(shared)
     yield from settle()
-    source = CodedSource(plan, threads=threads)
+    source = CodedSource(plan, present, threads=threads)
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
@@ -117,7 +129,7 @@ def server(
         centers = yield from source.centers(labels, plan.k)
     final = Final(plan.k, trace.labels, centers)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
-    return ServerResult(plan, trace, centers)
+    return ServerResult(plan, plan.excluded(shared), trace, centers)
 
 
 # --- the algorithm -------------------------------------------------------------------------------
@@ -184,12 +196,13 @@ class SecFC:
         """The role of the server; rng draws starts only."""
         return server(self.membership, plan, rng=rng, threads=self.threads)
 
-    def collect(self, plan: Any, run: Run) -> Clustering:
+    def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering all parties agree on."""
         result: ServerResult = run.results[SERVER]
-        plan = result.plan
-        clients: list[ClientResult] = [run.results[name] for name in plan.clients]
-        trace = result.trace
+        plan, trace = result.plan, result.trace
+        clients: list[ClientResult] = [
+            run.results.get(name) or unheard(count) for name, count in zip(plan.clients, counts, strict=True)
+        ]
         return Clustering(
             k=plan.k,
             labels=[c.labels for c in clients],
@@ -200,11 +213,18 @@ class SecFC:
             centers=result.centers,
             plan=plan,
             learned=(*self.membership.learned, *learned(plan)),
-            model=CodedModel(plan, {c: r.centers for c, r in zip(plan.clients, clients, strict=True)}),
+            model=CodedModel(plan, {c: run.results[c].centers for c in plan.clients if c in run.results}),
             transcript=run.transcript,
             seconds=run.seconds,
             rows=[c.rows for c in clients],
+            excluded=result.excluded,
         )
+
+
+def unheard(count: int) -> ClientResult:
+    """What a client has that was cut off before the result: no labels."""
+    nothing = np.full(count, -1, np.int32)
+    return ClientResult(nothing, nothing.astype(np.int64), ClusterSums(nothing, nothing, nothing))
 
 
 def learned(plan: Plan) -> tuple[str, ...]:

@@ -18,20 +18,27 @@ M = TypeVar("M")
 R = TypeVar("R")
 
 
+# Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
+ALIGN, AGREE, SHARE, SETTLE, ITERATE = (phase << 32 for phase in range(5))
+
+
 @dataclass(frozen=True)
 class Exchange:
     """What a role yields.
 
-    send: at most one message a peer.  expect: whose next message I wait for.  enough: with how many of
-    them I can go on if the rest stay silent (all by default).  round: stamped on what I send; older
-    messages are dropped, so a late reply is never taken for the next one.  phase: what the work before
-    this exchange is booked under.
+    send: at most one message a peer.  expect: whose message I wait for.  enough: with how many of them I
+    can go on if the rest stay silent (all by default).  round: stamped on what I send.  accept: the round
+    of what I wait for, `round` by default; exact: nothing newer will do either, and waits for its turn.
+    Older and repeated messages are dropped, so a late reply is never taken for the next one.
+    phase: what the work before this exchange is booked under.
     """
 
     send: Mapping[PartyId, Any] = field(default_factory=dict)
     expect: tuple[PartyId, ...] = ()
     enough: int | None = None
     round: int = 0
+    accept: int | None = None
+    exact: bool = False
     phase: str = ""
 
 
@@ -84,6 +91,14 @@ class PlanMismatch(ProtocolError):  # noqa: N818
             "bound, the client names and the row counts at every site"
         )
         self.parties = tuple(sorted(parties))
+
+
+class RowsLost(ProtocolError):  # noqa: N818
+    """Clients vanished while they shared their rows, and the run cannot go on without those."""
+
+    def __init__(self, parties: Collection[PartyId], why: str) -> None:
+        super().__init__(f"the rows of {', '.join(parties)} did not reach everybody: {why}")
+        self.parties = tuple(parties)
 
 
 class RangeExceeded(ProtocolError):  # noqa: N818

@@ -7,7 +7,11 @@ of them is a value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 
 class Layout(Protocol):
@@ -25,6 +29,13 @@ class Layout(Protocol):
 
     def span(self, client: int) -> tuple[int, int]:
         """(first row, number of rows) that a client shares."""
+        ...
+
+    def without(self, contributors: Array) -> Layout:
+        """The layout when only these clients, (n,) bool, contribute.
+
+        Raises ValueError if the rows of one client cannot be told from those of others.
+        """
         ...
 
 
@@ -45,6 +56,9 @@ class OwnRows:
     def span(self, client: int) -> tuple[int, int]:
         return sum(self.counts[:client]), self.counts[client]
 
+    def without(self, contributors: Array) -> OwnRows:
+        return OwnRows(tuple(c if there else 0 for c, there in zip(self.counts, contributors, strict=True)))
+
 
 @dataclass(frozen=True)
 class AllRows:
@@ -55,3 +69,11 @@ class AllRows:
 
     def span(self, client: int) -> tuple[int, int]:
         return 0, self.m
+
+    def without(self, contributors: Array) -> AllRows:
+        if not contributors.all():
+            raise ValueError(
+                "a client was lost while all rows were shared: its zeros and points are mixed into the "
+                "others' sums. Start again without it"
+            )
+        return self

@@ -8,7 +8,7 @@ every client shares all of them, zeros where it owns none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,8 +21,8 @@ from psu import merge
 from psu import plan as psu_plan
 from psu.identify import digests, row_digests, tags
 from psu.messages import Turn
-from secfc.alignment import PHASE, Relay, Seat, answer, blaming, deal, find_union, row_numbers, take_seat
-from secfc.exchange import SERVER, DisputedRows, Exchange, PartyId, Role, only, take
+from secfc.alignment import Relay, Seat, answer, blaming, deal, find_union, listen, row_numbers, take_seat
+from secfc.exchange import SERVER, SETTLE, DisputedRows, PartyId, Role, only, take
 from secfc.federation import Party
 from secfc.layout import AllRows, Layout, OwnRows
 from secfc.messages import Multiplicities
@@ -47,8 +47,17 @@ class Contribution:
     settle: Callable[[CodedRows], Role[None]]
 
     def own(self, labels: Array) -> Array:
-        """The labels of my own points, in my order: (m_j,) int32."""
-        return np.asarray(labels[self.rows], np.int32)
+        """The labels of my own points, in my order: (m_j,) int32, -1 where my rows do not count."""
+        return np.where(self.rows < 0, -1, labels[self.rows]).astype(np.int32)
+
+    def among(self, shared: Plan, kept: Plan) -> Contribution:
+        """The same contribution when only some clients' rows count; rows are -1 if mine do not."""
+        if kept is shared:
+            return self
+        j = shared.clients.index(self.name)
+        first, count = kept.layout.span(j)
+        gone = np.full(len(self.rows), -1)
+        return replace(self, rows=np.arange(first, first + count) if count else gone)
 
 
 class Membership(Protocol):
@@ -166,7 +175,7 @@ class Private:
         self, seat: Seat, party: Party, rows: Array, integers: Array, shares: CodedRows
     ) -> Role[None]:
         """Find out how many hold each row and whether they agree, and let each ID count once."""
-        m = shares.m
+        m, seat.clock.phase = shares.m, SETTLE
         counts, spread = merge.sheets(m)
         prints = merge.fingerprints(row_digests(integers.astype(np.float64)), seat.secrets)
         contents = {counts: merge.indicator(rows, m), spread: merge.spread(rows, prints, m, seat.coins)}
@@ -176,9 +185,9 @@ class Private:
                 member = yield from deal(seat, sheet, table)
                 if member is not None:
                     members[sheet.label] = member
-            word = only((yield Exchange({}, (SERVER,), phase=PHASE)), SERVER)
+            word = only((yield listen(seat)), SERVER)
             while isinstance(word, Turn):
-                word = only((yield answer(members, word)), SERVER)
+                word = only((yield answer(seat, members, word)), SERVER)
         result = take({SERVER: word}, Multiplicities)[SERVER]
         if len(result.disputed):
             mine = np.flatnonzero(np.isin(rows, result.disputed))
@@ -196,6 +205,7 @@ class Private:
 
     def _settle_at_server(self, relay: Relay, m: int) -> Role[None]:
         counts, spread = merge.sheets(m)
+        relay.clock.phase = SETTLE
         # Both sheets are dealt before either is opened; in server mode they arrive in this order.
         with blaming(relay.clients):
             held = merge.counts((yield from relay.open(counts)), relay.plan.n)

@@ -88,6 +88,17 @@ class Shares(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Contributors(Message):
+    """After sharing, client to server: whose rows I have completely, (n,) bool; server to all: whose count."""
+
+    complete: Array
+
+    def __post_init__(self) -> None:
+        if self.complete.ndim != 1 or self.complete.dtype != np.bool_:
+            raise ValueError("contributors are one truth value a client")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Assignment(Message):
     """Server to every client: the clustering to measure distances to.
 

@@ -77,7 +77,7 @@ class KFed:
         inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), phase="cluster")
         merged = only(take(inbox, CenterLabels), SERVER)
         labels = merged.labels[mine].astype(np.int32)
-        yield Exchange({SERVER: OwnLabels(labels)}, phase="label")
+        yield Exchange({SERVER: OwnLabels(labels)}, round=1, phase="label")
         return labels, 0.0
 
     def server(self, plan: OneShotPlan, *, rng: np.random.Generator) -> Role[Array]:
@@ -89,10 +89,10 @@ class KFed:
             c: CenterLabels(group.astype(np.int32), centers)
             for c, group in zip(plan.clients, groups, strict=True)
         }
-        yield Exchange(answers, plan.clients, phase="merge")
+        yield Exchange(answers, plan.clients, accept=1, phase="merge")
         return centers
 
-    def collect(self, plan: OneShotPlan, run: Run) -> Clustering:
+    def collect(self, plan: OneShotPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""
         return Clustering(
             k=plan.k,

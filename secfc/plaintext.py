@@ -114,7 +114,7 @@ class Lloyd:
         model = PlainModel(plan.quantizer, source.sums(labels, self.k), cluster_sizes(labels, self.k))
         return trace, model
 
-    def collect(self, plan: PlainPlan, run: Run) -> Clustering:
+    def collect(self, plan: PlainPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering, its centers included."""
         trace, model = run.results[SERVER]
         with np.errstate(invalid="ignore"):

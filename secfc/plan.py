@@ -6,16 +6,17 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from field.basis import lanes_for
 from field.code import LagrangeCode
 from field.quantize import Quantizer, distance_bound
-from secfc.exchange import PartyId, RangeExceeded
+from secfc.exchange import PartyId, RangeExceeded, RowsLost
 from secfc.layout import Layout
 from secfc.starts import Start
 
@@ -86,6 +87,32 @@ class Plan:
         """(begin, end) within a client's span of the rows in its message of this number."""
         begin = number * self.chunk
         return begin, min(begin + self.chunk, self.layout.span(client)[1])
+
+    def kept_rows(self, contributors: Array) -> Array:
+        """The rows of these clients, (n,) bool, among all m: ascending."""
+        if contributors.all():
+            return np.arange(self.m)
+        spans = [self.layout.span(j) for j in np.flatnonzero(contributors).tolist()]
+        return np.concatenate([np.arange(first, first + count) for first, count in spans])
+
+    def without(self, contributors: Array) -> Plan:
+        """The plan when only these clients' rows, (n,) bool, count: the rest move up.
+
+        The others still compute, if they are there.  Raises RowsLost if that is not possible.
+        """
+        if contributors.all():
+            return self
+        lost = tuple(c for c, there in zip(self.clients, contributors, strict=True) if not there)
+        try:
+            return replace(self, layout=self.layout.without(contributors))
+        except ValueError as error:
+            raise RowsLost(lost, str(error)) from error
+
+    def excluded(self, shared: Plan) -> tuple[PartyId, ...]:
+        """The clients whose rows counted in the plan that was shared under, and do not here."""
+        return tuple(
+            c for j, c in enumerate(self.clients) if shared.layout.span(j)[1] and not self.layout.span(j)[1]
+        )
 
     def lanes(self, sizes: Array) -> int:
         """Lanes that decide the distances to clusters of these sizes.

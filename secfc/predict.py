@@ -17,13 +17,19 @@ from numpy.typing import NDArray
 from field.coins import Coins
 from field.nearest import decode_nearest
 from field.rows import ClusterSums
-from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take, to_all
+from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
 from secfc.membership import Open
 from secfc.messages import CodedDistances, Final, compact_labels
 from secfc.plan import Plan
-from secfc.sharing import agree, reply, share_rows
+from secfc.sharing import (
+    agree,
+    reply,
+    settle_contributors,
+    settle_contributors_at_server,
+    share_rows,
+)
 from secfc.simulate import simulate
 from secfc.source import CodedSource
 from secfc.starts import RandomLabels
@@ -67,19 +73,21 @@ def predicting_client(plan: Plan, party: Party, centers: ClusterSums, *, coins: 
     """Share new points, return their coded distances to the retained centers, receive labels."""
     _, mine = yield from Open().client(plan, party, coins=coins)
     yield from agree(plan, party.name)
-    rows = yield from share_rows(plan, mine, coins)
+    received = yield from share_rows(plan, mine, coins)
+    plan, rows = yield from settle_contributors(plan, received)
     rows.finish()
     values = rows.distances(centers, plan.lanes(centers.sizes))
-    inbox = yield reply(max(plan.chunks) + 1, CodedDistances(values), "distances")
+    inbox = yield reply(ITERATE, CodedDistances(values), "distances")
     return mine.own(only(take(inbox, Final), SERVER).labels)
 
 
 def predicting_server(plan: Plan, sizes: Array) -> Role[Array]:
     """Decode the distances of new points to the hidden centers and tell everybody the nearest."""
     yield from agree(plan, SERVER)
-    source = CodedSource(plan)
+    plan, present = yield from settle_contributors_at_server(plan)
+    source = CodedSource(plan, present)
     number = next(source.rounds)
-    replies = yield Exchange({}, plan.clients, plan.code.threshold(2), round=number, phase="assign")
+    replies = yield Exchange({}, present, plan.code.threshold(2), round=number, exact=True, phase="assign")
     basis = plan.code.basis.prefix(plan.lanes(sizes))
     values = source.coded(take(replies, CodedDistances), basis, (len(sizes), plan.m), 2)
     nobody = np.full(plan.m, -1, np.int32)

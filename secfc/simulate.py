@@ -1,19 +1,18 @@
 """All parties in one process: the driver of experiments, and the transcript of what everyone saw.
 
-Knows no algorithm.  Roles run in lockstep; mailboxes are per sender, so a message that overtakes another
-waits for its turn.  When nobody can go on, the waiting roles are resumed with whatever came, as a
+Knows no algorithm.  Roles run in lockstep; mailboxes are per sender and ordered by round, so a message that
+overtakes another waits for its turn, and one that comes twice counts once.  When nobody can go on, the waiting roles are resumed with whatever came, as a
 deadline would, and judge for themselves whether it suffices.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secfc.exchange import SERVER, Exchange, PartyId, ProtocolError, Role
+from secfc.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,13 @@ def deliver(envelope: Envelope) -> Iterable[Envelope]:
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """results by party; transcript; seconds[party][phase] of wall time spent computing."""
+    """results by party; silent: clients that were cut off from the others, and with what error.
+
+    transcript; seconds[party][phase] of wall time spent computing.
+    """
 
     results: Mapping[PartyId, Any]
+    silent: Mapping[PartyId, TooFewReplies]
     transcript: Transcript
     seconds: Mapping[PartyId, Mapping[str, float]]
 
@@ -101,7 +104,8 @@ def simulate(
     faults maps each envelope to the envelopes that arrive: drop, corrupt, repeat.  keep_bodies makes the
     transcript hold the messages themselves, which takes their memory.
 
-    Raises what a role raises; the other roles are closed.
+    Raises what a role raises, and closes the others; only a client that hears nothing any more ends
+    alone, unless all do.
     """
     driver = _Driver(dict(roles), faults, keep_bodies, watch)
     try:
@@ -122,12 +126,14 @@ class _Driver:
         self.roles, self.faults, self.keep_bodies, self.watch = roles, faults, keep_bodies, watch
         self.waiting: dict[PartyId, Exchange] = {}
         self.results: dict[PartyId, Any] = {}
+        self.silent: dict[PartyId, TooFewReplies] = {}
         self.log: list[Envelope] = []
         self.seconds: dict[PartyId, dict[str, float]] = {name: {} for name in roles}
-        # inbox[recipient][sender] holds (round, message), oldest first.
-        self.inbox: dict[PartyId, dict[PartyId, deque[tuple[int, Any]]]] = {
-            name: {peer: deque() for peer in roles} for name in roles
+        # inbox[recipient][sender] holds messages by round; taken[...] is the last round handed over.
+        self.inbox: dict[PartyId, dict[PartyId, dict[int, Any]]] = {
+            name: {peer: {} for peer in roles} for name in roles
         }
+        self.taken = {name: dict.fromkeys(roles, -1) for name in roles}
 
     def run(self) -> Run:
         for name in self.roles:
@@ -138,33 +144,47 @@ class _Driver:
                 ready = [self.most_served()]
             for name in ready:
                 self.advance(name, self.collect(name))
-        return Run(self.results, Transcript(tuple(self.log)), self.seconds)
+        if self.silent and len(self.silent) == len(self.roles) - 1:
+            raise next(iter(self.silent.values()))
+        return Run(self.results, self.silent, Transcript(tuple(self.log)), self.seconds)
 
     def missing(self, name: PartyId) -> int:
-        exchange, boxes = self.waiting[name], self.inbox[name]
-        count = 0
-        for peer in exchange.expect:
-            box = boxes[peer]
-            while box and box[0][0] < exchange.round:
-                box.popleft()  # a late answer to an earlier question
-            count += not box
-        return count
+        exchange = self.waiting[name]
+        return sum(self.due(name, peer) is None for peer in exchange.expect)
+
+    def due(self, name: PartyId, peer: PartyId) -> int | None:
+        """The round of the peer's message that this party waits for, if it is there."""
+        exchange, box = self.waiting[name], self.inbox[name][peer]
+        accept = exchange.round if exchange.accept is None else exchange.accept
+        if exchange.exact:
+            return accept if accept in box else None
+        return min((r for r in box if r >= accept), default=None)
 
     def most_served(self) -> PartyId:
-        """Who goes on when nobody has everything: who has enough, else who has received most."""
+        """Who goes on when nobody has everything: who has enough, else who has received most.
 
-        def order(name: PartyId) -> tuple[bool, int]:
+        The server is the most patient: it gives up on a client only when no client gives up on another.
+        """
+
+        def order(name: PartyId) -> tuple[bool, bool, int]:
             exchange = self.waiting[name]
             came = len(exchange.expect) - self.missing(name)
             enough = len(exchange.expect) if exchange.enough is None else exchange.enough
-            return came < enough, -came
+            return came < enough, name == SERVER, -came
 
         return min(self.waiting, key=order)
 
     def collect(self, name: PartyId) -> dict[PartyId, Any]:
-        boxes = self.inbox[name]
-        expect = self.waiting[name].expect
-        return {peer: boxes[peer].popleft()[1] for peer in expect if boxes[peer]}
+        """What came of what this party waits for; older messages of the same peers are forgotten."""
+        messages = {}
+        for peer in self.waiting[name].expect:
+            number, box = self.due(name, peer), self.inbox[name][peer]
+            if number is not None:
+                messages[peer] = box[number]
+                self.taken[name][peer] = number
+                for old in [r for r in box if r <= number]:
+                    del box[old]
+        return messages
 
     def advance(self, name: PartyId, value: Any) -> None:
         start = time.perf_counter()
@@ -172,10 +192,19 @@ class _Driver:
             exchange = self.roles[name].send(value)
         except StopIteration as done:
             self.results[name] = done.value
-            self.waiting.pop(name, None)
-            self.book(name, "finish", time.perf_counter() - start)
+        except TooFewReplies as error:
+            # A client that hears nothing any more ends for itself; the others may well go on.
+            if name == SERVER:
+                raise
+            self.silent[name] = error
+        else:
+            self.book(name, exchange.phase, time.perf_counter() - start)
+            self.wait(name, exchange)
             return
-        self.book(name, exchange.phase, time.perf_counter() - start)
+        self.waiting.pop(name, None)
+        self.book(name, "finish", time.perf_counter() - start)
+
+    def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = exchange
         if self.watch is not None:
             self.watch(name, exchange)
@@ -200,4 +229,10 @@ class _Driver:
         )
         for arriving in self.faults(envelope):
             self.log.append(arriving if self.keep_bodies else arriving.header())
-            self.inbox[recipient][sender].append((arriving.round, arriving.body))
+            self.arrive(arriving)
+
+    def arrive(self, envelope: Envelope) -> None:
+        """Put a message into its mailbox, unless that round of its sender came or was handed over before."""
+        recipient, sender = envelope.recipient, envelope.sender
+        if envelope.round > self.taken[recipient][sender]:
+            self.inbox[recipient][sender].setdefault(envelope.round, envelope.body)

@@ -13,7 +13,7 @@ from field.basis import Basis
 from field.exact import Exact
 from field.nearest import decode_nearest, decode_scaled
 from field.rows import cluster_sizes
-from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, take, to_all
+from secfc.exchange import ITERATE, Exchange, PartyId, Role, TooFewReplies, take, to_all
 from secfc.lloyd import Step
 from secfc.messages import Assignment, CodedCenters, CodedDistances, RevealCenters, compact_labels
 from secfc.plan import Plan
@@ -28,9 +28,9 @@ class CodedSource:
     Numbers its questions, so that a late reply to one is never taken for an answer to the next.
     """
 
-    def __init__(self, plan: Plan, *, threads: int = 1) -> None:
-        self.plan, self.threads = plan, threads
-        self.rounds = itertools.count(max(plan.chunks) + 1)
+    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
+        self.plan, self.present, self.threads = plan, present, threads
+        self.rounds = itertools.count(ITERATE)
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         values = yield from self.replies(labels, k)
@@ -44,7 +44,7 @@ class CodedSource:
     def replies(self, labels: Array, k: int) -> Role[dict[int, Array]]:
         """Announce a clustering, receive enough clients' coded distances to its centers, by number."""
         question = Assignment(next(self.rounds), k, compact_labels(labels))
-        inbox = yield self.ask(question, self.plan.clients, self.plan.code.threshold(2))
+        inbox = yield self.ask(question, self.present, self.plan.code.threshold(2))
         basis = self.plan.code.basis.prefix(self.plan.lanes(cluster_sizes(labels, k)))
         return self.coded(take(inbox, CodedDistances), basis, (k, self.plan.m), 2)
 
@@ -52,7 +52,8 @@ class CodedSource:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
         plan = self.plan
         question = RevealCenters(next(self.rounds), k, compact_labels(labels))
-        replies = yield self.ask(question, plan.revealing, plan.code.threshold(1))
+        consenting = tuple(c for c in plan.revealing if c in self.present)
+        replies = yield self.ask(question, consenting, plan.code.threshold(1))
         shape = (k, plan.code.width(plan.d))
         values = self.coded(take(replies, CodedCenters), plan.code.basis, shape, 1)
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
@@ -62,7 +63,9 @@ class CodedSource:
             return np.asarray(sums / (sizes * plan.quantizer.scale))
 
     def ask(self, question: Any, who: Collection[PartyId], enough: int) -> Exchange:
-        return Exchange(to_all(who, question), tuple(who), enough, round=question.round, phase="assign")
+        return Exchange(
+            to_all(who, question), tuple(who), enough, round=question.round, exact=True, phase="assign"
+        )
 
     def coded(
         self, replies: Mapping[PartyId, Any], basis: Basis, shape: tuple[int, ...], degree: int

@@ -138,12 +138,12 @@ def test_golden_view_of_each_party():
     def received(party):
         return {e.kind for e in result.transcript.envelopes if e.recipient == party}
 
-    assert received(SERVER) == {"Opening", "Hello", "CodedDistances"}
+    assert received(SERVER) == {"Opening", "Hello", "Contributors", "CodedDistances"}
     # Client 0 deals all keys it has a part in, and expands its shares of the first chunk itself.
     assert received("client-0") < received("client-3")
     assert received("client-3") == {
         "Introduction", "Offer", "KeyPacket", "ShareBlock", "Confirmation", "Hello", "Shares",
-        "Begin", "Turn", "UnionTags", "Multiplicities", "Assignment", "Final",
+        "Contributors", "Begin", "Turn", "UnionTags", "Multiplicities", "Assignment", "Final",
     }  # fmt: skip
 
 

@@ -10,7 +10,17 @@ import secfc
 from field import SeededCoins
 from secfc import messages
 from secfc.clustering import Public
-from secfc.exchange import SERVER, Exchange, FaultyClient, FaultyServer, PlanMismatch, TooFewReplies, take
+from secfc.exchange import (
+    ITERATE,
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PlanMismatch,
+    TooFewReplies,
+    take,
+)
 from secfc.messages import Assignment, CodedDistances, Hello, RevealCenters, Shares
 from secfc.simulate import simulate
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
@@ -39,9 +49,11 @@ def test_golden_view_of_each_party():
         return Counter((e.kind, e.sender == SERVER) for e in result.transcript.received(*parties))
 
     steps = result.n_iter
-    assert received(SERVER) == {("Hello", False): 9, ("CodedDistances", False): 9 * steps}
+    assert received(SERVER) == {
+        ("Hello", False): 9, ("Contributors", False): 9, ("CodedDistances", False): 9 * steps,
+    }  # fmt: skip
     assert received("client-0") == {
-        ("Hello", False): 8, ("Hello", True): 1, ("Shares", False): 8,
+        ("Hello", False): 8, ("Hello", True): 1, ("Shares", False): 8, ("Contributors", True): 1,
         ("Assignment", True): steps, ("Final", True): 1,
     }  # fmt: skip
     assert all(e.body.centers is None for e in result.transcript.envelopes if e.kind == "Final"), (
@@ -128,9 +140,118 @@ def test_a_silent_server_is_an_error_not_a_hang():
         secfc.fit(ALGORITHM, federation(), faults=drop("Final", SERVER))
 
 
-def test_a_client_lost_while_sharing_is_reported():
-    with pytest.raises(TooFewReplies):
-        secfc.fit(ALGORITHM, federation(), faults=drop("Shares", "client-2"))
+def without(fed, lost):
+    return secfc.Federation(tuple(p for p in fed.parties if p.name != lost))
+
+
+def check_excluded(fed, lost, faults, **options):
+    """A run that loses one client while sharing equals plaintext Lloyd on the others' rows."""
+    result = secfc.fit(dataclasses.replace(ALGORITHM, **options), fed, faults=faults, seed=6)
+    plain = secfc.Lloyd(k=3, init=RandomPoints(), scale=result.plan.quantizer.scale)
+    expected = secfc.fit(plain, without(fed, lost), seed=6, bound=result.plan.quantizer.bound)
+    assert same(result, expected)
+    assert result.cost == expected.cost
+    assert (result.labels[fed.names.index(lost)] == -1).all()
+    kept = [labels for name, labels in zip(fed.names, result.labels, strict=True) if name != lost]
+    assert all((a == b).all() for a, b in zip(kept, expected.labels, strict=True))
+    return result
+
+
+@pytest.mark.parametrize("lost", ["client-0", "client-4", "client-8"])
+def test_a_client_lost_while_sharing_is_excluded_and_the_rest_is_exact(lost):
+    result = check_excluded(federation(), lost, drop("Shares", lost))
+    assert result.excluded == (lost,)
+
+
+def test_shares_that_reach_only_some_peers_exclude_their_sender_everywhere():
+    def partly(e):
+        gone = e.kind == "Shares" and e.sender == "client-2" and e.recipient in ("client-5", "client-6")
+        return () if gone else (e,)
+
+    check_excluded(federation(), "client-2", partly)
+
+
+def test_a_client_that_dies_in_the_middle_of_sharing_is_excluded():
+    rng = np.random.default_rng(0)
+    fed = secfc.Federation.from_arrays([rng.normal(size=(4000, 40)) for _ in range(5)])
+
+    def dies(e):
+        return () if "client-3" in (e.sender, e.recipient) and e.round >= SHARE + 1 else (e,)
+
+    algorithm = secfc.SecFC(k=3, t=1, max_iter=2)
+    result = secfc.fit(algorithm, fed, faults=dies, seed=1)
+    plain = secfc.Lloyd(k=3, max_iter=2, scale=result.plan.quantizer.scale)
+    expected = secfc.fit(plain, without(fed, "client-3"), seed=1, bound=result.plan.quantizer.bound)
+    assert same(result, expected)
+    assert result.excluded == ("client-3",)
+
+
+def test_a_client_that_dies_after_sharing_still_counts():
+    def dies(e):
+        return () if "client-3" in (e.sender, e.recipient) and e.round >= ITERATE else (e,)
+
+    full = secfc.fit(ALGORITHM, federation())
+    result = secfc.fit(ALGORITHM, federation(), faults=dies)
+    assert same(full, result)
+    assert result.excluded == ()
+    assert (result.labels[3] == -1).all(), "it never heard the result"
+    assert all(
+        (a == b).all() for j, (a, b) in enumerate(zip(full.labels, result.labels, strict=True)) if j != 3
+    )
+
+
+def test_a_client_that_was_never_there_is_excluded():
+    def absent(e):
+        return () if "client-8" in (e.sender, e.recipient) else (e,)
+
+    check_excluded(federation(), "client-8", absent)
+
+
+def test_losing_more_clients_than_decoding_can_spare_is_an_error():
+    def absent(e):
+        return () if {"client-1", "client-2", "client-8"} & {e.sender, e.recipient} else (e,)
+
+    with pytest.raises(TooFewReplies) as caught:
+        secfc.fit(ALGORITHM, federation(), faults=absent)
+    assert caught.value.needed == 7
+    assert len(caught.value.got) == 6
+
+
+def test_hidden_rows_cannot_lose_a_client_while_sharing():
+    algorithm = dataclasses.replace(ALGORITHM, membership=secfc.Private())
+    with pytest.raises(secfc.RowsLost, match=r"client-2 did not reach everybody.*mixed into"):
+        secfc.fit(algorithm, federation(), faults=drop("Shares", "client-2"))
+
+
+def test_late_messages_are_dropped_and_early_ones_wait():
+    held = []
+
+    def shuffled(e):
+        # Every third message to or from client 2 is held back until five others have passed.
+        out = []
+        if "client-2" in (e.sender, e.recipient) and (len(held) or e.round % 3 == 0):
+            held.append([5, e])
+        else:
+            out.append(e)
+        for entry in held:
+            entry[0] -= 1
+        out += [entry[1] for entry in held if entry[0] <= 0]
+        held[:] = [entry for entry in held if entry[0] > 0]
+        return out
+
+    assert same(secfc.fit(ALGORITHM, federation()), secfc.fit(ALGORITHM, federation(), faults=shuffled))
+
+
+def test_every_message_twice_changes_nothing():
+    full = secfc.fit(ALGORITHM, federation())
+    assert same(full, secfc.fit(ALGORITHM, federation(), faults=lambda e: (e, e)))
+    # The order of rows in a union depends on a secret key, so that key is fixed here.
+    private = dataclasses.replace(ALGORITHM, membership=secfc.Private())
+    once, twice = (
+        secfc.fit(private, federation(), faults=f, coins=lambda name: SeededCoins(0, name))
+        for f in (lambda e: (e,), lambda e: (e, e))
+    )
+    assert same(once, twice)
 
 
 def test_repeated_and_stale_replies_are_harmless():
@@ -232,7 +353,10 @@ def test_a_client_that_did_not_consent_refuses_to_reveal():
 
 def test_a_consenting_client_reveals_once():
     def twice(e):
-        return (e, e) if e.kind == "RevealCenters" and e.recipient == "client-5" else (e,)
+        # The request again, as a new round of its own, where the final labels were due.
+        if e.kind == "Final" and e.recipient == "client-5":
+            return (dataclasses.replace(e, body=RevealCenters(e.round, e.body.k, e.body.labels)),)
+        return (e,)
 
     with pytest.raises(FaultyServer):
         secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=True), federation(), faults=twice)
