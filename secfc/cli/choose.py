@@ -1,0 +1,171 @@
+"""From what the user asked for to an algorithm and its public parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from secfc.cli.errors import bad_input
+from secfc.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from field.quantize import Quantizer
+    from secfc.clustering import Algorithm, Public
+    from secfc.coded import SecFC
+    from secfc.federation import Federation
+    from secfc.plaintext import Lloyd
+
+
+def make_public(federation: Federation, settings: Settings) -> Public:
+    """What everybody knows.  The demonstration's pixels are known to lie in 0 to 16."""
+    import numpy as np
+
+    from secfc.clustering import Public
+
+    bound = settings.bound if settings.files else settings.bound or 16.0
+    with bad_input(OverflowError), np.errstate(over="ignore"):
+        public = Public.of(federation, bound)
+        if not math.isfinite(public.bound):
+            raise OverflowError
+    return public
+
+
+def foresee(algorithm: Algorithm, public: Public) -> Any:
+    """The plan of a run, as far as it is known before the parties talk.
+
+    With private membership the number of points is the outcome of a union; what is refused here would be
+    refused for any outcome.
+
+    Raises ValueError.
+    """
+    from secfc.coded import SecFC
+    from secfc.membership import Open
+
+    if not isinstance(algorithm, SecFC) or isinstance(algorithm.membership, Open):
+        return algorithm.plan(public)
+    if algorithm.k > public.m:
+        raise ValueError(f"k={algorithm.k} clusters of m={public.m} points: lower k or add points")
+    smallest = replace(public, counts=(1,) * len(public.clients))
+    plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
+    algorithm.plan(public)  # the union's own parameters
+    return plan
+
+
+def check_bound(federation: Federation, quantizer: Quantizer) -> None:
+    """Raise InputError for the first value outside the public bound, before the protocol begins."""
+    for party in federation.parties:
+        for start, block in party.blocks():
+            with bad_input(ValueError):
+                quantizer(block, owner=f"client {party.name!r}", first_row=start)
+
+
+def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple[str, ...]]:
+    """The algorithm, its parameters that no plan holds, and what the user should know of the choices.
+
+    Raises InputError if n clients are too few to hide anything.
+    """
+    from field.basis import MERSENNE_61, Basis
+    from psu import Threshold
+    from secfc.coded import SecFC
+    from secfc.membership import Membership, Open, Private
+    from secfc.oneshot import KFed
+    from secfc.plaintext import Lloyd
+    from secfc.starts import STARTS
+
+    k = 4 if settings.k is None else settings.k
+    chosen: dict[str, Any] = {"seed": settings.seed}
+    notes: tuple[str, ...] = ()
+    if settings.algorithm == "k-fed":
+        k_local = settings.k_local or math.isqrt(k)
+        if settings.k_local is None:
+            notes = (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
+        return KFed(k, k_local, seed=settings.seed), chosen | {"k_local": k_local}, notes
+    chosen |= {name: getattr(settings, name) for name in ("init", "n_init", "max_iter", "field")}
+    common: dict[str, Any] = {
+        "init": STARTS[settings.init],
+        "n_init": settings.n_init,
+        "max_iter": settings.max_iter,
+        "scale": settings.scale,
+        "basis": Basis((MERSENNE_61,)) if settings.field == "mersenne61" else None,
+        "rounding": settings.rounding,
+    }
+    if settings.algorithm == "lloyd":
+        return Lloyd(k, **common), chosen, notes
+    t, ell, notes = choose_code(
+        n,
+        settings.t,
+        settings.ell,
+        demonstration=not settings.files,
+        private=settings.membership == "private",
+    )
+    chosen["membership"] = settings.membership
+    membership: Membership = Open()
+    if settings.membership == "private":
+        membership = Private(Threshold(t), merge=settings.merge)
+        notes += (
+            "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
+            "gives other starts",
+        )
+        chosen |= {"merge": settings.merge, "id_column": settings.id_column}
+    algorithm = SecFC(
+        k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, **common
+    )  # fmt: skip
+    return algorithm, chosen, notes
+
+
+def choose_code(
+    n: int, t: int | None, ell: int | None, *, demonstration: bool, private: bool = False
+) -> tuple[int, int, tuple[str, ...]]:
+    """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them.
+
+    Raises InputError if no t of at least 1 fits.
+    """
+    from psu.plan import MAX_SUBSETS
+    from secfc.inputs import InputError
+
+    if demonstration and t is None and ell is None:
+        return 3, 2, ()
+    ell = 1 if ell is None else ell
+    if t == 0:
+        return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
+    if t is not None:
+        return t, ell, ()
+    most = (n - 1) // 2 - ell + 1
+    if n < 3:
+        raise InputError(
+            f"n={_clients(n)}: at least 3 are needed to hide points from t=1 of them. Each FILE is one "
+            "client, unless --client-column names the column that tells whose row it is: add files or "
+            "that option, or use --algorithm lloyd, which hides nothing."
+        )
+    if most < 1:
+        raise InputError(
+            f"n={_clients(n)} with ell={ell} can hide points from nobody: n >= 2 (ell + t - 1) + 1 = "
+            f"{2 * ell + 1} is needed for t=1. Lower ell to at most {(n - 1) // 2}, or add clients."
+        )
+    t = min(most, -(-n // 3))
+    limit = "a third of them"
+    while private and math.comb(2 * t + 1, t) > MAX_SUBSETS:
+        t, limit = t - 1, "what a union of IDs can be found for"
+    return t, ell, (
+        f"t={t} was chosen: the most that {_clients(n)} with ell={ell} tolerate, up to {limit}",
+    )  # fmt: skip
+
+
+def _clients(n: int) -> str:
+    return f"{n} client{'' if n == 1 else 's'}"
+
+
+def plaintext_twin(algorithm: SecFC) -> Lloyd:
+    """Plaintext Lloyd that takes the same steps from the same starts."""
+    from secfc.plaintext import Lloyd
+
+    return Lloyd(
+        algorithm.k,
+        init=algorithm.init,
+        n_init=algorithm.n_init,
+        max_iter=algorithm.max_iter,
+        scale=algorithm.scale,
+        basis=algorithm.basis,
+        rounding=algorithm.rounding,
+    )

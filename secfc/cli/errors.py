@@ -1,0 +1,84 @@
+"""How commands end: expected errors become a message and an exit code, bugs keep their traceback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+# Parameters of the library that its messages name, and are options here; quoted ones are the user's.
+PARAMETERS = re.compile(
+    r"(?<!['\w])(client_column|id_column|label_column|k_local|columns(?==))(?!\w)(?:=(?!\w))?"
+)
+
+
+class Refused(click.ClickException):
+    """Bad usage or bad input: a message, no traceback."""
+
+    exit_code = 2
+
+
+class Failed(click.ClickException):
+    """The protocol failed: a message, no traceback."""
+
+    exit_code = 1
+
+
+class Interrupted(click.ClickException):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130
+
+
+class Commands(click.Group):
+    """The group of commands; turns expected errors into messages and exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted. Output files are written whole or not at all.") from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            from psu.errors import UnionAborted
+            from secfc.exchange import ProtocolError
+            from secfc.inputs import InputError
+
+            if isinstance(error, InputError):
+                raise Refused(PARAMETERS.sub(as_option, str(error))) from error
+            if isinstance(error, ProtocolError):
+                raise Failed(f"the protocol failed: {error}") from error
+            if isinstance(error, UnionAborted):
+                raise Failed(f"the union failed: {error}") from error
+            raise
+
+
+def as_option(parameter: re.Match[str]) -> str:
+    """The option that sets a parameter."""
+    return "--" + parameter[1].replace("_", "-")
+
+
+@contextmanager
+def bad_input(*kinds: type[Exception]) -> Iterator[None]:
+    """Within the body, exceptions of these kinds are the user's to mend."""
+    from secfc.inputs import InputError
+
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        if not isinstance(error, kinds):
+            raise
+        name = f"{error.filename}: " if error.filename else ""
+        raise InputError(f"{name}{error.strerror or error}. Check the path and its permissions.") from error
+    except OverflowError as error:
+        if not isinstance(error, kinds):
+            raise
+        raise InputError("the values are too large or too small for floating point: rescale them.") from error
+    except kinds as error:
+        raise InputError(str(error)) from error

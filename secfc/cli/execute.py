@@ -1,0 +1,93 @@
+"""A run: plan, cluster, compare with plaintext k-means.  Reads the input, writes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from secfc.cli.choose import check_bound, choose, foresee, make_public, plaintext_twin
+from secfc.cli.errors import bad_input
+from secfc.cli.screen import COMPILING, Screen, timed
+from secfc.cli.settings import Settings
+from secfc.cli.shared import check_disjoint, explaining
+from secfc.cli.warmup import prepare
+
+if TYPE_CHECKING:
+    from secfc.federation import Federation
+    from secfc.report import Comparison, Outcome
+
+COARSE = 100  # integer steps below which rounding may change the clusters
+
+
+def load(settings: Settings) -> tuple[Federation, str]:
+    """The points of all clients, and where they came from in words."""
+    from secfc.federation import Federation
+
+    if settings.files:
+        shown = ", ".join(str(path) for path in settings.files[:4])
+        more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
+        with bad_input(OSError):
+            federation = Federation.from_files(
+                settings.files,
+                client_column=settings.client_column,
+                columns=settings.columns,
+                id_column=settings.id_column,
+                label_column=settings.label_column,
+            )
+        return federation, shown + more
+    from secfc.data import rotated_digits
+
+    points, truth = rotated_digits(3)
+    federation = Federation.from_labelled(points, truth, n=10, clusters_per_client=2, seed=settings.seed)
+    return federation, (
+        "scikit-learn's handwritten digits: the digit 3 turned by 0, 90, 180 and 270 degrees, dealt out so "
+        "that a client holds two of the four directions"
+    )
+
+
+def execute(settings: Settings, federation: Federation, source: str, screen: Screen) -> Outcome:
+    """Plan, cluster, and compare with plaintext k-means.  Writes nothing.
+
+    Raises InputError for what the user can mend, ProtocolError for faults of parties.
+    """
+    from secfc.clustering import fit
+    from secfc.coded import SecFC
+    from secfc.report import Outcome, compare, pooled
+
+    with screen.status("Planning"):
+        public = make_public(federation, settings)
+        algorithm, chosen, notes = choose(settings, federation.n)
+        with bad_input(ValueError, OverflowError):
+            plan = foresee(algorithm, public)
+        if settings.bound is not None:
+            check_bound(federation, plan.quantizer)
+        if settings.membership == "private" and not settings.merge:
+            check_disjoint(federation)
+    if settings.algorithm != "k-fed":
+        chosen["bound_from_data"] = settings.bound is None and bool(settings.files)
+    if settings.algorithm == "secfc" and chosen["bound_from_data"]:
+        notes += (
+            f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one "
+            "without looking at the data",
+        )
+    wall: dict[str, float] = {}
+    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
+        _, wall["prepare"] = timed(lambda: prepare(algorithm, plan))
+    with screen.progress() as watch, explaining(federation):
+        result, wall["fit"] = timed(
+            lambda: fit(algorithm, federation, seed=settings.seed, bound=public.bound, watch=watch)
+        )
+    if settings.algorithm != "k-fed" and result.plan.quantizer.max_int < COARSE:
+        notes += (
+            f"only {result.plan.quantizer.max_int} integer steps lie between 0 and the bound "
+            f"{public.bound:g}: the data are rounded coarsely; "
+            + ("raise --scale" if settings.scale else "use --field ring"),
+        )
+    comparison: Comparison | None = None
+    if settings.verify and isinstance(algorithm, SecFC):
+        twin = plaintext_twin(algorithm)
+        with screen.status("Comparing with plaintext k-means"):
+            plain, wall["verify"] = timed(
+                lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
+            )
+        comparison = compare(result, plain)
+    return Outcome(settings.algorithm, federation, result, source, chosen, notes, comparison, wall)

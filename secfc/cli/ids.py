@@ -1,0 +1,256 @@
+"""ID columns from files: CSV, Parquet, or plain text with one ID a line.
+
+IDs are compared as text, blanks at both ends removed, so 7 in a Parquet file equals 7 in a CSV file, and
+07 does not.  Messages name file, line and column and never show a cell, since IDs name people; neither do
+they show the first line of a CSV file, which may be data by mistake.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from secfc.inputs import InputError
+
+Identifier = str | bytes
+SUFFIXES = (".csv", ".parquet", ".txt")
+
+
+@dataclass(frozen=True, repr=False)
+class Client:
+    """One client's IDs, and the row of the file (counted from 0, without header) where each stands."""
+
+    name: str
+    ids: list[Identifier]
+    rows: Sequence[int]
+
+    @property
+    def distinct(self) -> int:
+        return len(set(self.ids))
+
+
+@dataclass(frozen=True, repr=False)
+class Column:
+    """A file's IDs, with the owner of each if a column tells it.  header: of the only column, if any."""
+
+    ids: list[Identifier]
+    owners: list[str] | None = None
+    header: str | None = None
+
+
+def load_ids(files: Sequence[Path], id_column: str | None, client_column: str | None) -> list[Client]:
+    """The IDs of each client: one a file, or those of one file by the values of client_column.
+
+    Raises InputError.
+    """
+    if id_column is not None and id_column == client_column:
+        raise InputError(f"client_column and id_column are both {id_column!r}: they must differ")
+    if client_column is not None and len(files) > 1:
+        raise InputError(f"client_column splits one file, and {len(files)} are given: pass one file")
+    if client_column is not None and id_column is None:
+        raise InputError("client_column needs id_column: name the column that holds the IDs")
+    _check_paths(files)
+    columns = [_read(path, id_column, client_column) for path in files]
+    if len({column.header for column in columns if column.header is not None}) > 1:
+        raise InputError(
+            "the first lines of the files differ: a CSV file begins with the name of its column, the same in "
+            "all files. Add it, rename the files to .txt if each line is an ID, or name the column with "
+            "id_column=."
+        )
+    kinds = {type(ids[0]) for ids in (column.ids for column in columns) if ids}
+    if len(kinds) > 1:
+        raise InputError("some files hold binary IDs and some text, which are never equal: convert them")
+    if client_column is None:
+        names = _names(path.stem for path in files)
+        clients = [Client(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
+    else:
+        clients = list(_by_owner(columns[0]))
+    if len(clients) < 2:
+        raise InputError(
+            f"n={len(clients)}: a union needs at least 2 clients. Each FILE is one client, unless "
+            "client_column names the column that tells whose row it is."
+        )
+    return clients
+
+
+def _check_paths(files: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in files:
+        if path.is_dir():
+            raise InputError(f"{path} is a directory: files are needed. Pass the files in it.")
+        if not path.exists():
+            raise InputError(f"{path} does not exist. Check the path.")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path} may not be read. Change its permissions.")
+        if path.suffix.lower() not in SUFFIXES:
+            raise InputError(
+                f"{path} has the extension {path.suffix!r}: {', '.join(SUFFIXES)} are read (.txt has one ID "
+                "a line). Convert or rename it."
+            )
+        if path.resolve() in seen:
+            raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
+        seen.add(path.resolve())
+
+
+def _names(stems: Iterable[str]) -> list[str]:
+    """Names that differ: a repeated one gets the first free of -2, -3, ..."""
+    wanted = list(stems)
+    names: list[str] = []
+    for stem in wanted:
+        name, number = stem, 1
+        while name in names or (number > 1 and name in wanted):
+            number += 1
+            name = f"{stem}-{number}"
+        names.append(name)
+    return names
+
+
+def _by_owner(column: Column) -> Iterator[Client]:
+    """One client an owner, in order of first appearance."""
+    rows: dict[str, list[int]] = {}
+    for row, owner in enumerate(column.owners or ()):
+        rows.setdefault(owner, []).append(row)
+    for owner, own in rows.items():
+        yield Client(owner, [column.ids[row] for row in own], own)
+
+
+def _read(path: Path, id_column: str | None, client_column: str | None) -> Column:
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return _read_parquet(path, id_column, client_column)
+    try:
+        with path.open(newline="" if suffix == ".csv" else None, encoding="utf-8-sig") as file:
+            if suffix == ".txt":
+                if id_column is not None:
+                    raise InputError(f"{path} is plain text and has no column {id_column!r}: leave it out")
+                return Column(list(_lines(path, enumerate(file, 1))))
+            return _read_csv(path, csv.reader(file, strict=True), id_column, client_column)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text. Save it in UTF-8.") from error
+
+
+def _lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:
+    """IDs from numbered lines; only after the last ID may lines be empty."""
+    empty = None
+    for number, line in lines:
+        cell = line.strip()
+        if not cell:
+            empty = empty or number
+            continue
+        if empty is not None:
+            raise _missing(path, f"line {empty}")
+        yield cell
+
+
+def _read_csv(path: Path, reader: Any, id_column: str | None, client_column: str | None) -> Column:
+    try:
+        first = next((row for row in reader if row), None)
+        if first is None:
+            if id_column is not None:
+                raise InputError(f"{path} is empty, so it has no column {id_column!r}. Leave it out.")
+            return Column([])
+        if id_column is None:
+            return _single_column(path, reader, first)
+        header = [cell.strip() for cell in first]
+        at = [_position(path, header, name) for name in (id_column, client_column) if name is not None]
+        cells: list[list[str]] = [[] for _ in at]
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise InputError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells, and the first row has {len(header)}. "
+                    "Every row needs the same number: correct the row."
+                )
+            for place, column in zip(at, cells, strict=True):
+                column.append(row[place].strip())
+                if not column[-1]:
+                    raise _missing(path, f"line {reader.line_num}, column {header[place]!r}")
+        return Column(list(cells[0]), cells[1] if client_column else None)
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {reader.line_num}: not valid CSV ({error}). Check the quotes."
+        ) from error
+
+
+def _single_column(path: Path, reader: Any, first: list[str]) -> Column:
+    """The only column of a CSV file.  Its first line is a header unless it is a number."""
+    if len(first) > 1:
+        raise InputError(
+            f"{path} has {len(first)} columns: say which one holds the IDs with id_column=, or leave "
+            "only that."
+        )
+    if separator := next((s for s in ";\t|" if s in first[0]), None):
+        raise InputError(
+            f"{path}, line {reader.line_num}: one column, which contains {separator!r}. Columns are "
+            "separated by commas: save the file with commas, or as .txt if each line is one ID."
+        )
+    header = first[0].strip()
+    try:
+        float(header)
+        bare = True
+    except ValueError:
+        bare = False
+
+    def lines() -> Iterator[tuple[int, str]]:
+        if bare:
+            yield reader.line_num, header
+        for row in reader:
+            if len(row) > 1:
+                raise InputError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells, and the first row has 1."
+                )
+            yield reader.line_num, row[0] if row else ""
+
+    return Column(list(_lines(path, lines())), header=None if bare else header)
+
+
+def _position(path: Path, header: Sequence[str], name: str) -> int:
+    found = header.count(name)
+    if found == 1:
+        return header.index(name)
+    if found:
+        raise InputError(f"{path} has several columns {name!r}: names must differ. Rename one.")
+    raise InputError(f"{path} has no column {name!r} among the {len(header)} of its first line. Correct it.")
+
+
+def _read_parquet(path: Path, id_column: str | None, client_column: str | None) -> Column:
+    from secfc.parquet import open_parquet
+
+    with open_parquet(path) as file:
+        header = list(file.schema_arrow.names)
+        if id_column is None and len(header) != 1:
+            raise InputError(
+                f"{path} has {len(header)} columns: say which one holds the IDs with id_column=."
+            )
+        wanted = [header[0] if id_column is None else id_column]
+        wanted += [client_column] if client_column is not None else []
+        for name in wanted:
+            _position(path, header, name)
+        table = file.read(columns=wanted)
+    columns = [list(_cells(path, name, table.column(name).to_pylist())) for name in wanted]
+    if len({type(cell) for cell in columns[0]}) > 1:
+        raise InputError(f"{path}, column {wanted[0]!r}: binary and text are mixed. Convert the column.")
+    owners = None if client_column is None else [str(cell) for cell in columns[1]]
+    return Column(columns[0], owners, wanted[0] if id_column is None else None)
+
+
+def _cells(path: Path, name: str, values: Iterable[Any]) -> Iterator[Identifier]:
+    for row, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, str | bytes | int | None):
+            raise InputError(
+                f"{path}, column {name!r}: its cells are of type {type(value).__name__}, which has no one "
+                "spelling. IDs are text, whole numbers or binary: convert the column."
+            )
+        cell = value if isinstance(value, bytes) else "" if value is None else str(value).strip()
+        if not cell:
+            raise _missing(path, f"row {row} (counted from 0), column {name!r}")
+        yield cell
+
+
+def _missing(path: Path, where: str) -> InputError:
+    return InputError(f"{path}, {where}: the cell is empty. Every row needs one: fill it in or drop the row.")

@@ -1,0 +1,98 @@
+"""Output files: checked before anything is computed, and written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from secfc.cli.errors import Refused
+
+ANY_PATH = click.Path(readable=False, path_type=Path)  # checked later, with a better message
+
+
+def check_output(path: Path, option: str, inputs: Iterable[Path], *, force: bool) -> None:
+    """Raise Refused if this file could not or must not be written."""
+    try:
+        _check(path, option, inputs, force)
+    except OSError as error:  # a directory that may not be searched, a name that is too long
+        raise Refused(f"{option} {path}: {error.strerror}. Name another.") from error
+
+
+def _check(path: Path, option: str, inputs: Iterable[Path], force: bool) -> None:
+    parent = path.resolve().parent
+    if not parent.is_dir():
+        raise Refused(f"{option} {path}: the directory {parent} does not exist. Create it first.")
+    if path.is_dir():
+        raise Refused(f"{option} {path} is a directory: name a file in it.")
+    if path.exists() and not path.is_file():
+        raise Refused(f"{option} {path} is no regular file, and would be replaced. Name another.")
+    if any(path.exists() and file.exists() and path.samefile(file) for file in inputs):
+        raise Refused(f"{option} {path} is one of the input files. Name another.")
+    if path.exists() and not force:
+        raise Refused(f"{path} exists already. Choose another name with {option}, or overwrite with --force.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise Refused(f"{option} {path} may not be written to. Change its permissions, or name another.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise Refused(f"{option} {path}: files may not be created in {parent}. Name another directory.")
+
+
+@contextmanager
+def writing(options: str) -> Iterator[None]:
+    """Within the body, a failure to write is the user's to mend, with these options."""
+    try:
+        yield
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        raise Refused(
+            f"the results could not be written ({name}{error.strerror}). Choose another place with {options}."
+        ) from error
+
+
+def csv_of(lines: Iterable[Sequence[Any]]) -> Callable[[Any], None]:
+    """A function that writes these lines to an open file."""
+    return lambda file: csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def dumped(report: Mapping[str, Any]) -> str:
+    """A report as JSON text."""
+    return json.dumps(report, indent=2, allow_nan=False)
+
+
+def write_all(texts: Mapping[Path, Callable[[Any], None]], *, overwrite: bool) -> None:
+    """Write files so that each is complete or untouched, and none is touched if one cannot be written.
+
+    texts[path] is handed an open text file.  An existing file keeps its permissions, a link its place.
+
+    Raises OSError: FileExistsError for an existing file without overwrite, and for no regular file.
+    """
+    ready: dict[Path, Path] = {}
+    try:
+        for path, write in texts.items():
+            target = path.resolve()
+            if target.exists() and not target.is_file():  # a device must never be replaced by a file
+                raise FileExistsError(errno.EEXIST, "it is no regular file", str(target))
+            draft = target.with_name(f".secfc-{os.getpid()}-{len(ready)}.tmp")
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            ready[draft] = target
+            if target.exists():
+                draft.chmod(target.stat().st_mode & 0o777)
+            with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+        for target in ready.values():
+            if target.exists() and not overwrite:
+                raise FileExistsError(errno.EEXIST, "it exists already", str(target))
+        for draft, target in ready.items():
+            os.replace(draft, target)
+    finally:
+        for draft in ready:
+            draft.unlink(missing_ok=True)

@@ -1,0 +1,42 @@
+"""The `secfc` command: its help, and the commands under it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import secfc
+from secfc.cli.errors import Commands
+from secfc.cli.run import run
+from secfc.cli.union import union
+from secfc.cli.warmup import warmup
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(secfc.__version__, "--version", prog_name="secfc", message="%(prog)s %(version)s")
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Exact, secure k-means over data that several parties hold (SecFC).
+
+    \b
+    Examples:
+      secfc run                                  a demonstration on handwritten digits
+      secfc run a.csv b.csv c.csv -k 4           one file a client
+      secfc run all.csv --client-column site -k 4
+      secfc psu a.txt b.txt c.txt                only the union of their IDs
+      secfc run --help                           all options; the same for psu and warmup
+    """
+    for stream in (sys.stdout, sys.stderr):  # names of clients may not fit the terminal's encoding
+        if callable(reconfigure := getattr(stream, "reconfigure", None)):
+            reconfigure(errors="backslashreplace")
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+for command in (run, union, warmup):
+    main.add_command(command)

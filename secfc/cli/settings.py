@@ -1,0 +1,103 @@
+"""What the user asked for, and which options go together."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+STARTS = ("random", "random-points", "k-means++", "center-separation")
+# Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
+MEANINGLESS = {
+    "secfc": ("k_local",),
+    "lloyd": ("k_local", "t", "ell", "reveal_centers", "verify", "membership", "merge"),
+    "k-fed": (
+        "t", "ell", "reveal_centers", "verify", "init", "n_init", "max_iter", "scale", "bound", "field",
+        "rounding", "membership", "merge",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for; None is "choose for me"."""
+
+    files: tuple[Path, ...]
+    algorithm: str
+    k: int | None
+    t: int | None
+    ell: int | None
+    k_local: int | None
+    client_column: str | None
+    columns: tuple[str, ...] | None
+    id_column: str | None
+    label_column: str | None
+    membership: str
+    merge: bool
+    init: str
+    n_init: int
+    max_iter: int
+    scale: float | None
+    bound: float | None
+    field: str
+    rounding: str
+    reveal_centers: bool
+    seed: int
+    verify: bool
+    labels: Path | None
+    report: Path | None
+    force: bool
+    as_json: bool
+
+
+def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """A positive finite number, or none."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise click.BadParameter(f"{value:g} is not a positive finite number.")
+    return value
+
+
+def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    """Comma-separated names; a name that holds a comma is quoted as in CSV."""
+    if value is None:
+        return None
+    found = tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
+    if not found or "" in found:
+        raise click.BadParameter(f"{value!r} is not a list of column names: write --columns age,weight")
+    return found
+
+
+def refuse(context: click.Context, options: Iterable[str], why: str) -> None:
+    """Raise UsageError for the first of these options that was given.  why: "{option}" is its name."""
+    for option in options:
+        if context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            flag = next(p.opts[0] for p in context.command.params if p.name == option)
+            raise click.UsageError(why.format(option=flag))
+
+
+def check_run(context: click.Context, settings: Settings) -> None:
+    """Refuse options of `run` that contradict one another.  Raises UsageError."""
+    algorithm = settings.algorithm
+    why = f"{{option}} has no meaning for --algorithm {algorithm}: leave it out."
+    refuse(context, MEANINGLESS[algorithm], why)
+    if settings.files and settings.k is None:
+        raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
+    if not settings.files:
+        columns = ("client_column", "columns", "id_column", "label_column")
+        refuse(context, columns, "{option} needs a FILE whose columns it names.")
+    if settings.membership == "open":
+        refuse(
+            context, ("merge",),
+            "{option} has no meaning for --membership open, which has every row count by itself: add "
+            "--membership private, or leave it out.",
+        )  # fmt: skip
+    elif settings.t == 0:
+        raise click.UsageError(
+            "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
+            "points are. Raise -t, or use --membership open."
+        )

@@ -1,0 +1,200 @@
+"""`secfc psu`: the union of several clients' IDs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.errors import Refused, bad_input
+from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
+from secfc.cli.screen import COMPILING, Screen, timed
+from secfc.cli.settings import refuse
+from secfc.cli.warmup import tiny_union
+
+if TYPE_CHECKING:
+    from psu import Server, Threshold
+    from secfc.cli.ids import Client
+    from secfc.report.union import Union
+
+OUT = Path("secfc-psu.csv")
+
+
+@click.command("psu", short_help="Number the union of several clients' IDs; nobody learns who holds which.")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=ANY_PATH)
+@click.option(
+    "--id-column", metavar="NAME",
+    help="The column with the IDs. Not needed for .txt, or for a file with one column only.",
+)  # fmt: skip
+@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
+@click.option(
+    "--mode", type=click.Choice(["threshold", "server"]), default="threshold", show_default=True,
+    help="Who may collude. threshold: any t clients and the server. server: any n-2 clients, but the "
+    "server with nobody; faster.",
+)  # fmt: skip
+@click.option(
+    "-t", type=click.IntRange(1), metavar="T",
+    help="threshold: clients that may collude. Default: the most that n clients allow, "
+    "n >= 2 t + 1 + spares.",
+)  # fmt: skip
+@click.option(
+    "--spares", type=click.IntRange(0), default=0, show_default=True,
+    help="threshold: committee members that may fall silent in a round.",
+)  # fmt: skip
+@click.option(
+    "--bound", type=click.IntRange(1, 1 << 24), metavar="M",
+    help="A size of the union that everybody may know; tables are made for it, so time and memory grow with "
+    "it, and a much larger union fails. Default: the size is estimated in a round of its own.",
+)  # fmt: skip
+@click.option(
+    "--out", type=ANY_PATH, default=OUT, show_default=True, metavar="OUT.csv", help="Where row numbers go."
+)
+@click.option("--force", is_flag=True, help="Overwrite an existing output file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
+@click.pass_context
+def union(
+    context: click.Context,
+    /,
+    files: tuple[Path, ...],
+    id_column: str | None,
+    client_column: str | None,
+    mode: str,
+    t: int | None,
+    spares: int,
+    bound: int | None,
+    out: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Number the union of several clients' IDs, so that equal IDs have equal numbers at all of them, and
+    nobody learns which client holds which ID (private set union).
+
+    FILE is CSV, Parquet, or .txt with one ID a line: one file a client, or one file for all with
+    --client-column. A CSV file begins with the names of its columns; in a file with a single column a
+    number in the first line is an ID. IDs are compared as text: 7 and 07 differ. An ID that a client holds
+    several times counts once.
+
+    Written are the columns client, row (of the file, counted from 0 without the header) and union_row, in
+    [0, size of the union).
+
+    All clients are simulated in this process, so whoever runs it sees all IDs.
+
+    \b
+    Examples:
+      secfc psu a.txt b.txt c.txt
+      secfc psu a.csv b.csv c.csv --id-column patient
+      secfc psu all.parquet --client-column hospital --id-column patient -t 2 --spares 1
+      secfc psu a.txt b.txt --mode server --out rows.csv
+      secfc psu a.txt b.txt c.txt --bound 100000 --json
+
+    Exit codes: 0 success; 1 the protocol failed, for example at a union far above --bound; 2 bad usage or bad
+    input; 130 interrupted.
+    """
+    from secfc.alignment import blaming
+    from secfc.cli.ids import load_ids
+
+    if mode == "server":
+        refuse(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
+    screen = Screen.stderr(as_json)
+    with screen.status("Reading the IDs"), bad_input(OSError):
+        clients = load_ids(files, id_column, client_column)
+    check_output(out, "--out", files, force=force)
+    with bad_input(ValueError):
+        chosen, notes = choose_mode(len(clients), mode, t, spares)
+    with blaming(tuple(client.name for client in clients)):
+        report = find(clients, chosen, bound, _source(files), notes, screen)
+    with writing("--out"):
+        write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
+    _print(report, out, as_json)
+
+
+def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Threshold | Server, tuple[str, ...]]:
+    """Who may collude, and notes on it.  By default as many as n clients allow.
+
+    Raises ValueError.
+    """
+    import psu
+    from psu.plan import MAX_SUBSETS
+
+    if n == 2:
+        alone = "with 2 clients each learns which IDs the other has: those of the union that it lacks"
+        if mode == "server":
+            return psu.Server(), (alone,)
+        raise ValueError(
+            "n=2 clients cannot hide anything from one another, and threshold mode needs n >= 2 t + 1 + "
+            "spares: add clients, or use --mode server, which hides the IDs from the server"
+        )
+    if mode == "server":
+        return psu.Server(), ()
+    if t is None:
+        fitting = [
+            t for t in range(1, n) if (size := 2 * t + 1 + spares) <= n and math.comb(size, t) <= MAX_SUBSETS
+        ]
+        t = max(fitting, default=1)  # if 1 is too much for n, the plan says so
+        return psu.Threshold(t, spares), (f"t={t} was chosen: the most that n={n} clients allow",)
+    return psu.Threshold(t, spares), ()
+
+
+def find(
+    clients: Sequence[Client],
+    mode: Threshold | Server,
+    bound: int | None,
+    source: str,
+    notes: tuple[str, ...],
+    screen: Screen,
+) -> Union:
+    """The union, and what it took.  Raises InputError, UnionAborted."""
+    import psu
+    from secfc.report.union import Union
+
+    try:
+        psu.Plan(len(clients), mode, bytes(16), bound or 1)
+    except ValueError as error:
+        raise Refused(str(error).replace("mode=Server()", "--mode server")) from error
+    wall: dict[str, float] = {}
+    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
+        _, wall["prepare"] = timed(lambda: tiny_union(mode))
+    try:
+        with screen.status("Finding the union"):
+            sets = [client.ids for client in clients]
+            result, wall["union"] = timed(lambda: psu.union(sets, mode=mode, bound=bound))
+    except MemoryError as error:
+        raise Refused("there is not enough memory for tables of this size: lower --bound.") from error
+    return Union(
+        result,
+        {client.name: len(client.ids) for client in clients},
+        {client.name: client.distinct for client in clients},
+        source,
+        notes,
+        wall,
+    )
+
+
+def row_lines(clients: Sequence[Client], union: Union) -> Iterator[Sequence[Any]]:
+    """Rows of the output file, its header first."""
+    yield ("client", "row", "union_row")
+    for client, rows in zip(clients, union.result.rows, strict=True):
+        if rows is not None:
+            for row, number in zip(client.rows, rows.tolist(), strict=True):
+                yield (client.name, row, number)
+
+
+def _source(files: Sequence[Path]) -> str:
+    more = f" and {len(files) - 4} more" if len(files) > 4 else ""
+    return ", ".join(str(path) for path in files[:4]) + more
+
+
+def _print(union: Union, out: Path, as_json: bool) -> None:
+    from rich.console import Console
+
+    from secfc.report import union as report
+
+    if as_json:
+        click.echo(dumped(report.as_json(union)))
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    report.show(console, union)
+    console.print(f"\nRow numbers written to {out}", soft_wrap=True)

@@ -1,0 +1,125 @@
+"""Compiled kernels: `secfc warmup`, and preparing what a run needs so that its times are its own."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.choose import plaintext_twin
+from secfc.cli.screen import Screen, timed
+
+if TYPE_CHECKING:
+    from psu import Server, Threshold
+    from secfc.clustering import Algorithm, Clustering
+    from secfc.coded import SecFC
+    from secfc.federation import Federation
+    from secfc.membership import Membership
+
+
+def prepare(algorithm: Algorithm, plan: Any) -> None:
+    """Load or compile what the run will need, so that its times are those of the protocol."""
+    from secfc.coded import SecFC
+    from secfc.plaintext import Lloyd
+
+    if isinstance(algorithm, SecFC):
+        small = replace(
+            algorithm, k=2, t=1, ell=1, n_init=1, max_iter=3, scale=None, basis=plan.code.basis,
+            membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
+        )  # fmt: skip
+        tiny_run(small)
+        tiny_run(plaintext_twin(small))
+    elif isinstance(algorithm, Lloyd):
+        tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, basis=None))
+
+
+def tiny_run(algorithm: Algorithm) -> Clustering:
+    """A fit to three clients, one with more points: large arrays are taken in slices."""
+    from secfc.clustering import fit
+
+    return fit(algorithm, few_points(), bound=8.0)
+
+
+def small_membership(algorithm: SecFC) -> Membership:
+    """The same kind of membership for three clients."""
+    from psu import Threshold
+    from secfc.membership import Private
+
+    membership = algorithm.membership
+    return replace(membership, mode=Threshold(1)) if isinstance(membership, Private) else membership
+
+
+def tiny_union(mode: Threshold | Server) -> None:
+    """A union of three sets of IDs in this kind of mode."""
+    import psu
+
+    small = psu.Threshold(1) if isinstance(mode, psu.Threshold) else mode
+    psu.union([["a", "b"], ["b", "c"], ["c", "d"]], mode=small)
+
+
+def few_points() -> Federation:
+    """Points to compile with, between -8 and 8."""
+    import numpy as np
+
+    from secfc.federation import Federation
+
+    rng = np.random.default_rng(0)
+    return Federation.from_arrays([rng.uniform(-8, 8, (rows, 3)) for rows in (2000, 60, 60)])
+
+
+@click.command(short_help="Compile all kernels once, so that later runs start at once.")
+def warmup() -> None:
+    """Compile the kernels, and keep them on disk.
+
+    They are compiled on first use anyway; this does it at a time of your choice, for example while an
+    image is built.  NUMBA_CACHE_DIR names another directory if the package may not be written to.
+
+    \b
+    Examples:
+      secfc warmup
+      NUMBA_CACHE_DIR=/var/cache/secfc secfc warmup
+    """
+    screen = Screen.stderr()
+    with screen.status("Compiling the kernels"):
+        _, spent = timed(compile_all)
+    click.echo(f"The kernels are ready ({spent:.1f} s).")
+    where = cache_directory()
+    if where is None:
+        click.echo(
+            "No directory for them may be written to, so every run compiles them again: set "
+            "NUMBA_CACHE_DIR to one that may."
+        )
+    else:
+        click.echo(f"They are kept in {where}")
+
+
+def compile_all() -> None:
+    """Run everything that is compiled, over both kinds of fields, and both modes of union."""
+    from field.basis import LANE_PRIMES, MERSENNE_61, Basis
+    from psu import Server, Threshold
+    from secfc.coded import SecFC
+    from secfc.membership import Private
+    from secfc.plaintext import Lloyd
+    from secfc.starts import CenterSeparation, KMeansPlusPlus, Start
+
+    starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
+    bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
+    for basis, init, threads in itertools.product(bases, starts, (1, 2)):
+        algorithm = SecFC(2, 1, init=init, max_iter=3, basis=basis, reveal_centers=True, threads=threads)
+        tiny_run(algorithm).predict(few_points())
+    for mode in (Threshold(1), Server()):
+        tiny_union(mode)
+        tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))
+    for init in starts:
+        tiny_run(Lloyd(2, init=init, max_iter=3)).predict(few_points())
+
+
+def cache_directory() -> str | None:
+    """Where compiled kernels are kept, None if nowhere."""
+    from field import kernels
+    from psu import kernels as psu_kernels
+
+    places = (kernels.nearest_center.stats.cache_path, psu_kernels.multiply.stats.cache_path)
+    return None if None in places else " and ".join(places)

@@ -1,0 +1,92 @@
+"""Where time and traffic of a run went."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from secfc.clustering import Clustering
+from secfc.exchange import SERVER
+from secfc.report import text
+
+# Client or server work by the phase it is booked under, in words; a phase not listed is shown as it is.
+WORK = {
+    "align": "find the union of the IDs",
+    "agree": "compare parameters",
+    "share": "share the points",
+    "distances": "distances on shares",
+    "centers": "answer for the centers",
+    "assign": "decode and assign",
+    "send": "send the points",
+    "receive": "wait for all clients",
+    "cluster": "cluster",
+    "merge": "merge the local centers",
+    "label": "label own points",
+    "finish": "finish",
+}
+CONTENTS = {
+    "Introduction": "signing keys",
+    "Offer": "key agreement",
+    "KeyPacket": "keys of common randomness",
+    "ShareBlock": "shares of ID tables",
+    "MaskedBlock": "masked ID tables",
+    "Begin": "size of the next table",
+    "Turn": "what to open",
+    "Opening": "opened cells of ID tables",
+    "UnionTags": "pseudonyms of the union",
+    "Confirmation": "digest of the union",
+    "Multiplicities": "holders of each row",
+    "Hello": "digest of the parameters",
+    "Shares": "shares of the points",
+    "Assignment": "labels of all points, each step",
+    "CodedDistances": "coded distances, each step",
+    "RevealCenters": "request for the centers",
+    "CodedCenters": "shares of the centers",
+    "Final": "the result",
+    "RawPoints": "points in the clear",
+    "LocalCenters": "local centers in the clear",
+    "CenterLabels": "merged centers",
+    "OwnLabels": "labels of own points",
+}
+
+
+def rounds(result: Clustering) -> int:
+    """How often distances were decoded: iterations of all restarts, and what the starts needed."""
+    sent = result.transcript.summary().get("server -> client", {}).get("Assignment", (0, 0))[0]
+    return sent // len(result.labels)
+
+
+def seconds(result: Clustering) -> dict[str, dict[str, float]]:
+    """Computing time by phase: "client_mean" and "client_max" over the clients, and "server"."""
+    clients = [table for party, table in result.seconds.items() if party != SERVER]
+    phases = list(dict.fromkeys(phase for table in clients for phase in table))
+    spent = {phase: [table.get(phase, 0.0) for table in clients] for phase in phases}
+    return {
+        "client_mean": {phase: sum(times) / len(times) for phase, times in spent.items()},
+        "client_max": {phase: max(times) for phase, times in spent.items()},
+        "server": dict(result.seconds.get(SERVER, {})),
+    }
+
+
+def time_table(result: Clustering) -> Table:
+    """Milliseconds by role and phase."""
+    times, steps = seconds(result), rounds(result)
+    table = text.table("Who", "Work", "ms", "slowest client", "ms a step", text=2)
+
+    def per_step(phase: str, spent: float) -> str:
+        return text.ms(spent / steps) if steps and phase in ("distances", "assign") else ""
+
+    for phase, mean in times["client_mean"].items():
+        slowest = text.ms(times["client_max"][phase])
+        table.add_row("each client", WORK.get(phase, phase), text.ms(mean), slowest, per_step(phase, mean))
+    for phase, spent in times["server"].items():
+        table.add_row("server", WORK.get(phase, phase), text.ms(spent), "", per_step(phase, spent))
+    return table
+
+
+def traffic_table(result: Clustering) -> Table:
+    """Messages and bytes by direction and kind."""
+    table = text.table("Direction", "Contents", "messages", "bytes", text=2)
+    for direction, kinds in sorted(result.transcript.summary().items()):
+        for kind, (count, size) in kinds.items():
+            table.add_row(direction, CONTENTS.get(kind, kind), f"{count:,}", text.size_of(size))
+    return table

@@ -1,0 +1,143 @@
+"""A finished run, and its comparison with plaintext k-means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc import metrics
+from secfc.clustering import Clustering
+from secfc.federation import Federation
+
+Array = NDArray[Any]
+
+
+def in_row_order(result: Clustering, parts: Sequence[Array]) -> Array:
+    """One value a point from one array a client: (m, ...), in the order of the rows of the run.
+
+    A point that several clients hold counts once.
+    """
+    if result.rows is None:
+        return np.concatenate(parts)
+    m = 1 + max((int(rows.max()) for rows in result.rows if len(rows)), default=-1)
+    out = np.zeros((m, *parts[0].shape[1:]), np.result_type(*parts))
+    for rows, part in zip(result.rows, parts, strict=True):
+        out[rows] = part
+    return out
+
+
+def pooled(federation: Federation, result: Clustering) -> Federation:
+    """The points of all clients, each once and in the order of rows, as those of one client."""
+    points = in_row_order(result, [party.read() for party in federation.parties])
+    return Federation.from_arrays([points])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The labels of the protocol against those of plaintext Lloyd, step by step.
+
+    steps: iterations of the protocol.  first: the first one whose labels differ, 0 for the start,
+    None if all are equal.  points: how many labels differ there, 0 if one of the two had stopped.
+    """
+
+    steps: int
+    first: int | None = None
+    points: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Whether every labeling is the same."""
+        return self.first is None
+
+
+def compare(secure: Clustering, plain: Clustering) -> Comparison:
+    """Every labeling of two runs against each other: starts, all iterations, results.
+
+    Raises ValueError if the protocol kept no history: then nothing could be compared.
+    """
+    if not secure.history:
+        raise ValueError("the result has no history of labels: only SecFC can be compared step by step")
+    steps = secure.n_iter
+    pairs = zip_longest((*secure.history, _final(secure)), (*plain.history, _final(plain)))
+    for number, (ours, theirs) in enumerate(pairs):
+        if ours is None or theirs is None:
+            return Comparison(steps, number)
+        if not np.array_equal(ours, theirs):
+            return Comparison(steps, min(number, steps), int((ours != theirs).sum()))
+    return Comparison(steps)
+
+
+def _final(result: Clustering) -> Array:
+    return in_row_order(result, result.labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome:
+    """A finished run and what is needed to report it.
+
+    algorithm: "secfc", "lloyd" or "k-fed".  source: where the points came from, for people.
+    settings: the parameters of the algorithm that its plan does not hold.  notes: what the user should
+    know about choices made for them.  comparison: None if nothing was verified.  wall: seconds by the
+    clock of preparing, fitting and verifying.
+    """
+
+    algorithm: str
+    federation: Federation
+    result: Clustering
+    source: str
+    settings: Mapping[str, Any]
+    notes: tuple[str, ...]
+    comparison: Comparison | None
+    wall: Mapping[str, float]
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether all labels equal plaintext Lloyd's, None if that was not checked."""
+        return None if self.comparison is None else self.comparison.equal
+
+    @property
+    def private(self) -> bool:
+        """Whether the run hid who owns which point."""
+        return self.settings.get("membership") == "private"
+
+    @cached_property
+    def labels(self) -> Array:
+        """The cluster of each point, (m,): of each once, even if several clients hold it."""
+        return _final(self.result)
+
+    @property
+    def m(self) -> int:
+        """Points that were clustered."""
+        return len(self.labels)
+
+    @cached_property
+    def cost(self) -> float:
+        """Sum of squared distances to the cluster means; computed on the pooled data if hidden."""
+        if self.result.cost is not None:
+            return self.result.cost
+        return metrics.cost(pooled(self.federation, self.result).stacked(), self.labels, self.result.k)
+
+    @cached_property
+    def scores(self) -> dict[str, float] | None:
+        """How well the labels match the truth, None if there is none."""
+        parts = [party.truth for party in self.federation.parties if party.truth is not None]
+        if len(parts) < self.federation.n:
+            return None
+        truth, labels = in_row_order(self.result, parts), self.labels
+        return {
+            "accuracy": metrics.accuracy(truth, labels),
+            "adjusted_rand": metrics.adjusted_rand(truth, labels),
+            "purity": metrics.purity(truth, labels),
+        }
+
+    @property
+    def sizes(self) -> list[int]:
+        """Points of each cluster, k of them."""
+        counts: list[int] = np.bincount(self.labels, minlength=self.result.k).tolist()
+        return counts

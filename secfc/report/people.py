@@ -1,0 +1,144 @@
+"""The report of a run, for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from secfc.plan import Plan
+from secfc.report import text
+from secfc.report.costs import time_table, traffic_table
+from secfc.report.membership import hidden, identity, opened
+from secfc.report.outcome import Outcome
+from secfc.report.programs import quantizer_of
+
+TITLES = {
+    "secfc": "SecFC: exact k-means on shares",
+    "lloyd": "Plaintext k-means (Lloyd): the server sees every point",
+    "k-fed": "k-FED: one-shot federated clustering, not private",
+}
+
+
+def show(console: Console, outcome: Outcome) -> None:
+    """Print the whole report."""
+    result = outcome.result
+    text.heading(console, TITLES.get(outcome.algorithm, outcome.algorithm))
+    text.pairs(console, _setup(outcome))
+    for note in outcome.notes:
+        text.paragraph(console, f"Note: {note}", "yellow")
+    text.heading(console, "Result")
+    style = {True: "bold green", False: "bold red", None: ""}[outcome.verified]
+    text.paragraph(console, verdict(outcome), style)
+    text.pairs(console, _quality(outcome))
+    text.heading(console, "Computing time")
+    text.paragraph(
+        console,
+        "All parties were simulated in this process, one after another; waiting and networks are not "
+        f"counted. Together: {text.duration(outcome.wall.get('fit', 0.0))}.",
+    )
+    console.print(time_table(result))
+    text.heading(console, "Traffic")
+    console.print(traffic_table(result))
+    text.heading(console, "What the server learned")
+    text.items(console, result.learned)
+    if outcome.private:
+        text.heading(console, "What private membership hides")
+        text.items(console, hidden(outcome))
+        text.heading(console, "What it opens")
+        text.items(console, opened(outcome))
+
+
+def verdict(outcome: Outcome) -> str:
+    """Whether the labels are those of plaintext k-means, in a sentence."""
+    comparison = outcome.comparison
+    if comparison is None and outcome.algorithm == "secfc":
+        return "Not verified: the comparison with plaintext k-means was switched off."
+    if comparison is None:
+        return "Nothing to verify: only SecFC claims to equal plaintext k-means."
+    steps = "its only iteration" if comparison.steps == 1 else f"each of {comparison.steps} iterations"
+    if comparison.equal:
+        return (
+            f"Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after {steps}, "
+            f"all {outcome.m:,} points."
+        )
+    where = "at the start" if comparison.first == 0 else f"first after iteration {comparison.first}"
+    how = (
+        f"in {comparison.points:,} of {outcome.m:,} points"
+        if comparison.points
+        else "one of the two had already stopped"
+    )
+    return (
+        f"NOT EXACT: the labels differ from plaintext k-means (Lloyd) {where}, {how}. Do not use this "
+        "result; this is a bug, please report it together with the parameters."
+    )
+
+
+def _setup(outcome: Outcome) -> list[tuple[str, str]]:
+    federation, result, settings = outcome.federation, outcome.result, outcome.settings
+    least, most = min(federation.counts), max(federation.counts)
+    each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
+    held = f" (the union of {federation.m:,} rows)" if outcome.private else ""
+    lines = [
+        ("Source", outcome.source),
+        (
+            "Data",
+            f"m = {text.count(outcome.m, 'point')}{held}, d = {text.count(federation.d, 'feature')}, "
+            f"n = {text.count(federation.n, 'client')} ({each})",
+        ),
+    ]
+    task = f"k = {text.count(result.k, 'cluster')}"
+    if "init" in settings:
+        best = "" if settings["n_init"] == 1 else f", best of {settings['n_init']} starts"
+        task += f", start {settings['init']}{best}, at most {settings['max_iter']} iterations"
+    if "k_local" in settings:
+        task += f", {settings['k_local']} local clusters a client"
+    lines.append(("Task", f"{task}, seed {settings['seed']}"))
+    plan = result.plan
+    if isinstance(plan, Plan):
+        code = plan.code
+        segments = "is shared whole" if code.ell == 1 else f"is cut into {code.ell} segments and shared"
+        lines.append(("Privacy", f"t = {code.t}: {_hidden_from(code.t)}"))
+        if outcome.private:
+            lines.append(("Membership", f"private; {identity(outcome)}"))
+        lines.append(("Coding", f"ell = {code.ell}: each point {segments}"))
+        basis = code.basis
+        primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
+        lines.append(("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"))
+    if quantizer := quantizer_of(result):
+        lines.append(
+            (
+                "Rounding",
+                f"to {text.number(quantizer.scale)} steps a data unit ({quantizer.rounding}); "
+                f"values within +-{text.number(quantizer.bound)}",
+            )
+        )
+    return lines
+
+
+def _hidden_from(t: int) -> str:
+    if t == 0:
+        return "the shares carry no noise and hide nothing from the clients"
+    who = "no client learns" if t == 1 else f"no {t} clients together learn"
+    return f"{who} anything about the others' points but the labels"
+
+
+def _quality(outcome: Outcome) -> list[tuple[str, str]]:
+    result, scores = outcome.result, outcome.scores
+    lines = []
+    if scores is not None:
+        lines.append(
+            (
+                "Accuracy",
+                f"{100 * scores['accuracy']:.2f} % of the points under the best relabeling "
+                f"(adjusted Rand {scores['adjusted_rand']:.3f}, purity {100 * scores['purity']:.2f} %)",
+            )
+        )
+    where = "" if result.cost is not None else ", computed for this report: no party knows it"
+    lines.append(("Cost", f"{outcome.cost:.8g} (squared distances to the cluster means{where})"))
+    if result.history:
+        end = "converged" if result.converged else "NOT converged: raise --max-iter"
+        lines.append(("Iterations", f"{result.n_iter} ({end})"))
+    sizes = outcome.sizes
+    shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
+    empty = sizes.count(0)
+    lines.append(("Sizes", shown + (f" ({text.count(empty, 'cluster')} empty)" if empty else "")))
+    return lines

@@ -1,0 +1,257 @@
+"""Reports: comparisons that can fail, sums that add up, strict JSON, text that fits."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import secfc
+from secfc import metrics, report
+from secfc.clustering import Clustering
+from secfc.exchange import SERVER
+from secfc.report import Comparison, Outcome, compare
+
+
+@pytest.fixture(scope="module")
+def federation() -> secfc.Federation:
+    rng = np.random.default_rng(2)
+    truth = rng.integers(0, 3, 90)
+    points = np.array([[0, 0, 0], [9, 0, 0], [0, 9, 9]])[truth] + rng.normal(size=(90, 3))
+    return secfc.Federation.from_labelled(points, truth, n=5)
+
+
+@pytest.fixture(scope="module")
+def fitted(federation: secfc.Federation) -> Clustering:
+    return secfc.fit(secfc.SecFC(3, t=1, ell=2, n_init=2), federation, seed=4)
+
+
+def outcome(federation: secfc.Federation, result: Clustering, **changes: Any) -> Outcome:
+    settings = {"init": "random", "n_init": 2, "max_iter": 300, "seed": 4}
+    fields: dict[str, Any] = {
+        "algorithm": "secfc",
+        "federation": federation,
+        "result": result,
+        "source": "a test",
+        "settings": settings,
+        "notes": ("a note",),
+        "comparison": Comparison(result.n_iter),
+        "wall": {"fit": 1.5},
+    }
+    return Outcome(**fields | changes)
+
+
+def text(found: Outcome, width: int = 100) -> str:
+    out = io.StringIO()
+    report.show(Console(file=out, width=width, markup=False, highlight=False), found)
+    return out.getvalue()
+
+
+# --- comparing -------------------------------------------------------------------------------------
+
+
+def relabelled(result: Clustering, step: int, points: int) -> Clustering:
+    """The same run with other labels of some points after one step."""
+    history = [labels.copy() for labels in result.history]
+    history[step][:points] = (history[step][:points] + 1) % result.k
+    return replace(result, history=tuple(history))
+
+
+def test_a_run_equals_its_twin_and_itself(federation: secfc.Federation, fitted: Clustering) -> None:
+    plain = secfc.fit(secfc.Lloyd(3, n_init=2), federation, seed=4)
+    assert compare(fitted, plain) == compare(fitted, fitted) == Comparison(fitted.n_iter)
+    assert compare(fitted, plain).equal
+
+
+def test_the_first_step_that_differs_is_found(fitted: Clustering) -> None:
+    assert fitted.n_iter >= 2
+    for step in range(fitted.n_iter + 1):
+        for points in (1, 7):
+            expected = Comparison(fitted.n_iter, step, points)
+            assert compare(fitted, relabelled(fitted, step, points)) == expected
+            assert not expected.equal
+
+
+def test_results_are_compared_and_not_only_the_history(fitted: Clustering) -> None:
+    labels = [part.copy() for part in fitted.labels]
+    labels[2][3] = (labels[2][3] + 1) % 3
+    other = replace(fitted, labels=labels)
+    assert compare(fitted, other) == Comparison(fitted.n_iter, fitted.n_iter, 1)
+
+
+def test_a_run_that_stops_earlier_or_later_differs(fitted: Clustering) -> None:
+    longer = replace(fitted, history=(*fitted.history, fitted.history[-1]))
+    assert not compare(fitted, longer).equal
+    assert not compare(longer, fitted).equal
+    assert compare(fitted, longer).points == 0
+
+
+def test_without_a_history_nothing_is_claimed(federation: secfc.Federation) -> None:
+    one_shot = secfc.fit(secfc.KFed(3, k_local=2), federation)
+    with pytest.raises(ValueError, match="no history"):
+        compare(one_shot, one_shot)
+
+
+# --- times and traffic -----------------------------------------------------------------------------
+
+
+def test_times_are_means_and_maxima_over_clients(fitted: Clustering) -> None:
+    spent = {
+        "a": {"share": 1.0, "distances": 2.0},
+        "b": {"share": 3.0, "distances": 6.0, "centers": 1.0},
+        SERVER: {"assign": 0.5},
+    }
+    found = report.seconds(replace(fitted, seconds=spent))
+    assert found == {
+        "client_mean": {"share": 2.0, "distances": 4.0, "centers": 0.5},
+        "client_max": {"share": 3.0, "distances": 6.0, "centers": 1.0},
+        "server": {"assign": 0.5},
+    }
+
+
+def test_steps_count_all_restarts(federation: secfc.Federation, fitted: Clustering) -> None:
+    once = secfc.fit(secfc.SecFC(3, t=1, ell=2), federation, seed=4)
+    assert report.rounds(once) == once.n_iter
+    assert report.rounds(fitted) > fitted.n_iter
+    stopped = secfc.fit(secfc.SecFC(3, t=1, max_iter=1), federation, seed=4)
+    assert report.rounds(stopped) == 2  # one iteration, and the cost of its result
+
+
+def test_time_a_step_is_time_by_steps(fitted: Clustering) -> None:
+    spent = {"a": {"distances": 2.0, "share": 1.0}, SERVER: {"assign": 1.0, "a new phase": 0.001}}
+    result = replace(fitted, seconds=spent)
+    shown = _rows(report.time_table(result))
+    steps = report.rounds(result)
+    assert shown["distances on shares"] == ["each client", "2,000", "2,000", f"{2000 / steps:,.0f}"]
+    assert shown["share the points"][-1] == ""
+    assert shown["decode and assign"] == ["server", "1,000", "", f"{1000 / steps:,.0f}"]
+    assert shown["a new phase"][1] == "1.00"
+
+
+def _rows(table: Any) -> dict[str, list[str]]:
+    """Cells of a table by the cell of its second column."""
+    cells = [list(column.cells) for column in table.columns]
+    return {key: [column[i] for column in cells[:1] + cells[2:]] for i, key in enumerate(cells[1])}
+
+
+def test_traffic_adds_up_to_the_transcript(federation: secfc.Federation, fitted: Clustering) -> None:
+    transcript = report.as_json(outcome(federation, fitted))["transcript"]
+    kinds = [entry for kinds in transcript["by_direction"].values() for entry in kinds.values()]
+    assert sum(entry["bytes"] for entry in kinds) == transcript["bytes"] == fitted.transcript.nbytes()
+    assert sum(entry["messages"] for entry in kinds) == transcript["messages"] == len(fitted.transcript)
+    assert report.traffic_table(fitted).row_count == len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1687248, "1.7 MB"), (2 * 10**9, "2.0 GB"),
+     (5 * 10**15, "5000.0 TB")],
+)  # fmt: skip
+def test_bytes_are_decimal(size: int, shown: str) -> None:
+    assert report.text.size_of(size) == shown
+
+
+# --- the whole report ------------------------------------------------------------------------------
+
+
+def test_the_report_is_strict_json_with_and_without_centers(federation: secfc.Federation) -> None:
+    # More clusters than points near them: some end up empty, and an empty cluster has no center.
+    for algorithm in (secfc.SecFC(60, t=1, reveal_centers=True), secfc.Lloyd(60), secfc.KFed(3, 2)):
+        result = secfc.fit(algorithm, federation)
+        found = report.as_json(outcome(federation, result, comparison=None))
+        assert json.loads(json.dumps(found, allow_nan=False)) == found
+        assert result.centers is not None
+        empty = np.isnan(result.centers).any(axis=1)
+        assert [None in center for center in found["centers"]] == empty.tolist()
+        assert [size == 0 for size in found["cluster_sizes"]] == empty.tolist()
+        assert found["verified"] is None
+        assert sum(found["cluster_sizes"]) == found["m"] == 90
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    given = {"a": (np.float64("nan"), float("inf"), np.int32(3)), 4: np.bool_(True)}
+    assert report.strict(given) == {"a": [None, None, 3], "4": True}
+
+
+def test_a_cost_nobody_knows_is_computed_and_said_to_be(federation: secfc.Federation) -> None:
+    result = secfc.fit(secfc.KFed(3, k_local=2), federation)
+    settings = {"k_local": 2, "seed": 0}
+    found = outcome(federation, result, algorithm="k-fed", comparison=None, settings=settings)
+    assert found.cost == metrics.cost(federation.stacked(), result.flat, 3)
+    assert report.as_json(found)["cost_known_to_server"] is False
+    shown = " ".join(text(found).split())
+    assert "no party knows it" in shown
+    assert "2 local clusters a client" in shown
+    assert "Iterations" not in shown
+
+
+def test_without_truth_nothing_is_scored(federation: secfc.Federation, fitted: Clustering) -> None:
+    bare = secfc.Federation.from_arrays([party.points for party in federation.parties])
+    assert report.as_json(outcome(bare, fitted))["truth"] is None
+    assert "Accuracy" not in text(outcome(bare, fitted))
+    assert "Accuracy" in text(outcome(federation, fitted))
+
+
+def test_the_text_says_what_is_true(federation: secfc.Federation, fitted: Clustering) -> None:
+    found = outcome(federation, fitted)
+    shown = text(found)
+    for phrase in (
+        "m = 90 points, d = 3 features, n = 5 clients (18 each)",
+        "k = 3 clusters, start random, best of 2 starts",
+        "t = 1: no client learns",
+        "ell = 2: each point is cut into 2 segments",
+        "Note: a note",
+        f"{fitted.n_iter} (converged)",
+        "1.5 s",
+        *fitted.learned[:1],
+    ):
+        assert phrase in shown, phrase
+    stopped = replace(fitted, converged=False)
+    assert "NOT converged: raise --max-iter" in text(outcome(federation, stopped))
+    open_code = replace(fitted.plan, code=replace(fitted.plan.code, t=0))
+    assert "hide nothing" in text(outcome(federation, replace(fitted, plan=open_code)))
+
+
+@pytest.mark.parametrize(
+    ("comparison", "phrase"),
+    [
+        (None, "Not verified"),
+        (Comparison(7), "at the start and after each of 7 iterations, all 90 points"),
+        (Comparison(1), "after its only iteration"),
+        (Comparison(7, 0, 5), "differ from plaintext k-means (Lloyd) at the start, in 5 of 90 points"),
+        (Comparison(7, 3, 1), "first after iteration 3, in 1 of 90 points"),
+        (Comparison(7, 7, 0), "first after iteration 7, one of the two had already stopped"),
+    ],
+)
+def test_the_verdict(
+    federation: secfc.Federation, fitted: Clustering, comparison: Comparison | None, phrase: str
+) -> None:
+    found = outcome(federation, fitted, comparison=comparison)
+    assert phrase in report.verdict(found)
+    wrong = comparison is not None and not comparison.equal
+    assert report.verdict(found).startswith("NOT EXACT") == wrong
+    assert found.verified is (None if comparison is None else not wrong)
+
+
+@pytest.mark.parametrize("width", [40, 80, 300])
+def test_sentences_fit_the_terminal_without_trailing_blanks(
+    federation: secfc.Federation, fitted: Clustering, width: int
+) -> None:
+    shown = text(outcome(federation, fitted), width).splitlines()
+    assert max(map(len, shown)) <= width
+    prose = shown[: shown.index("Computing time")]
+    assert len(prose) > 10
+    assert all(line == line.rstrip() for line in prose)
+
+
+def test_many_clusters_are_abridged_and_empty_ones_counted(federation: secfc.Federation) -> None:
+    result = secfc.fit(secfc.Lloyd(60), federation)
+    shown = text(outcome(federation, result, algorithm="lloyd", comparison=None))
+    empty = int((np.bincount(result.flat, minlength=60) == 0).sum())
+    assert empty > 1
+    assert f", ... ({empty} clusters empty)" in shown
