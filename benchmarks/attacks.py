@@ -63,7 +63,11 @@ def measure(cell: Row) -> Iterator[Row]:
     rng = np.random.default_rng([cell["run"], cell["m"], cell["d"]])
     points, _ = gaussian_mixture(cell["m"], cell["d"], cell["k"], float(cell["sd"]), rng, (-50.0, 50.0))
     federation = secfc.Federation.from_arrays(np.array_split(points, CLIENTS))
-    algorithm = secfc.SecFC(k=cell["k"], t=1, ell=2, init=STARTS[cell["init"]], n_init=cell["n_init"])
+    # Unblinded, so that the attack on segments has something to read.
+    algorithm = secfc.SecFC(
+        k=cell["k"], t=1, ell=2, init=STARTS[cell["init"]], n_init=cell["n_init"],
+        disclosure=secfc.Distances(blind=False),
+    )  # fmt: skip
     result = secfc.fit(algorithm, federation, seed=cell["run"], keep_bodies=True)
     quantizer = result.plan.quantizer
     truth = quantizer(points) / quantizer.scale

@@ -68,7 +68,9 @@ def measure(cell: Row, budget: float, gigabit: float) -> Iterator[Row]:
     n, m, d, k = (cell[name] for name in ("n", "m", "d", "k"))
     points, truth = gaussian_mixture(m, d, k, 1.0, np.random.default_rng(0))
     federation = secfc.Federation.from_labelled(points, truth, n=n, seed=0)
-    coded = secfc.SecFC(k=k, t=cell["t"], ell=cell["ell"])
+    # As in the paper every client answers, and nothing is blinded.
+    bare = secfc.Distances(blind=False)
+    coded = secfc.SecFC(k=k, t=cell["t"], ell=cell["ell"], disclosure=bare)
     results, samples = repeated(coded, federation, budget)
     _, others = repeated(secfc.KFed(k=k, k_local=k), federation, budget / 4)
     result, steps = results[0], rounds(results[0])

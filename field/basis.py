@@ -157,10 +157,17 @@ class Basis:
 
     def add(self, a: Array, b: Array) -> Array:
         """Sum of residues, lane by lane, with numpy broadcasting behind axis 0."""
+        if a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous:
+            from field.kernels import add_flat
+
+            out = np.empty_like(a)
+            for lane, p in enumerate(self.primes):
+                add_flat(a[lane].reshape(-1), b[lane].reshape(-1), self.dtype.type(p), out[lane].reshape(-1))
+            return out
         # Two residues below 2**31 (or 2**61) sum without overflow in 32 (or 64) bits.
         total = a + b
-        p = self.column(total.ndim, self.dtype)
-        return np.asarray(np.where(total >= p, total - p, total))
+        limit = self.column(total.ndim, self.dtype)
+        return np.asarray(np.where(total >= limit, total - limit, total))
 
     def negate(self, a: Array) -> Array:
         """Additive inverses, lane by lane."""
@@ -176,6 +183,17 @@ class Basis:
         # Both factors are below 2**31, so the product is below 2**62.
         wide = a.astype(np.uint64) * b
         return (wide % self.column(wide.ndim, np.uint64)).astype(self.dtype)
+
+    def add_scaled(self, lane: int, out: Array, residues: Array, factor: int) -> None:
+        """out += factor * residues in one lane, in place: flat C-contiguous canonical residues."""
+        from field import kernels
+
+        p = self.primes[lane]
+        if self.folded:
+            centered = factor - p if factor > p // 2 else factor
+            kernels.add_scaled_folded(out, residues, np.int64(centered), np.int64(LANE - p), np.int64(p))
+        else:
+            kernels.add_scaled_plain(out, residues, np.uint64(factor), np.uint64(p))
 
     def matmul(self, matrix: Array, columns: Array) -> Array:
         """Product of small matrices with wide ones: (lanes, r, q) and (lanes, q, N) to (lanes, r, N).

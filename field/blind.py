@@ -22,7 +22,8 @@ the sum (a distance), and does not protect against a client who masks falsely: t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from field.lagrange import transfer_matrix
 Array = NDArray[Any]
 
 # Columns expanded and combined at a time: part of what two clients must do alike, so never changed alone.
-COLUMNS = 1 << 14
+COLUMNS = 1 << 16
 
 
 class MaskReused(ValueError):  # noqa: N818 - what happened
@@ -70,8 +71,8 @@ class PairKeys:
     def __reduce__(self) -> Any:
         raise TypeError("PairKeys is secret: it is never copied or stored")
 
-    def streams(self, nonce: int, context: bytes) -> dict[int, Coins]:
-        """A fresh stream for every peer, for this nonce once: the same as the peer's for this client.
+    def streams(self, nonce: int, context: bytes, peers: Collection[int] | None = None) -> dict[int, Coins]:
+        """A fresh stream for every peer (or these), for this nonce once: the same as at the peer.
 
         context is public and the same on both sides: what the mask is for, such as the responders and the
         shape (see `mask_context`).  Clients that were told different contexts get streams that do not
@@ -84,6 +85,8 @@ class PairKeys:
         self.last = nonce
         out = {}
         for peer, key in self._keys.items():
+            if peers is not None and peer not in peers:
+                continue
             # Every field before the last has a fixed length, so no two inputs collide.
             text = nonce.to_bytes(8, "little") + context
             digest = hashlib.blake2b(text, key=key, digest_size=16, person=b"secfc-blind")
@@ -91,6 +94,7 @@ class PairKeys:
         return out
 
 
+@lru_cache(maxsize=1024)
 def mask_context(
     code: LagrangeCode, responders: tuple[int, ...], lanes: int, shape: tuple[int, ...]
 ) -> bytes:
@@ -102,21 +106,40 @@ def mask_context(
 # --- zero-sum masks for a fixed responding set -----------------------------------------------------
 
 
-def partners(code: LagrangeCode, responders: tuple[int, ...], me: int, lanes: int) -> tuple[int, ...]:
+def partners(
+    code: LagrangeCode, responders: tuple[int, ...], me: int, lanes: int, colluding: int | None = None
+) -> tuple[int, ...]:
     """The responders that client `me` shares mask streams with, sorted.
 
-    Responders sit on a circle and each pairs with the nearest on both sides, as many as make the graph
-    stay connected when any t clients and those of weight zero are removed: then no coalition of t knows
-    anything of the others' masks but their sum.  A circulant graph of offsets 1..s has connectivity 2 s.
+    colluding: how many clients may join the server and still learn nothing of the others' masks but their
+    sum, t by default.  Responders sit on a circle and each pairs with the nearest on both sides, as many as
+    make the graph stay connected when that many clients and those of weight zero are removed.  A circulant
+    graph of offsets 1..s has connectivity 2 s: two partners each withstand one colluding client.
     """
+    return _masking(code, responders, me, lanes, code.t if colluding is None else colluding)[0]
+
+
+@lru_cache(maxsize=4096)
+def _masking(
+    code: LagrangeCode, responders: tuple[int, ...], me: int, lanes: int, colluding: int
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """The partners, and for every lane the factors of their streams in the mask."""
     _, weights = code.decoding(responders, 2)
     # Some 30-bit weight is zero with probability about R 2^-30; in tiny fields it happens.
     zero = int((weights[:lanes] == 0).sum(axis=1).max())
-    side = -(-(code.t + 1 + zero) // 2)
+    side = -(-(colluding + 1 + zero) // 2)
     size, at = len(responders), responders.index(me)
     if 2 * side >= size - 1:
-        return tuple(j for j in responders if j != me)
-    return tuple(sorted(responders[(at + s) % size] for s in range(-side, side + 1) if s))
+        peers = tuple(j for j in responders if j != me)
+    else:
+        peers = tuple(sorted(responders[(at + s) % size] for s in range(-side, side + 1) if s))
+    factors = []
+    for lane, p in enumerate(code.basis.primes[:lanes]):
+        weight = {j: int(w) for j, w in zip(responders, weights[lane], strict=True)}
+        scale = pow(weight[me], -1, p) if weight[me] else 1
+        left_out = {i for i in peers if weight[me] and not weight[i]}
+        factors.append(tuple(0 if i in left_out else scale if me < i else p - scale for i in peers))
+    return peers, tuple(factors)
 
 
 def mask_for(
@@ -126,8 +149,23 @@ def mask_for(
     streams: Mapping[int, Coins],
     lanes: int,
     shape: tuple[int, ...],
+    colluding: int | None = None,
 ) -> Array:
-    """The mask client `me` adds to its reply: (lanes, *shape) secret residues.
+    """The mask client `me` adds to its reply: (lanes, *shape) secret residues; see `blind`."""
+    mask = np.zeros((lanes, *shape), code.basis.dtype)
+    blind(code, responders, me, streams, mask, colluding)
+    return mask
+
+
+def blind(
+    code: LagrangeCode,
+    responders: tuple[int, ...],
+    me: int,
+    streams: Mapping[int, Coins],
+    reply: Array,
+    colluding: int | None = None,
+) -> None:
+    """Add client `me`'s mask to its reply (lanes, *shape), C-contiguous, in place.
 
     responders are the R = threshold(2) clients whose replies are decoded, sorted; streams[i] is at its
     start and shared with client i, for every one of `partners`.  Over all responders the masks with
@@ -148,22 +186,21 @@ def mask_for(
             f"responders={responders} with me={me}: masks cancel for exactly {needed} sorted clients, "
             "me among them. Fix the responding set before anybody replies"
         )
-    basis = code.basis.prefix(lanes)
-    peers = partners(code, responders, me, lanes)
+    lanes = len(reply)
+    peers, factors = _masking(code, responders, me, lanes, code.t if colluding is None else colluding)
     missing = [i for i in peers if i not in streams]
     if missing:
         raise ValueError(f"client {me} has no stream for {missing}: share keys with every partner")
-    matrix = np.zeros((lanes, 1, len(peers)), basis.dtype)
-    _, weights = code.decoding(responders, 2)
-    for lane, p in enumerate(basis.primes):
-        weight = {j: int(w) for j, w in zip(responders, weights[lane], strict=True)}
-        scale = pow(weight[me], -1, p) if weight[me] else 1
+    basis, flat = code.basis.prefix(lanes), reply.reshape(lanes, -1)
+    words = np.empty(min(COLUMNS, flat.shape[1]), basis.dtype)
+    for start in range(0, flat.shape[1], COLUMNS):
+        part = flat[:, start : start + COLUMNS]
+        residues = words[: part.shape[1]]
+        # The order of draws, chunk by chunk and lane by lane, is the same at both ends of a pair.
         for q, i in enumerate(peers):
-            if weight[me] and not weight[i]:
-                continue
-            matrix[lane, 0, q] = scale if me < i else p - scale
-    size = int(np.prod(shape, dtype=np.int64))
-    return _expanded(basis, [streams[i] for i in peers], matrix, size)[:, 0].reshape(lanes, *shape)
+            for lane, p in enumerate(basis.primes):
+                streams[i].fill_residues(p, residues)
+                basis.add_scaled(lane, part[lane], residues, factors[lane][q])
 
 
 def _expanded(basis: Basis, streams: list[Coins], matrix: Array, size: int) -> Array:

@@ -69,6 +69,31 @@ def mask_and_find(words: Array, mask: Any, largest: Any) -> Array:
     return np.flatnonzero(words > largest)
 
 
+@compiled()
+def add_flat(a: Any, b: Any, p: Any, out: Any) -> None:
+    """out = a + b mod p of flat canonical residues; sums of two stay within their 32 or 64 bits."""
+    for i in range(a.size):
+        total = a[i] + b[i]
+        out[i] = total - p if total >= p else total
+
+
+@compiled()
+def add_scaled_folded(out: Any, words: Any, factor: Any, c: Any, p: Any) -> None:
+    """out += factor * words mod p = 2**30 - c for flat canonical uint32; factor is centered."""
+    w = np.int64(np.int32(factor))
+    for i in range(out.size):
+        # A product below 2**59 and a residue below 2**30.
+        out[i] = np.uint32(_canonical(np.int64(out[i]) + np.int64(words[i]) * w, c, p))
+
+
+@compiled()
+def add_scaled_plain(out: Any, words: Any, factor: Any, p: Any) -> None:
+    """out += factor * words mod p for flat canonical residues of any other prime."""
+    for i in range(out.size):
+        term = _multiply(np.uint64(words[i]), factor, p)
+        out[i] = _add(np.uint64(out[i]), term, p)
+
+
 # --- one modular product, any scalar prime -------------------------------------------------------
 
 

@@ -185,4 +185,5 @@ def coded_rows(basis: Basis, m: int, width: int, *, parallel: bool = False) -> C
 
 def cluster_sizes(labels: Array, k: int) -> Array:
     """Points of every cluster: (k,) int64; label -1 counts for none."""
-    return np.bincount(labels[labels >= 0], minlength=k).astype(np.int64)
+    # Shifted by one, the rows of no cluster fall into a bin of their own.
+    return np.bincount(labels.astype(np.int64) + 1, minlength=k + 1)[1:]

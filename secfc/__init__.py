@@ -23,6 +23,7 @@ _HOME = {
     "CenterSeparation": "secfc.starts",
     "Clustering": "secfc.clustering",
     "DisputedRows": "secfc.exchange",
+    "Distances": "secfc.disclosure",
     "FaultyClient": "secfc.exchange",
     "FaultyServer": "secfc.exchange",
     "Federation": "secfc.federation",
@@ -41,6 +42,7 @@ _HOME = {
     "RangeExceeded": "secfc.exchange",
     "RowsLost": "secfc.exchange",
     "SecFC": "secfc.coded",
+    "TamperedMessage": "secfc.sealed",
     "TooFewReplies": "secfc.exchange",
     "UnionFailed": "secfc.exchange",
     "fit": "secfc.clustering",
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from secfc.clustering import Clustering as Clustering
     from secfc.clustering import fit as fit
     from secfc.coded import SecFC as SecFC
+    from secfc.disclosure import Distances as Distances
     from secfc.exchange import DisputedRows as DisputedRows
     from secfc.exchange import FaultyClient as FaultyClient
     from secfc.exchange import FaultyServer as FaultyServer
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from secfc.membership import Private as Private
     from secfc.oneshot import KFed as KFed
     from secfc.plaintext import Lloyd as Lloyd
+    from secfc.sealed import TamperedMessage as TamperedMessage
     from secfc.starts import CenterSeparation as CenterSeparation
     from secfc.starts import GivenLabels as GivenLabels
     from secfc.starts import KMeansPlusPlus as KMeansPlusPlus

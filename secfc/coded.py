@@ -27,12 +27,13 @@ from field.coins import Coins
 from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc.clustering import Clustering, Public, restarts
+from secfc.disclosure import Disclosure, Distances
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, only, to_all
 from secfc.federation import Party
 from secfc.layout import Layout
 from secfc.lloyd import Trace, cheaper, lloyd
 from secfc.membership import Membership, Open
-from secfc.messages import Assignment, CodedCenters, CodedDistances, Final, RevealCenters
+from secfc.messages import Assignment, CodedCenters, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
 from secfc.sharing import (
@@ -43,7 +44,6 @@ from secfc.sharing import (
     share_rows,
 )
 from secfc.simulate import Run
-from secfc.source import CodedSource
 from secfc.starts import RandomLabels, Start
 
 Array = NDArray[Any]
@@ -61,32 +61,31 @@ class ClientResult:
     centers: ClusterSums
 
 
-def client(
-    membership: Membership, draft: Any, party: Party, *, coins: Coins, threads: int = 1
-) -> Role[ClientResult]:
+def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
     """The client of Algorithm 1."""
-    plan, mine = yield from membership.client(draft, party, coins=coins)
+    plan, mine = yield from way.membership.client(draft, party, coins=coins)
     yield from agree(plan, party.name)
-    received = yield from share_rows(plan, mine, coins, parallel=threads > 1)
+    received = yield from share_rows(plan, mine, coins, parallel=way.threads > 1)
     shared = plan
     plan, rows = yield from settle_contributors(shared, received)
     mine = mine.among(shared, plan)
     yield from mine.settle(rows)
     rows.finish()
+    answer = yield from way.disclosure.client(plan, party.name, coins=coins)
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
-    answer = Exchange({}, (SERVER,), round=ITERATE, phase="share")
+    wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
     while True:
-        request = only((yield answer), SERVER)
+        request = only((yield wait), SERVER)
         match request:
             case Assignment():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                values = rows.distances(sums, plan.lanes(sums.sizes))
-                answer = reply(request.round, CodedDistances(values), "distances")
+                compute = partial(rows.distances, sums, plan.lanes(sums.sizes))
+                wait = reply(request.round, answer(request, compute), "distances")
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                answer = reply(request.round, CodedCenters(rows.residues(sums)), "centers")
+                wait = reply(request.round, CodedCenters(rows.residues(sums)), "centers")
             case Final():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 return ClientResult(mine.own(request.labels), mine.rows, sums)
@@ -107,16 +106,14 @@ class ServerResult:
     centers: Array | None
 
 
-def server(
-    membership: Membership, draft: Any, *, rng: np.random.Generator, threads: int = 1
-) -> Role[ServerResult]:
+def server(way: SecFC, draft: Any, *, rng: np.random.Generator) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
-    plan, settle = yield from membership.server(draft)
+    plan, settle = yield from way.membership.server(draft)
     yield from agree(plan, SERVER)
     shared = plan
     plan, present = yield from settle_contributors_at_server(shared)
     yield from settle()
-    source = CodedSource(plan, present, threads=threads)
+    source = yield from way.disclosure.server(plan, present, threads=way.threads)
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
@@ -149,6 +146,7 @@ class SecFC:
     buys a finer automatic scale; a run in which a cluster outgrows it ends with RangeExceeded.
     threads: processor threads for distances and decoding; changes no result.
     membership: who contributes which rows, `Open()` or `Private()` (hides who owns which).
+    disclosure: what the server may see, `Distances()`.
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
     """
 
@@ -165,6 +163,7 @@ class SecFC:
     largest: int | None = None
     threads: int = 1
     membership: Membership = Open()
+    disclosure: Disclosure = Distances()
 
     def plan(self, public: Public) -> Any:
         """What is public before the parties talk: the `Plan`, with open membership.
@@ -190,11 +189,11 @@ class SecFC:
 
     def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
         """The role of one client; its coins are secret."""
-        return client(self.membership, plan, party, coins=coins, threads=self.threads)
+        return client(self, plan, party, coins=coins)
 
     def server(self, plan: Any, *, rng: np.random.Generator) -> Role[ServerResult]:
         """The role of the server; rng draws starts only."""
-        return server(self.membership, plan, rng=rng, threads=self.threads)
+        return server(self, plan, rng=rng)
 
     def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering all parties agree on."""
@@ -212,7 +211,7 @@ class SecFC:
             history=trace.history,
             centers=result.centers,
             plan=plan,
-            learned=(*self.membership.learned, *learned(plan)),
+            learned=learned(self, plan),
             model=CodedModel(plan, {c: run.results[c].centers for c in plan.clients if c in run.results}),
             transcript=run.transcript,
             seconds=run.seconds,
@@ -227,18 +226,9 @@ def unheard(count: int) -> ClientResult:
     return ClientResult(nothing, nothing.astype(np.int64), ClusterSums(nothing, nothing, nothing))
 
 
-def learned(plan: Plan) -> tuple[str, ...]:
+def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
-    facts = [
-        "all labels and cluster sizes, in every iteration (so did every client)",
-        "the exact distance of every point to every center, in every iteration: over iterations these "
-        "fix the shape of the data up to rotation and reflection",
-    ]
-    if plan.code.ell > 1:
-        facts.append(
-            f"the same distances for each of the ell={plan.code.ell} segments of the features, if it "
-            "interpolates the replies instead of summing them"
-        )
+    facts = [*way.membership.learned, *way.disclosure.learned(plan)]
     if plan.init.reveals:
         facts.append(plan.init.reveals)
     facts.append("the centers" if plan.revealing else "no point and no center")

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 # Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
-ALIGN, AGREE, SHARE, SETTLE, ITERATE = (phase << 32 for phase in range(5))
+ALIGN, AGREE, SHARE, SETTLE, PAIR, ITERATE = (phase << 32 for phase in range(6))
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,10 @@ class UnionDraft:
     clients: tuple[PartyId, ...]
     complete: Complete
 
+    def digest(self) -> bytes:
+        """32 bytes that name this run and what its parties agreed on before it."""
+        return self.union.digest
+
 
 @dataclass(frozen=True)
 class Private:

@@ -37,7 +37,11 @@ def _size(value: Any) -> int:
         return value.nbytes
     if isinstance(value, bytes):
         return len(value)
-    return 0 if value is None else 8
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, tuple):
+        return 4 * len(value)
+    return 0 if value is None else 1 if isinstance(value, bool) else 8
 
 
 def compact_labels(labels: Array) -> Array:
@@ -58,6 +62,17 @@ class Introduction(Message):
     """Client to client, before a union: its public signing key (32 bytes)."""
 
     public: bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicKey(Message):
+    """Client to client: its ephemeral X25519 key (32 bytes), from which masks of replies follow."""
+
+    key: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.key) != 32:
+            raise ValueError(f"a public key has 32 bytes, this one has {len(self.key)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,7 +104,10 @@ class Shares(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributors(Message):
-    """After sharing, client to server: whose rows I have completely, (n,) bool; server to all: whose count."""
+    """After sharing, client to server: whose rows I have completely, (n,) bool.
+
+    Then server to every client: whose rows count.
+    """
 
     complete: Array
 
@@ -103,11 +121,13 @@ class Assignment(Message):
     """Server to every client: the clustering to measure distances to.
 
     labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
+    responders: numbers of the clients whose replies are wanted, ascending int32; empty for all.
     """
 
     round: int
     k: int
     labels: Array
+    responders: Array
 
     def __post_init__(self) -> None:
         labels = self.labels

@@ -154,5 +154,6 @@ def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[in
 
 
 def reply(number: int, message: Any, phase: str) -> Exchange:
-    """A client's answer to the server's question of this number, and the wait for the next one."""
-    return Exchange({SERVER: message}, (SERVER,), round=number, accept=number + 1, phase=phase)
+    """A client's answer to the server's question of this number, or silence, and the wait for the next."""
+    send = {} if message is None else {SERVER: message}
+    return Exchange(send, (SERVER,), round=number, accept=number + 1, phase=phase)

@@ -1,8 +1,9 @@
 """All parties in one process: the driver of experiments, and the transcript of what everyone saw.
 
 Knows no algorithm.  Roles run in lockstep; mailboxes are per sender and ordered by round, so a message that
-overtakes another waits for its turn, and one that comes twice counts once.  When nobody can go on, the waiting roles are resumed with whatever came, as a
-deadline would, and judge for themselves whether it suffices.
+overtakes another waits for its turn, and one that comes twice counts once.  When nobody can go on, the
+waiting roles are resumed with whatever came, as a deadline would, and judge for themselves whether it
+suffices.
 """
 
 from __future__ import annotations

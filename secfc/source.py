@@ -22,6 +22,9 @@ from secfc.sharing import check_residues
 Array = NDArray[Any]
 
 
+EVERYBODY = np.empty(0, np.int32)
+
+
 class CodedSource:
     """A `lloyd.Source` whose distances are decoded from the replies of clients.
 
@@ -43,10 +46,14 @@ class CodedSource:
 
     def replies(self, labels: Array, k: int) -> Role[dict[int, Array]]:
         """Announce a clustering, receive enough clients' coded distances to its centers, by number."""
-        question = Assignment(next(self.rounds), k, compact_labels(labels))
-        inbox = yield self.ask(question, self.present, self.plan.code.threshold(2))
+        inbox = yield from self.question(labels, k)
         basis = self.plan.code.basis.prefix(self.plan.lanes(cluster_sizes(labels, k)))
         return self.coded(take(inbox, CodedDistances), basis, (k, self.plan.m), 2)
+
+    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+        """Ask everybody; any threshold of replies will do."""
+        question = Assignment(next(self.rounds), k, compact_labels(labels), EVERYBODY)
+        return (yield self.ask(question, self.present, self.plan.code.threshold(2)))
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
@@ -77,3 +84,31 @@ class CodedSource:
         for sender, message in replies.items():
             check_residues(basis, sender, message.values, shape)
         return {self.plan.clients.index(c): message.values for c, message in replies.items()}
+
+
+class BlindedSource(CodedSource):
+    """The same from blinded replies: exactly threshold(2) clients answer, and all of them must.
+
+    The masks of a responding set cancel only together.  When some stay silent, the question is put anew to
+    a set without them, as a new round, so with fresh masks.
+    """
+
+    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
+        super().__init__(plan, present, threads=threads)
+        self.silent: set[PartyId] = set()
+
+    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+        needed = self.plan.code.threshold(2)
+        while True:
+            able = [c for c in self.present if c not in self.silent]
+            if len(able) < needed:
+                raise TooFewReplies(needed, able)
+            asked = tuple(able[:needed])
+            numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
+            question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
+            inbox = yield Exchange(
+                to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
+            )
+            if len(inbox) == needed:
+                return inbox
+            self.silent |= set(asked) - set(inbox)

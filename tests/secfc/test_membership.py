@@ -143,7 +143,7 @@ def test_golden_view_of_each_party():
     assert received("client-0") < received("client-3")
     assert received("client-3") == {
         "Introduction", "Offer", "KeyPacket", "ShareBlock", "Confirmation", "Hello", "Shares",
-        "Contributors", "Begin", "Turn", "UnionTags", "Multiplicities", "Assignment", "Final",
+        "Contributors", "PublicKey", "Begin", "Turn", "UnionTags", "Multiplicities", "Assignment", "Final",
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import secfc
 from field import SeededCoins
+from field.lagrange import transfer_matrix
 from secfc import messages
 from secfc.clustering import Public
 from secfc.exchange import (
@@ -23,6 +24,7 @@ from secfc.exchange import (
 )
 from secfc.messages import Assignment, CodedDistances, Hello, RevealCenters, Shares
 from secfc.simulate import simulate
+from secfc.source import EVERYBODY
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 
 
@@ -50,10 +52,11 @@ def test_golden_view_of_each_party():
 
     steps = result.n_iter
     assert received(SERVER) == {
-        ("Hello", False): 9, ("Contributors", False): 9, ("CodedDistances", False): 9 * steps,
+        ("Hello", False): 9, ("Contributors", False): 9, ("CodedDistances", False): 7 * steps,
     }  # fmt: skip
     assert received("client-0") == {
         ("Hello", False): 8, ("Hello", True): 1, ("Shares", False): 8, ("Contributors", True): 1,
+        ("PublicKey", False): 8,
         ("Assignment", True): steps, ("Final", True): 1,
     }  # fmt: skip
     assert all(e.body.centers is None for e in result.transcript.envelopes if e.kind == "Final"), (
@@ -75,7 +78,7 @@ def test_transcript_bytes_of_replies_match_the_plan():
     result = secfc.fit(ALGORITHM, federation())
     table = result.transcript.summary()
     count, size = table["client -> server"]["CodedDistances"]
-    assert count == 9 * result.n_iter
+    assert count == 7 * result.n_iter
     assert size % (3 * 90 * 4) == 0
 
 
@@ -114,6 +117,81 @@ def test_inputs_are_not_touched():
     copies = [a.copy() for a in arrays]
     secfc.fit(secfc.SecFC(k=2, t=1), secfc.Federation.from_arrays(arrays))
     assert all((a == b).all() for a, b in zip(arrays, copies, strict=True))
+
+
+def test_an_unblinded_run_asks_everybody_and_gives_the_same_labels():
+    plain = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=False))
+    blinded, bare = (secfc.fit(a, federation(), keep_bodies=True) for a in (ALGORITHM, plain))
+    assert same(blinded, bare)
+    assert blinded.cost == bare.cost
+    kinds = Counter(e.kind for e in bare.transcript.envelopes)
+    assert kinds["CodedDistances"] == 9 * bare.n_iter
+    assert "PublicKey" not in kinds
+    assert any("segments" in fact for fact in bare.learned)
+    assert not any("segments" in fact for fact in blinded.learned)
+
+
+def consistent(result):
+    """Whether all replies to some question lie on one polynomial, as unblinded replies do."""
+    code = result.plan.code
+    for e in result.transcript.envelopes:
+        if e.kind == "Assignment" and e.recipient == "client-0":
+            replies = {
+                result.plan.clients.index(r.sender): r.body.values
+                for r in result.transcript.envelopes
+                if r.kind == "CodedDistances" and r.round == e.round
+            }
+            used = dict(sorted(replies.items())[:-1])
+            basis = code.basis.prefix(len(replies[0]))
+            xs = tuple(code.alphas[j] for j in sorted(used))
+            last = max(replies)
+            row = transfer_matrix(basis, xs, (code.alphas[last],))
+            columns = np.stack([used[j].reshape(basis.lanes, -1) for j in sorted(used)], axis=1)
+            if (basis.matmul(row, columns)[:, 0].reshape(replies[last].shape) == replies[last]).all():
+                return True
+    return False
+
+
+def test_blinded_replies_lie_on_no_polynomial_but_decode():
+    # Eight of nine replies fix all of an unblinded polynomial of degree 6; nothing of a blinded one.
+    assert not consistent(secfc.fit(ALGORITHM, federation(), keep_bodies=True))
+    bare = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=False))
+    assert consistent(secfc.fit(bare, federation(), keep_bodies=True)), "the control is consistent"
+
+
+def test_blinded_replies_are_uniform():
+    from scipy import stats
+
+    result = secfc.fit(ALGORITHM, federation(m=900), keep_bodies=True)
+    p = result.plan.code.basis.primes[0]
+    for client in result.plan.clients[:7]:
+        values = np.concatenate(
+            [
+                e.body.values[0].ravel()
+                for e in result.transcript.envelopes
+                if e.kind == "CodedDistances" and e.sender == client
+            ]
+        )
+        counts = np.bincount((values.astype(np.int64) * 32 // p), minlength=32)
+        # False alarm below 1e-7 for each of seven clients.
+        assert stats.chisquare(counts).pvalue > 1e-7
+
+
+def test_a_repeated_question_gets_fresh_masks():
+    # Client 1 answers no first question; the server asks a set without it, and client 0's two replies
+    # to the same labels share nothing.
+    def silent_once(e):
+        return () if e.kind == "CodedDistances" and e.sender == "client-1" else (e,)
+
+    result = secfc.fit(ALGORITHM, federation(), faults=silent_once, keep_bodies=True)
+    assert same(result, secfc.fit(ALGORITHM, federation()))
+    mine = [
+        e.body.values
+        for e in result.transcript.envelopes
+        if e.kind == "CodedDistances" and e.sender == "client-0"
+    ]
+    assert mine[0].shape == mine[1].shape
+    assert (mine[0] == mine[1]).mean() < 0.01
 
 
 def drop(kind, *senders):
@@ -408,9 +486,9 @@ def test_messages_check_themselves():
     with pytest.raises(ValueError, match="lanes, rows, width"):
         Shares(0, np.zeros((2, 2), np.uint32))
     with pytest.raises(ValueError, match=r"\[-1, 2\)"):
-        Assignment(0, 2, np.array([0, 2], np.int8))
+        Assignment(0, 2, np.array([0, 2], np.int8), EVERYBODY)
     with pytest.raises(ValueError, match="signed integer"):
-        Assignment(0, 2, np.array([0.5]))
+        Assignment(0, 2, np.array([0.5]), EVERYBODY)
     assert messages.compact_labels(np.array([-1, 127])).dtype == np.int8
     assert messages.compact_labels(np.array([-1, 128])).dtype == np.int16
     assert messages.compact_labels(np.array([40000])).dtype == np.int32
@@ -523,3 +601,13 @@ def test_lloyd_checks_its_parameters_too():
     for wrong in ({"n_init": 0}, {"max_iter": 0}):
         with pytest.raises(secfc.InputError, match="is too small"):
             secfc.fit(secfc.Lloyd(k=2, **wrong), federation())
+
+
+def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext_between_clients():
+    plain = secfc.fit(ALGORITHM, federation())
+    sealed = secfc.fit(ALGORITHM, federation(), sealed=True)
+    assert same(plain, sealed)
+    between = {e.kind for e in sealed.transcript.envelopes if SERVER not in (e.sender, e.recipient)}
+    assert between == {"Greeting", "Sealed"}
+    with pytest.raises(secfc.InputError, match="only talk to the server"):
+        secfc.fit(secfc.Lloyd(k=2), federation(), sealed=True)

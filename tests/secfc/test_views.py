@@ -23,7 +23,9 @@ def federation(n=N, m=90, d=5, seed=0):
 
 
 def run(federation, *, k=3, t=T, ell=2, keep_bodies=True, **parameters):
-    algorithm = secfc.SecFC(k=k, t=t, ell=ell, **parameters)
+    # Unblinded, so that everybody answers and segments can be read.
+    unblinded = secfc.Distances(blind=False)
+    algorithm = secfc.SecFC(k=k, t=t, ell=ell, **{"disclosure": unblinded, **parameters})
     return secfc.fit(algorithm, federation, keep_bodies=keep_bodies)
 
 
@@ -51,7 +53,8 @@ GOLDEN = {
     },
     ("client-0", "client-4"): {
         "received": {
-            "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "Assignment": 2 * ASKED, "Final": 2,
+            "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "Assignment": 2 * ASKED,
+            "Final": 2,
         },
         "sent": {
             "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "CodedDistances": 2 * ASKED,
@@ -212,7 +215,10 @@ def test_a_lost_reply_is_missing_and_a_repeated_one_counts_once():
         return (envelope, envelope) if envelope.kind == "CodedDistances" else (envelope,)
 
     result = secfc.fit(
-        secfc.SecFC(k=3, t=T, ell=2, max_iter=STEPS), federation(), keep_bodies=True, faults=faults
+        secfc.SecFC(k=3, t=T, ell=2, max_iter=STEPS, disclosure=secfc.Distances(blind=False)),
+        federation(),
+        keep_bodies=True,
+        faults=faults,
     )
     view = View.of(result, result.plan, SERVER)
     for question in view.questions():

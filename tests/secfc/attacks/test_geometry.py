@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import secfc
-from field.lagrange import transfer_matrix
 from secfc.attacks.geometry import (
     Geometry,
     Judgement,
@@ -22,7 +21,6 @@ from secfc.attacks.geometry import (
     report_lines,
 )
 from secfc.exchange import SERVER
-from secfc.messages import CodedDistances
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.views import CannotDecode, View
 
@@ -58,8 +56,8 @@ def full():
 
 @pytest.fixture(scope="module")
 def partial():
-    """d=20, k=4, one restart of two iterations: rank below d."""
-    return Case(mixture(400, 20, 4, 20), 4, max_iter=2)
+    """d=20, k=4, one restart of two iterations without blinding: rank below d."""
+    return Case(mixture(400, 20, 4, 20), 4, max_iter=2, disclosure=secfc.Distances(blind=False))
 
 
 # --- what it recovers ----------------------------------------------------------------------------
@@ -184,53 +182,14 @@ def test_segments_give_strictly_more_without_blinding(partial):
 
 
 def test_segments_of_features_that_do_not_divide():
-    case = Case(mixture(200, 7, 3, 20), 3, n_init=3)
+    case = Case(mixture(200, 7, 3, 20), 3, n_init=3, disclosure=secfc.Distances(blind=False))
     judgement = judge(attack(case.view(), segments=True), case.points)
     assert judgement.ranks[-1] == 7
     assert judgement.error[-1] < 1e-9
 
 
-def blinding(algorithm):
-    """A network that adds to the replies a polynomial that sums to zero over the data points."""
-    rng = np.random.default_rng(1)
-    masks = {}
-
-    def faults(envelope):
-        if envelope.kind != "CodedDistances":
-            return (envelope,)
-        values = envelope.body.values
-        if envelope.round not in masks:
-            masks[envelope.round] = mask(values.shape)
-        basis = code().basis.prefix(len(values))
-        blinded = basis.add(values, masks[envelope.round][:, int(envelope.sender.split("-")[1])])
-        return (dataclasses.replace(envelope, body=CodedDistances(blinded)),)
-
-    def code():
-        return secfc.SecFC(k=algorithm.k, t=1, ell=2).plan(public()).code
-
-    def public():
-        from secfc.clustering import Public
-
-        return Public(tuple(f"client-{j}" for j in range(N)), (80,) * N, 20, 128.0)
-
-    def mask(shape):
-        lanes = shape[0]
-        basis = code().basis.prefix(lanes)
-        degree = 2 * (2 + 1 - 1)
-        # Values at beta_1, beta_2 sum to zero; at `degree - 1` further points they are free.
-        known = np.empty((lanes, degree + 1, int(np.prod(shape[1:]))), basis.dtype)
-        for lane, p in enumerate(basis.primes):
-            known[lane] = rng.integers(0, p, known.shape[1:])
-            known[lane, 1] = (p - known[lane, 0]) % p
-        xs = (*code().betas[:2], *range(100, 100 + degree - 1))
-        matrix = transfer_matrix(code().basis, xs, code().alphas)[:lanes]
-        return basis.matmul(matrix, known).reshape(lanes, N, *shape[1:])
-
-    return faults
-
-
 def test_segments_give_nothing_with_blinding(partial):
-    case = Case(mixture(400, 20, 4, 20), 4, max_iter=2, faults=blinding)
+    case = Case(mixture(400, 20, 4, 20), 4, max_iter=2)
     assert (case.result.flat == partial.result.flat).all()
     plain, blinded = partial.view(), case.view()
     for a, b in zip(plain.questions(), blinded.questions(), strict=True):
