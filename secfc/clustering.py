@@ -167,6 +167,7 @@ def fit(
     keep_bodies: bool = False,
     faults: Faults = deliver,
     watch: Watch | None = None,
+    sealed: bool = False,
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
@@ -174,7 +175,8 @@ def fit(
     values, in data units; derived from the data if None (see `Public.of`).  coins: secret coins by party,
     the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
     transcript holds contents too.  faults: what the network does to messages.  watch: called with
-    (party, exchange) at every exchange, for progress.
+    (party, exchange) at every exchange, for progress.  sealed: what clients say to one another is encrypted
+    and authenticated between them, as over a network; not needed inside one process.
 
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults.
     """
@@ -182,13 +184,27 @@ def fit(
     make = coins or _system_coins
     with refusing():
         plan = algorithm.plan(Public.of(federation, bound))
-    roles: dict[PartyId, Role[Any]] = {
-        party.name: algorithm.client(plan, party, coins=make(party.name)) for party in federation.parties
-    }
+    roles: dict[PartyId, Role[Any]] = {}
+    for party in federation.parties:
+        own = make(party.name)
+        role = algorithm.client(plan, party, coins=own)
+        roles[party.name] = seal(role, party.name, federation.names, plan, own) if sealed else role
     roles[SERVER] = algorithm.server(plan, rng=rng)
     with refusing():
         run = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
     return algorithm.collect(plan, run, federation.counts)
+
+
+def seal(role: Role[Any], name: PartyId, clients: tuple[PartyId, ...], plan: Any, coins: Coins) -> Role[Any]:
+    """A client's role whose messages to other clients are sealed.
+
+    Raises InputError for an algorithm whose clients never talk to one another.
+    """
+    from secfc.sealed import sealed
+
+    if not hasattr(plan, "digest"):
+        raise InputError("sealed=True: the clients of this algorithm only talk to the server. Leave it out.")
+    return sealed(role, name, clients, plan.digest(), coins)
 
 
 @contextmanager

@@ -1,0 +1,237 @@
+"""Sealed transport: what clients say to one another, nobody on the way reads, alters, repeats or reorders.
+
+`sealed` wraps the role of a client.  Clients first agree on keys: ephemeral X25519, signed with Ed25519
+identities, bound to the plan.  From then on every message to another client leaves as ciphertext
+(AES-256-GCM, one key a message), bound to the plan, the sender, the recipient and the round of the exchange,
+which rises from each client to each other and so numbers the messages.  Both ends know all that, so none of
+it is sent.  Messages to and from the server pass unchanged: that link is the transport's business.
+
+Assumes that identities are right: pinned beforehand, or, without pins, introduced over a transport that is
+honest at that moment; a relay that is not can then sit in the middle.  A relay can still withhold messages,
+which looks like silence.  Hidden is what is said, not who speaks when nor how much: a ciphertext is 16 bytes
+longer than the encoding of the message.  Python cannot erase memory, so forward secrecy begins when the
+process ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from field.coins import Coins
+from psu.errors import UnionAborted
+from psu.keys import Channel, Ephemeral, Identity
+from psu.messages import Offer
+from secfc import wire
+from secfc.exchange import (
+    ALIGN,
+    Exchange,
+    PartyId,
+    PlanMismatch,
+    ProtocolError,
+    Role,
+    TooFewReplies,
+    faulty,
+    to_all,
+)
+from secfc.messages import Message
+
+R = TypeVar("R")
+
+# Before the first round of any role.
+GREET = ALIGN
+OVERHEAD = 16
+# What one call of AES-GCM encrypts.
+MAXIMUM = (1 << 31) - 1 - OVERHEAD
+
+
+class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
+    """A message that claims to be from `party` is not the one that was due; suspicion only.
+
+    It was altered, repeated, reordered, misdirected, or made for another run or round.  Whoever carries
+    messages can have done that, and so can the party itself.
+    """
+
+    proof = False
+
+    def __init__(self, party: PartyId, why: str) -> None:
+        super().__init__(
+            f"{why} from {party} (suspicion only: whoever carries the messages could have done it): "
+            "check the connection and the pinned identities, and start again"
+        )
+        self.party = party
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Greeting(Message):
+    """Client to client, first: the digest of its plan, its identity, its signed ephemeral key."""
+
+    digest: bytes
+    identity: bytes
+    ephemeral: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        if [len(x) for x in (self.digest, self.identity, self.ephemeral, self.signature)] != [32, 32, 32, 64]:
+            raise ValueError("a greeting has three times 32 bytes and a signature of 64")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sealed(Message):
+    """Client to client: a message, encrypted and authenticated; says nothing but its size."""
+
+    ciphertext: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.ciphertext) < OVERHEAD:
+            raise ValueError(f"a ciphertext has at least {OVERHEAD} bytes")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What keys are bound to: the number of clients and a digest."""
+
+    n: int
+    digest: bytes
+
+
+def sealed(
+    role: Role[R],
+    me: PartyId,
+    clients: tuple[PartyId, ...],
+    digest: bytes,
+    coins: Coins,
+    *,
+    identity: Identity | None = None,
+    identities: Mapping[PartyId, bytes] | None = None,
+) -> Role[R]:
+    """The role of client `me`, its messages to other clients sealed.  All clients must be wrapped.
+
+    clients: all of them, in the same order everywhere.  digest: 32 bytes of what must be the same at
+    all, the plan's digest.  coins: secret; keys are drawn from them before the role starts.  identity:
+    the long-term key of this client, drawn anew if None.  identities: everybody's pinned public keys.
+
+    The role must await messages of clients in exact rounds after round 0, which is the greeting's.
+
+    Raises TamperedMessage; PlanMismatch, FaultyClient (genuine, but no message), TooFewReplies.
+    """
+    if me not in clients or len(set(clients)) != len(clients):
+        raise ValueError(f"{me!r} must be one of the clients, and their names must differ")
+    if identities is not None:
+        if missing := sorted(set(clients) - set(identities)):
+            raise ValueError(f"no identity is pinned for {', '.join(missing)}: pin every client's")
+        if identity is None or identity.public != identities[me]:
+            raise ValueError(f"{me!r} needs the identity that the others have pinned for it")
+    return _sealed(role, me, clients, digest, coins, identity or Identity.draw(coins), identities)
+
+
+def _sealed(
+    role: Role[R],
+    me: PartyId,
+    clients: tuple[PartyId, ...],
+    digest: bytes,
+    coins: Coins,
+    identity: Identity,
+    identities: Mapping[PartyId, bytes] | None,
+) -> Role[R]:
+    try:
+        lines = yield from greet(me, clients, digest, coins, identity, identities)
+        inbox: Any = None
+        while True:
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                result: R = done.value
+                return result
+            awaited = exchange.round if exchange.accept is None else exchange.accept
+            if not exchange.exact and not lines.keys().isdisjoint(exchange.expect):
+                raise ValueError("what clients send one another is awaited in an exact round, to be opened")
+            # One message at a time is encoded: a second copy of all plaintexts is never held.
+            send = {
+                to: lines[to].seal(exchange.round, message) if to in lines else message
+                for to, message in exchange.send.items()
+            }
+            arrived = yield replace(exchange, send=send)
+            inbox = {
+                sender: lines[sender].open(awaited, message) if sender in lines else message
+                for sender, message in arrived.items()
+            }
+    finally:
+        role.close()
+
+
+def greet(
+    me: PartyId,
+    clients: tuple[PartyId, ...],
+    digest: bytes,
+    coins: Coins,
+    identity: Identity,
+    identities: Mapping[PartyId, bytes] | None,
+) -> Role[dict[PartyId, Line]]:
+    """Agree on keys with every other client: a line to each."""
+    others = tuple(c for c in clients if c != me)
+    bound = hashlib.blake2b(digest + repr(clients).encode(), digest_size=32, person=b"secfc sealed").digest()
+    session = Session(len(clients), bound)
+    ephemeral = Ephemeral(session, clients.index(me), identity, coins)
+    offer = ephemeral.offer
+    mine = Greeting(digest, identity.public, offer.ephemeral, offer.signature)
+    inbox = yield Exchange(to_all(others, mine), others, round=GREET, exact=True, phase="greet")
+    for peer, message in inbox.items():
+        if not isinstance(message, Greeting):
+            raise TamperedMessage(peer, f"{type(message).__name__} came instead of a greeting")
+    if len(inbox) < len(others):
+        raise TooFewReplies(len(others), tuple(inbox))
+    if differing := [c for c in others if inbox[c].digest != digest]:
+        raise PlanMismatch(differing)
+    public = {c: inbox[c].identity for c in others} | {me: identity.public}
+    for peer in others:
+        if identities is not None and public[peer] != identities[peer]:
+            raise TamperedMessage(peer, "another identity than the pinned one came")
+    offers = {j: _offer(j, inbox[c]) for j, c in enumerate(clients) if c != me}
+    try:
+        ring = ephemeral.agree(offers, {j: public[c] for j, c in enumerate(clients)})
+    except UnionAborted as error:
+        raise TamperedMessage(clients[error.parties[0]], "a greeting with a wrong signature came") from None
+    return {c: Line(c, ring.channels[j]) for j, c in enumerate(clients) if c != me}
+
+
+def _offer(number: int, greeting: Greeting) -> Offer:
+    return Offer(number, greeting.ephemeral, greeting.signature)
+
+
+class Line:
+    """One client's end of its connection to a peer: seals what leaves, opens what comes.
+
+    Rounds rise from one client to another (see `Exchange`), so a round is the number of a message: each
+    is sealed once and opened once.
+    """
+
+    def __init__(self, peer: PartyId, channel: Channel) -> None:
+        self.peer, self._channel = peer, channel
+
+    def __repr__(self) -> str:
+        return f"Line({self.peer!r})"
+
+    def seal(self, number: int, message: Any) -> Sealed:
+        """My message to the peer in the round of this number.  Raises AlreadyUsed for a second one."""
+        data = wire.encode(message)
+        if len(data) > MAXIMUM:
+            raise ValueError(f"{len(data)} bytes in one message: at most {MAXIMUM} can be sealed")
+        return Sealed(self._channel.seal(f"sealed {self._channel.me}>{self._channel.peer} {number}", data))
+
+    def open(self, number: int, message: Any) -> Any:
+        """The peer's message of the round of this number."""
+        if not isinstance(message, Sealed):
+            raise TamperedMessage(self.peer, f"{type(message).__name__} came unsealed")
+        try:
+            label = f"sealed {self._channel.peer}>{self._channel.me} {number}"
+            data = self._channel.open(label, message.ciphertext)
+        except UnionAborted:
+            why = "an altered, repeated, reordered or misdirected message came"
+            raise TamperedMessage(self.peer, why) from None
+        try:
+            return wire.decode(data)
+        except wire.WireError as error:
+            raise faulty(self.peer, f"sent bytes that are no message ({error})") from None

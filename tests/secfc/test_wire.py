@@ -1,0 +1,563 @@
+"""Messages as bytes: one encoding each, bounded, refusing everything else; whole runs over them."""
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+import psu
+import secfc
+from field import SeededCoins
+from psu import messages as union
+from secfc import messages as own
+from secfc import wire
+from secfc.clustering import Public
+from secfc.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
+from secfc.membership import Private
+from secfc.network import Link, run_party
+from secfc.sealed import Greeting, Sealed
+from secfc.simulate import Envelope, simulate
+from secfc.starts import RandomPoints
+
+VECTORS = Path(__file__).parent.parent / "vectors" / "wire.json"
+CLASSES = sorted(wire.registry().values(), key=lambda c: c.__name__)
+
+# --- every message, drawn --------------------------------------------------------------------------
+
+i64 = st.integers(-(2**63), 2**63 - 1)
+count = st.integers(0, 2**40)
+DTYPES = st.sampled_from([np.dtype(code) for code in wire.DTYPES.values()])
+
+
+def arrays(*, dtype=DTYPES, axes=(0, 3), elements=None):
+    shape = npst.array_shapes(min_dims=axes[0], max_dims=axes[1], min_side=0, max_side=3)
+    return npst.arrays(dtype, shape, elements=elements)
+
+
+def exactly(size):
+    return st.binary(min_size=size, max_size=size)
+
+
+residue = st.integers(0, 2**61 - 2)
+
+
+def residues(axes):
+    return arrays(dtype=np.uint64, axes=(axes, axes), elements=residue)
+
+
+@st.composite
+def assignments(draw, cls=own.Assignment):
+    k = draw(st.integers(1, 100))
+    labels = arrays(dtype=st.sampled_from([np.int8, np.int32]), axes=(1, 1), elements=st.integers(-1, k - 1))
+    more = () if cls is own.RevealCenters else (draw(arrays()),)
+    return cls(draw(i64), k, draw(labels), *more)
+
+
+@st.composite
+def turns(draw):
+    n = draw(st.integers(0, 3))
+    vector = npst.arrays(np.uint64, n, elements=residue)
+    quorum = tuple(sorted(draw(st.sets(st.integers(0, 2**32 - 1), max_size=3))))
+    pure = npst.arrays(np.uint8, n, elements=st.integers(1, 15))
+    return union.Turn(
+        draw(st.text(max_size=4)), draw(count), draw(st.integers(1, 2**63 - 1)), quorum,
+        draw(exactly(32)), draw(vector), draw(vector), draw(pure),
+    )  # fmt: skip
+
+
+@st.composite
+def tags(draw):
+    n = draw(st.integers(0, 3))
+    vector = npst.arrays(np.uint64, n, elements=residue)
+    return union.UnionTags(draw(vector), draw(vector))
+
+
+binary, text = st.binary(max_size=20), st.text(max_size=6)
+MESSAGES = {
+    own.Hello: st.builds(own.Hello, binary),
+    own.Introduction: st.builds(own.Introduction, binary),
+    own.PublicKey: st.builds(own.PublicKey, exactly(32)),
+    own.Multiplicities: st.builds(own.Multiplicities, arrays(), arrays()),
+    own.Shares: st.builds(own.Shares, count, arrays(axes=(3, 3))),
+    own.Contributors: st.builds(own.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
+    own.Assignment: assignments(),
+    own.CodedDistances: st.builds(own.CodedDistances, arrays()),
+    own.RevealCenters: assignments(own.RevealCenters),
+    own.CodedCenters: st.builds(own.CodedCenters, arrays()),
+    own.Final: st.builds(own.Final, i64, arrays(), st.none() | arrays()),
+    own.RawPoints: st.builds(own.RawPoints, arrays()),
+    own.LocalCenters: st.builds(own.LocalCenters, arrays()),
+    own.CenterLabels: st.builds(own.CenterLabels, arrays(), arrays()),
+    own.OwnLabels: st.builds(own.OwnLabels, arrays()),
+    union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
+    union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
+    union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
+    union.MaskedBlock: st.builds(union.MaskedBlock, count, text, count, residues(2)),
+    union.Turn: turns(),
+    union.Opening: st.builds(union.Opening, count, text, st.integers(1, 2**40), residues(2)),
+    union.Begin: st.builds(union.Begin, count, count),
+    union.UnionTags: tags(),
+    union.Confirmation: st.builds(union.Confirmation, count, count, binary),
+    Greeting: st.builds(Greeting, exactly(32), exactly(32), exactly(32), exactly(64)),
+    Sealed: st.builds(Sealed, st.binary(min_size=16, max_size=40)),
+}
+every_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+
+
+def equal(a, b):
+    """The same class, and the same fields down to dtypes and bits."""
+    if type(a) is not type(b):
+        return False
+    for field in dataclasses.fields(a):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(x, np.ndarray):
+            if x.dtype != y.dtype or x.shape != y.shape or x.tobytes() != y.tobytes():
+                return False
+        elif type(x) is not type(y) or x != y:
+            return False
+    return True
+
+
+def test_every_message_class_has_a_tag():
+    for module, base in ((own, own.Message), (union, union.Message)):
+        for cls in vars(module).values():
+            if isinstance(cls, type) and issubclass(cls, base) and cls is not base:
+                assert cls in wire.registry().values(), f"{cls.__name__} has no tag in secfc.wire"
+
+
+@every_message
+def test_round_trip_and_exact_size(cls):
+    strategy = MESSAGES.get(cls)
+    if strategy is None:
+        pytest.fail(f"say in MESSAGES how {cls.__name__} is drawn")
+
+    @given(strategy)
+    def law(message):
+        data = wire.encode(message)
+        assert wire.encoded_size(message) == len(data) == sum(map(len, wire.buffers(message)))
+        again = wire.decode(data)
+        assert equal(again, message)
+        assert wire.encode(again) == data
+        assert again.nbytes == message.nbytes
+
+    law()
+
+
+@every_message
+def test_truncations_extensions_and_bit_flips_are_refused_or_are_other_messages(cls):
+    @given(MESSAGES[cls], st.integers(0, 2**32))
+    def law(message, seed):
+        whole = wire.encode(message)
+        for end in range(len(whole)):
+            with pytest.raises(wire.WireError):
+                wire.decode(whole[:end])
+        with pytest.raises(wire.WireError, match="left over"):
+            wire.decode(whole + b"\0")
+        # All flips of the fixed encodings are tried below; of these a sample.
+        for bit in np.random.default_rng(seed).integers(0, 8 * len(whole), 50).tolist():
+            refused_or_another(whole, bit)
+
+    law()
+
+
+def refused_or_another(whole, bit):
+    flipped = bytearray(whole)
+    flipped[bit // 8] ^= 1 << bit % 8
+    try:
+        other = wire.decode(bytes(flipped))
+    except wire.WireError:
+        return
+    assert wire.encode(other) == flipped
+
+
+@given(st.binary(max_size=80), st.sampled_from(sorted(wire.registry())))
+def test_garbage_is_refused_or_canonical(noise, tag):
+    data = bytes([wire.VERSION]) + tag.to_bytes(2, "little") + noise
+    try:
+        message = wire.decode(data)
+    except wire.WireError:
+        return
+    assert wire.encode(message) == data
+
+
+# --- fixed encodings --------------------------------------------------------------------------------
+
+
+def examples():
+    """One message of every class, two of what has options."""
+    z = np.array([3, 2**61 - 2], np.uint64)
+    return [
+        own.Hello(bytes(range(32))),
+        own.Introduction(bytes(32)),
+        own.Multiplicities(np.array([1, 2], np.uint16), np.array([1], np.int64)),
+        own.Shares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3)),
+        own.Assignment(7, 2, np.array([0, 1, -1], np.int8), np.array([0, 3], np.int32)),
+        own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
+        own.RevealCenters(8, 2, np.array([0, 1], np.int8)),
+        own.CodedCenters(np.zeros((1, 0, 3), np.uint32)),
+        own.Final(2, np.array([1, 0], np.int8), None),
+        own.Final(1, np.array([0], np.int16), np.array([[0.5, -2.0]])),
+        own.RawPoints(np.array([[1, -2]], np.int32)),
+        own.LocalCenters(np.array([[1.5]], np.float32)),
+        own.CenterLabels(np.array([0], np.int32), np.array([[np.inf]])),
+        own.OwnLabels(np.array([1, 1], np.int32)),
+        union.Offer(1, bytes(32), bytes(64)),
+        union.KeyPacket(0, 1, b"sealed"),
+        union.ShareBlock(0, 1, "cells/0/9", 2, b"sealed"),
+        union.MaskedBlock(1, "lines/0/9", 0, z.reshape(1, 2)),
+        union.Turn("cells/0/9", 1, 2, (0, 2, 3), bytes(32), z, z, np.array([1, 15], np.uint8)),
+        union.Opening(2, "cells/0/9", 3, z.reshape(2, 1)),
+        union.Begin(0, 100),
+        union.UnionTags(z, z),
+        union.Confirmation(0, 1, b"sealed"),
+        Greeting(bytes(32), bytes(32), bytes(32), bytes(64)),
+        Sealed(bytes(range(20))),
+        own.Contributors(np.array([True, False])),
+        own.PublicKey(bytes(32)),
+    ]
+
+
+def vectors():
+    """The contents of tests/vectors/wire.json; to write it anew: python -m tests.secfc.test_wire."""
+    return {
+        "description": "Encodings of secfc.wire, in hexadecimal, of the messages in "
+        "tests/secfc/test_wire.py::examples. An encoding never changes; a new layout is a new version.",
+        "version": wire.VERSION,
+        "encodings": [[repr(m), wire.encode(m).hex()] for m in examples()],
+    }
+
+
+def test_encodings_never_change():
+    assert json.loads(VECTORS.read_text()) == vectors()
+    assert {type(m) for m in examples()} == set(CLASSES)
+
+
+def test_fixed_encodings_decode_and_every_flip_of_them_is_refused_or_another():
+    for message, (_, code) in zip(examples(), json.loads(VECTORS.read_text())["encodings"], strict=True):
+        whole = bytes.fromhex(code)
+        assert equal(wire.decode(whole), message)
+        for bit in range(8 * len(whole)):
+            refused_or_another(whole, bit)
+
+
+# --- what is refused --------------------------------------------------------------------------------
+
+
+def patched(message, at, *values):
+    data = bytearray(wire.encode(message))
+    data[at : at + len(values)] = values
+    return bytes(data)
+
+
+NOBODY = np.zeros(0, np.int32)
+POINTS = own.RawPoints(np.zeros((1, 2), np.int64))  # 3 bytes, dtype, axes, two lengths, 3 of padding
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (b"", "bytes are missing"),
+        (patched(POINTS, 0, 2), "version 2 is not spoken"),
+        (patched(POINTS, 1, 255, 255), "no message has tag 65535"),
+        (patched(POINTS, 3, 99), "no dtype has this code"),
+        (patched(POINTS, 4, 9), "at most 8 axes"),
+        (patched(POINTS, 5, *[255] * 8), "too many elements"),
+        (patched(POINTS, 5, *[0] * 8, *[255] * 8), "too many elements"),
+        (patched(POINTS, 5, 2), "bytes are missing"),
+        (patched(POINTS, 21, 1), "padding is zero"),
+        (patched(own.Final(1, np.zeros(1, np.int8), None), 25, 2), "presence is 0 or 1"),
+        (patched(own.Hello(b"x"), 10, 255), "bytes are missing"),
+        (patched(union.Opening(0, "ab", 1, np.zeros((1, 1), np.uint64)), 19, 255), "UTF-8"),
+        (patched(own.Contributors(np.zeros(1, bool)), 16, 2), "a bool is 0 or 1"),
+        (patched(own.Assignment(0, 2, np.zeros(1, np.int8), NOBODY), 32, 5), "break its rules"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused_with_the_rule(data, rule):
+    with pytest.raises(wire.WireError, match=rule):
+        wire.decode(data)
+
+
+def test_size_is_bounded_before_anything_is_read():
+    data = wire.encode(POINTS)
+    wire.decode(data, len(data))
+    with pytest.raises(wire.WireError, match="more than the 39 allowed"):
+        wire.decode(data, len(data) - 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "rule"),
+    [
+        (object(), "object has no tag"),
+        (own.Hello("text"), r"Hello.digest, bytes: it is no bytes"),
+        (own.RawPoints([1]), "it is no array"),
+        (own.RawPoints(np.zeros(1, complex)), "dtype has no code"),
+        (own.RawPoints(np.array([object()])), "dtype has no code"),
+        (own.RawPoints(np.zeros((1,) * 9)), "at most 8 axes"),
+        (own.Final(True, np.zeros(1), None), "it is no integer"),
+        (own.Final(2**63, np.zeros(1), None), "64 bits"),
+        (own.Final(1.0, np.zeros(1), None), "it is no integer"),
+        (union.Confirmation(0, 1, memoryview(b"x")), "it is no bytes"),
+        (union.ShareBlock(0, 1, b"label", 0, b""), "it is no string"),
+        (union.ShareBlock(0, 1, "\ud800", 0, b""), "UTF-8"),
+        (dataclasses.replace(examples()[18], quorum=(-1, 2)), "no sign"),
+        (dataclasses.replace(examples()[18], quorum=(1.5,)), "items are integers"),
+        (dataclasses.replace(examples()[18], quorum=[1]), "it is no tuple"),
+    ],
+)
+def test_what_is_no_message_is_not_encoded(message, rule):
+    with pytest.raises(wire.WireError, match=rule):
+        wire.encode(message)
+
+
+def test_fields_of_other_types():
+    @dataclasses.dataclass
+    class Flag:
+        on: bool
+        name: str | None
+
+    kinds = dict(wire._schema(Flag))
+    for value in (True, False):
+        out = wire._Writer()
+        kinds["on"].put(out, value)
+        assert kinds["on"].read(wire._Reader(memoryview(b"".join(out.parts)))) is value
+    with pytest.raises(wire.WireError, match="0 or 1"):
+        kinds["on"].read(wire._Reader(memoryview(b"\2")))
+    with pytest.raises(wire.WireError, match="no bool"):
+        kinds["on"].put(wire._Writer(), 1)
+    assert kinds["name"].name == "str or none"
+    with pytest.raises(TypeError, match="teach"):
+        wire._kind(list[int])
+
+
+def test_errors_show_rules_and_no_contents():
+    labels = np.full(3, 77, np.int8)
+    data = wire.encode(own.Assignment(0, 78, labels, NOBODY)).replace(
+        (78).to_bytes(8, "little"), bytes([75] + [0] * 7)
+    )
+    with pytest.raises(wire.WireError) as caught:
+        wire.decode(data)
+    assert "75" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+# --- arrays ------------------------------------------------------------------------------------------
+
+
+def test_large_arrays_are_views_of_what_came_and_read_only():
+    data = wire.encode(own.CodedDistances(np.arange(1 << 16, dtype=np.uint64)))
+    values = wire.decode(data).values
+    assert np.shares_memory(values, np.frombuffer(data, np.uint8))
+    assert not values.flags.writeable
+    assert not wire.decode(bytearray(data)).values.flags.writeable
+    # From an odd address the elements would not be aligned, so they are copied.
+    shifted = wire.decode(memoryview(b"x" + data)[1:]).values
+    assert shifted.flags.aligned
+    assert not shifted.flags.writeable
+    assert (shifted == values).all()
+
+
+def test_encoding_in_pieces_copies_no_contiguous_array():
+    values = np.arange(1 << 12, dtype=np.uint32)
+    pieces = wire.buffers(own.CodedDistances(values))
+    assert np.shares_memory(np.frombuffer(pieces[-1], np.uint8), values)
+
+
+@pytest.mark.parametrize("turn", [np.transpose, lambda a: a[::-1, ::2], lambda a: a.astype(">u4"), np.array])
+def test_layout_in_memory_and_byte_order_do_not_show(turn):
+    values = turn(np.arange(24, dtype=np.uint32).reshape(4, 6))
+    again = wire.decode(wire.encode(own.CodedDistances(values))).values
+    assert again.dtype == np.dtype("<u4")
+    assert (again == values).all()
+
+
+# --- whole runs ------------------------------------------------------------------------------------
+
+
+def federation(n=5, m=60, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(-10, 10, (3, d))
+    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
+    return secfc.Federation.from_arrays(np.array_split(points, n))
+
+
+def coins(name):
+    return SeededCoins(1, name)
+
+
+RUNS = {
+    "open": secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints(), reveal_centers=True),
+    "private": secfc.SecFC(k=3, t=1, init=RandomPoints(), membership=Private(bound=256)),
+    "private, server": secfc.SecFC(k=3, t=1, membership=Private(psu.Server(), bound=256)),
+    "kfed": secfc.KFed(k=3, k_local=2),
+    "lloyd": secfc.Lloyd(k=3, init=RandomPoints()),
+}
+
+
+@pytest.fixture
+def one_session(monkeypatch):
+    """Unions draw a public session; two runs with the same one number their rows alike."""
+    monkeypatch.setattr("secfc.membership.SystemCoins", lambda: SeededCoins(1, "session"))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_over_bytes_equals_a_run_over_objects(name, one_session):
+    plain = secfc.fit(RUNS[name], federation(), coins=coins, keep_bodies=True)
+    wired = secfc.fit(RUNS[name], federation(), coins=coins, keep_bodies=True, faults=wire.over_wire())
+    assert all((a == b).all() for a, b in zip(plain.labels, wired.labels, strict=True))
+    assert len(plain.history) == len(wired.history)
+    assert all((a == b).all() for a, b in zip(plain.history, wired.history, strict=True))
+    assert plain.cost == wired.cost
+    for a, b in zip(plain.transcript.envelopes, wired.transcript.envelopes, strict=True):
+        assert a.header() == b.header()
+        assert equal(a.body, b.body)
+        assert a.body is not b.body
+
+
+def test_bytes_that_are_no_message_are_blamed_on_their_sender(monkeypatch):
+    def break_one(e):
+        return (dataclasses.replace(e, body=own.Hello("text")),) if e.sender == "client-3" else (e,)
+
+    with pytest.raises(FaultyClient, match="client-3 sent bytes that are no message"):
+        secfc.fit(RUNS["open"], federation(), faults=wire.over_wire(break_one))
+    with pytest.raises(FaultyClient, match="more than the 20 allowed"):
+        secfc.fit(RUNS["open"], federation(), faults=wire.over_wire(maximum=20))
+    monkeypatch.setattr(own.Message, "nbytes", 8)
+    with pytest.raises(RuntimeError, match="Hello claims 8 bytes of contents and has 9"):
+        list(wire.over_wire()(Envelope(0, "a", "b", "Hello", 8, "", own.Hello(b"x" * 9))))
+
+
+# --- over sockets -----------------------------------------------------------------------------------
+
+
+async def mesh(parties):
+    """TCP connections on the loopback between every two parties: links[a][b] is a's end."""
+    links = {a: {} for a in parties}
+    for i, a in enumerate(parties):
+        accepted = asyncio.Queue()
+        server = await asyncio.start_server(lambda r, w, q=accepted: q.put_nowait(Link(r, w)), "127.0.0.1", 0)
+        for b in parties[i + 1 :]:
+            links[b][a] = Link(*await asyncio.open_connection(*server.sockets[0].getsockname()))
+            links[a][b] = await accepted.get()
+        server.close()
+    return links
+
+
+def over_sockets(roles, **options):
+    """What every role returns, or the error it raised."""
+
+    async def run():
+        links = await mesh(list(roles))
+        parties = [run_party(role, links[name], **options) for name, role in roles.items()]
+        return await asyncio.wait_for(asyncio.gather(*parties, return_exceptions=True), 60)
+
+    return dict(zip(roles, asyncio.run(run()), strict=True))
+
+
+def roles_of(algorithm, fed, seed=0):
+    plan = algorithm.plan(Public.of(fed))
+    roles = {p.name: algorithm.client(plan, p, coins=coins(p.name)) for p in fed.parties}
+    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(seed))
+    return roles
+
+
+@pytest.mark.parametrize("name", ["open", "private"])
+def test_sockets_give_what_the_simulation_gives(name, one_session):
+    expected = simulate(roles_of(RUNS[name], federation())).results
+    got = over_sockets(roles_of(RUNS[name], federation()))
+    assert all(not isinstance(result, Exception) for result in got.values()), got
+    for party, result in expected.items():
+        if party != SERVER:
+            assert (got[party].labels == result.labels).all()
+    assert len(got[SERVER].trace.history) == len(expected[SERVER].trace.history)
+    for a, b in zip(got[SERVER].trace.history, expected[SERVER].trace.history, strict=True):
+        assert (a == b).all()
+
+
+def chatter(peer, steps):
+    for number in range(steps):
+        yield Exchange({peer: own.Hello(bytes([number % 256]))}, round=number)
+        if number % 3 == 0:  # again, with other contents: the first counts
+            yield Exchange({peer: own.Hello(b"x")}, round=number)
+    return "said"
+
+
+def listener(peer, steps):
+    heard = []
+    for number in range(0, steps, 2):  # every other message is late and dropped
+        inbox = yield Exchange({}, (peer,), round=number)
+        heard.append(inbox[peer].digest[0])
+    return heard
+
+
+def test_a_fast_peer_waits_and_late_messages_are_dropped():
+    got = over_sockets({"a": chatter("b", 500), "b": listener("a", 500)})
+    assert got == {"a": "said", "b": [n % 256 for n in range(0, 500, 2)]}
+
+
+def test_silent_and_absent_peers_do_not_hang_a_party():
+    def asks(enough):
+        return (yield Exchange({}, ("b", "c"), enough))
+
+    def speaks():
+        yield Exchange({"a": own.Hello(b"x")})
+
+    def sleeps():
+        yield Exchange({}, ("a",))
+
+    # c never speaks: time is up; then: b suffices; then: c leaves at once.
+    got = over_sockets({"a": asks(None), "b": speaks(), "c": sleeps()}, patience=0.3)
+    assert set(got["a"]) == {"b"}
+    got = over_sockets({"a": asks(1), "b": speaks(), "c": sleeps()}, patience=2.0, grace=0.1)
+    assert set(got["a"]) == {"b"}
+    got = over_sockets({"a": asks(None), "b": speaks(), "c": (x for x in ())}, patience=20.0)
+    assert set(got["a"]) == {"b"}
+
+
+def test_bytes_that_are_no_message_are_blamed_over_sockets_too():
+    async def run(noise):
+        links = await mesh(["client-0", "client-1"])
+        link = links["client-1"]["client-0"]
+        link.writer.write(noise)
+
+        def asks():
+            return (yield Exchange({}, ("client-1",)))
+
+        try:
+            return await asyncio.wait_for(run_party(asks(), links["client-0"], patience=5, maximum=100), 20)
+        finally:
+            link.writer.close()
+
+    for noise, rule in (
+        ((101).to_bytes(8, "little") + bytes(8), "announced 101 bytes"),
+        ((3).to_bytes(8, "little") + bytes(8) + b"abc", "no message"),
+    ):
+        with pytest.raises(FaultyClient, match=rule) as caught:
+            asyncio.run(run(noise))
+        assert caught.value.party == "client-1"
+
+
+def test_three_lost_replies_of_five_are_too_few_over_sockets():
+    def mute(role):
+        exchange = next(role)
+        while True:
+            send = {to: m for to, m in exchange.send.items() if not isinstance(m, own.CodedDistances)}
+            try:
+                exchange = role.send((yield dataclasses.replace(exchange, send=send)))
+            except StopIteration as done:
+                return done.value
+
+    roles = roles_of(dataclasses.replace(RUNS["open"], ell=1), federation())
+    for name in ("client-0", "client-1", "client-2"):
+        roles[name] = mute(roles[name])
+    got = over_sockets(roles, patience=0.7)
+    assert isinstance(got[SERVER], TooFewReplies)
+
+
+if __name__ == "__main__":
+    VECTORS.write_text(json.dumps(vectors(), indent=1) + "\n")
