@@ -212,7 +212,9 @@ class SecFC:
             centers=result.centers,
             plan=plan,
             learned=learned(self, plan),
-            model=CodedModel(plan, {c: run.results[c].centers for c in plan.clients if c in run.results}),
+            model=CodedModel(
+                plan, self.disclosure, {c: run.results[c].centers for c in plan.clients if c in run.results}
+            ),
             transcript=run.transcript,
             seconds=run.seconds,
             rows=[c.rows for c in clients],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 from field.coins import Coins
 from field.nearest import decode_nearest
 from field.rows import ClusterSums
+from secfc.disclosure import Disclosure
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
 from secfc.membership import Open
-from secfc.messages import CodedDistances, Final, compact_labels
+from secfc.messages import Assignment, Final, compact_labels
 from secfc.plan import Plan
 from secfc.sharing import (
     agree,
@@ -31,7 +33,6 @@ from secfc.sharing import (
     share_rows,
 )
 from secfc.simulate import simulate
-from secfc.source import CodedSource
 from secfc.starts import RandomLabels
 
 Array = NDArray[Any]
@@ -42,6 +43,7 @@ class CodedModel:
     """Every client's shares of the final centers, to label new points without opening a center."""
 
     plan: Plan
+    disclosure: Disclosure
     centers: Mapping[PartyId, ClusterSums]
 
     def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
@@ -56,42 +58,51 @@ class CodedModel:
                 f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
                 f"{self.plan.d} features, got {federation.n} clients and d={federation.d}"
             )
+        cut_off = [c for c in self.plan.clients if c not in self.centers]
+        if cut_off:
+            raise ValueError(f"{', '.join(cut_off)} never heard the result of the fit: fit again to predict")
         # The range depends on the retained clusters (`largest` stays), not on how many points are new,
         # and there may be fewer new points than centers.
         plan = replace(self.plan, layout=OwnRows(federation.counts), k=1, init=RandomLabels(), revealing=())
         sizes = next(iter(self.centers.values())).sizes
         roles: dict[PartyId, Role[Any]] = {
-            party.name: predicting_client(plan, party, self.centers[party.name], coins=coins(party.name))
+            party.name: predicting_client(
+                self.disclosure, plan, party, self.centers[party.name], coins=coins(party.name)
+            )
             for party in federation.parties
         }
-        roles[SERVER] = predicting_server(plan, sizes)
+        roles[SERVER] = predicting_server(self.disclosure, plan, sizes)
         results = simulate(roles).results
         return [results[name] for name in federation.names]
 
 
-def predicting_client(plan: Plan, party: Party, centers: ClusterSums, *, coins: Coins) -> Role[Array]:
+def predicting_client(
+    disclosure: Disclosure, plan: Plan, party: Party, centers: ClusterSums, *, coins: Coins
+) -> Role[Array]:
     """Share new points, return their coded distances to the retained centers, receive labels."""
     _, mine = yield from Open().client(plan, party, coins=coins)
     yield from agree(plan, party.name)
     received = yield from share_rows(plan, mine, coins)
-    plan, rows = yield from settle_contributors(plan, received)
+    shared = plan
+    plan, rows = yield from settle_contributors(shared, received)
     rows.finish()
-    values = rows.distances(centers, plan.lanes(centers.sizes))
-    inbox = yield reply(ITERATE, CodedDistances(values), "distances")
-    return mine.own(only(take(inbox, Final), SERVER).labels)
+    answer = yield from disclosure.client(plan, party.name, coins=coins)
+    compute = partial(rows.distances, centers, plan.lanes(centers.sizes))
+    request = only((yield Exchange({}, (SERVER,), round=ITERATE, phase="share")), SERVER)
+    while isinstance(request, Assignment):
+        wait = reply(request.round, answer(request, compute), "distances")
+        request = only((yield wait), SERVER)
+    return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
 
 
-def predicting_server(plan: Plan, sizes: Array) -> Role[Array]:
+def predicting_server(disclosure: Disclosure, plan: Plan, sizes: Array, *, threads: int = 1) -> Role[Array]:
     """Decode the distances of new points to the hidden centers and tell everybody the nearest."""
     yield from agree(plan, SERVER)
     plan, present = yield from settle_contributors_at_server(plan)
-    source = CodedSource(plan, present)
-    number = next(source.rounds)
-    replies = yield Exchange({}, present, plan.code.threshold(2), round=number, exact=True, phase="assign")
-    basis = plan.code.basis.prefix(plan.lanes(sizes))
-    values = source.coded(take(replies, CodedDistances), basis, (len(sizes), plan.m), 2)
+    source = yield from disclosure.server(plan, present, threads=threads)
     nobody = np.full(plan.m, -1, np.int32)
-    labels = compact_labels(decode_nearest(plan.code, values, sizes, nobody)[0])
+    values = yield from source.replies(nobody, len(sizes), sizes)
+    labels = compact_labels(decode_nearest(plan.code, values, sizes, nobody, threads=threads)[0])
     final = Final(len(sizes), labels, None)
-    yield Exchange(to_all(plan.clients, final), round=number + 1, phase="finish")
+    yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
     return labels

@@ -44,10 +44,15 @@ class CodedSource:
         sizes = cluster_sizes(labels, k)
         return Step(*decode_nearest(self.plan.code, values, sizes, labels, threads=self.threads))
 
-    def replies(self, labels: Array, k: int) -> Role[dict[int, Array]]:
-        """Announce a clustering, receive enough clients' coded distances to its centers, by number."""
+    def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
+        """Announce a clustering, receive enough clients' coded distances to its centers, by number.
+
+        sizes: of the clusters that distances are measured to, those of the labels by default.
+        """
         inbox = yield from self.question(labels, k)
-        basis = self.plan.code.basis.prefix(self.plan.lanes(cluster_sizes(labels, k)))
+        basis = self.plan.code.basis.prefix(
+            self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
+        )
         return self.coded(take(inbox, CodedDistances), basis, (k, self.plan.m), 2)
 
     def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:

@@ -611,3 +611,24 @@ def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext_between_clients()
     assert between == {"Greeting", "Sealed"}
     with pytest.raises(secfc.InputError, match="only talk to the server"):
         secfc.fit(secfc.Lloyd(k=2), federation(), sealed=True)
+
+
+def test_prediction_blinds_its_replies_as_the_fit_did():
+    fed = federation()
+    for blind in (True, False):
+        algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
+        model = secfc.fit(algorithm, fed, bound=32.0).model
+        assert model.disclosure.blind == blind
+        expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0).predict(fed)
+        labels = model.predict(fed, coins=lambda name: SeededCoins(0, name))
+        assert all((a == b).all() for a, b in zip(labels, expected, strict=True))
+
+
+def test_prediction_needs_everybody_to_have_heard_the_result():
+    result = secfc.fit(
+        ALGORITHM,
+        federation(),
+        faults=lambda e: () if e.kind == "Final" and e.recipient == "client-3" else (e,),
+    )
+    with pytest.raises(ValueError, match="client-3 never heard"):
+        result.predict(federation())
