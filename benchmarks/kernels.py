@@ -546,11 +546,9 @@ def decode_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
 
 def thread_rows(cell: Row, budget: float) -> Iterator[Row]:
     """Distances and decoding on 1 and 2 threads, in turns."""
-    import numba
-
     m, d, k = cell["m"], cell["d"], cell["k"]
     rng = np.random.default_rng(0)
-    rows = coded_rows(BASIS, m, d, parallel=True)
+    rows = coded_rows(BASIS, m, d)
     rows.add(0, random_residues((m, d), rng))
     rows.finish()
     client = Client(rows, moving_labels(m, k, rng), k)
@@ -558,11 +556,11 @@ def thread_rows(cell: Row, budget: float) -> Iterator[Row]:
     replies = {j: random_residues((k, m), rng) for j in range(code.threshold(2))}
     labels = client.labels[0]
     sizes = np.bincount(labels, minlength=k).astype(np.int64)
-    threads = [1, 2] if numba.config.NUMBA_NUM_THREADS > 1 else [1]
+    threads = [1, 2] if (os.cpu_count() or 1) > 1 else [1]
 
     def on(count: int, work: Callable[[], Any]) -> Callable[[], Any]:
         def run() -> Any:
-            numba.set_num_threads(count)
+            rows.threads = count
             return work()
 
         return run
@@ -581,7 +579,6 @@ def thread_rows(cell: Row, budget: float) -> Iterator[Row]:
         result = np.array(run()[0])
         same[key] = yes((result == first.setdefault(key[0], result)).all())
     times = in_turns(works, budget)
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
     for (work, count), (cpu, wall) in times.items():
         yield {
             "who": work,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, prange, types  # type: ignore[attr-defined]
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 from field.compiling import compiled
@@ -361,34 +361,6 @@ def _decode_nearest(
     _nearest_block(0, chunks, addresses, steps, weights, c, sizes, old, labels, within)
 
 
-@compiled(parallel=True)
-def _decode_nearest_parallel(
-    addresses: Any,
-    steps: Any,
-    weights: Any,
-    c: Any,
-    sizes: Any,
-    old: Any,
-    labels: Any,
-    within: Any,
-    blocks: Any,
-) -> Any:
-    chunks = (labels.size + CHUNK - 1) // CHUNK
-    parts = np.zeros((blocks, sizes.size, 3), np.uint64)
-    for block in prange(blocks):
-        first, last = block * chunks // blocks, (block + 1) * chunks // blocks
-        _nearest_block(first, last, addresses, steps, weights, c, sizes, old, labels, parts[block])
-    within[:] = 0
-    for block in range(blocks):
-        for h in range(sizes.size):
-            carry = np.uint64(0)
-            for word in range(3):
-                v = parts[block, h, word] + carry
-                carry = np.uint64(v < carry)
-                within[h, word] += v
-                carry += np.uint64(within[h, word] < v)
-
-
 def _addressed(replies: Any) -> Any:
     """Addresses (R,) and element strides (R, 2) of the lanes and rows of the replies."""
     addresses = np.array([r.__array_interface__["data"][0] for r in replies], np.int64)
@@ -419,8 +391,6 @@ def decode_nearest(
     old: Any,
     labels: Any,
     within: Any,
-    *,
-    threads: int = 1,
 ) -> None:
     """Label every row with its nearest center, exactly, straight from R replies.
 
@@ -435,7 +405,4 @@ def decode_nearest(
              least significant first; zero for an empty cluster
     """
     addresses, steps = _addressed(replies)
-    if threads == 1:
-        _decode_nearest(addresses, steps, weights, c, sizes, old, labels, within)
-    else:
-        _decode_nearest_parallel(addresses, steps, weights, c, sizes, old, labels, within, 4 * threads)
+    _decode_nearest(addresses, steps, weights, c, sizes, old, labels, within)

@@ -45,14 +45,19 @@ def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
     return out
 
 
-def distances(tiles: Array, sums: Array, sizes: Array, p: int, out: Array, *, parallel: bool = False) -> None:
-    """Scaled distances of tiled rows to the centers of one lane, into out (k, m) uint32."""
-    c = np.int64(LANE - p)
+def center_weights(sums: Array, sizes: Array, slots: int, p: int) -> tuple[Array, Array]:
+    """What `distances` multiplies rows with, and starts from: see `microkernel.fill_weights`."""
     groups = -(-len(sizes) // kernels.GROUP)
-    weights = np.empty((groups, tiles.shape[1], kernels.GROUP), np.int64)
+    weights = np.empty((groups, slots, kernels.GROUP), np.int64)
     initial = np.empty(groups * kernels.GROUP, np.int64)
-    microkernel.fill_weights(sums, sizes, c, weights, initial)
+    microkernel.fill_weights(sums, sizes, np.int64(LANE - p), weights, initial)
+    return weights, initial
+
+
+def distances(tiles: Array, weights: Array, initial: Array, p: int, out: Array) -> None:
+    """Scaled distances of tiled rows to the centers of one lane, into out (k, rows) uint32."""
+    c = np.int64(LANE - p)
     if vectorized():
-        microkernel.distance_tiles(tiles, weights, initial, c, out, parallel=parallel)
+        microkernel.distance_tiles(tiles, weights, initial, c, out)
     else:
-        kernels.distance_tiles(tiles, weights, initial, c, np.int64(p), out, parallel=parallel)
+        kernels.distance_tiles(tiles, weights, initial, c, np.int64(p), out)

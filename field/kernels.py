@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from field.compiling import compiled
@@ -180,7 +179,7 @@ def centered(residues: Array, p: int) -> Array:
     return np.where(wide > p // 2, wide - p, wide)
 
 
-@compiled(parallel=False)
+@compiled()
 def _folded_matmul(matrix: Any, columns: Any, c: Any, p: Any, out: Any) -> None:
     rows, inner = matrix.shape
     block = 1024
@@ -249,22 +248,10 @@ def _distance_tile(tiles: Any, tile: Any, weights: Any, initial: Any, c: Any, p:
 
 
 @compiled()
-def _distance_tiles(tiles: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
+def distance_tiles(tiles: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
+    """The portable twin of `microkernel.distance_tiles`: the same results, bit for bit."""
     for tile in range(tiles.shape[0]):
         _distance_tile(tiles, tile, weights, initial, c, p, out)
-
-
-@compiled(parallel=True)
-def _distance_tiles_parallel(tiles: Any, weights: Any, initial: Any, c: Any, p: Any, out: Any) -> None:
-    for tile in prange(tiles.shape[0]):
-        _distance_tile(tiles, tile, weights, initial, c, p, out)
-
-
-def distance_tiles(
-    tiles: Array, weights: Array, initial: Array, c: Any, p: Any, out: Array, *, parallel: bool = False
-) -> None:
-    """The portable twin of `microkernel.distance_tiles`, with the same arguments and results."""
-    (_distance_tiles_parallel if parallel else _distance_tiles)(tiles, weights, initial, c, p, out)
 
 
 # --- coded rows, scalar: the paper's formula as it stands -----------------------------------------

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
+from numba import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -454,7 +454,16 @@ def _last_tile(tiles: Any, weights: Any, init: Any, p: Any, inverse: Any, out: A
 
 
 @compiled()
-def _distance_tiles(tiles: Any, weights: Any, init: Any, c: Any, out: Any) -> Any:
+def distance_tiles(tiles: Any, weights: Any, init: Any, c: Any, out: Any) -> Any:
+    """out[h, i] = init[h] + sum_f tiles[i // 48, f, i % 48] * weights[h // 4, f, h % 4] mod p.
+
+    tiles    int32 (ceil(m / 48), width + 1, 48), centered; rows from m on are ignored
+    weights  int64 (ceil(k / 4), width + 1, 4), centered
+    init     int64 (4 ceil(k / 4),), centered
+    out      uint32 (k, m), canonical; rows contiguous, any stride between them
+
+    All but out are C-contiguous.
+    """
     k, m = out.shape
     p = np.int64(1 << 30) - c
     inverse = _inverse(p)
@@ -463,31 +472,6 @@ def _distance_tiles(tiles: Any, weights: Any, init: Any, c: Any, out: Any) -> An
     for t in range(m // TILE):
         _one_tile(tiles, t, weights, init, k, p, inverse, out, t * TILE, step)
     _last_tile(tiles, weights, init, p, inverse, out)
-
-
-@compiled(parallel=True)
-def _distance_tiles_parallel(tiles: Any, weights: Any, init: Any, c: Any, out: Any) -> Any:
-    k, m = out.shape
-    p = np.int64(1 << 30) - c
-    inverse = _inverse(p)
-    weights, init = _times_2_32(weights, c), _times_2_32(init, c)
-    step = out.strides[0] // 4
-    for t in prange(m // TILE):
-        _one_tile(tiles, t, weights, init, k, p, inverse, out, t * TILE, step)
-    _last_tile(tiles, weights, init, p, inverse, out)
-
-
-def distance_tiles(tiles: Any, weights: Any, init: Any, c: Any, out: Any, *, parallel: bool = False) -> None:
-    """out[h, i] = init[h] + sum_f tiles[i // 48, f, i % 48] * weights[h // 4, f, h % 4] mod p.
-
-    tiles    int32 (ceil(m / 48), width + 1, 48), centered; rows from m on are ignored
-    weights  int64 (ceil(k / 4), width + 1, 4), centered
-    init     int64 (4 ceil(k / 4),), centered
-    out      uint32 (k, m), canonical; rows contiguous, any stride between them
-
-    All but out are C-contiguous.  parallel uses numba's threads.
-    """
-    (_distance_tiles_parallel if parallel else _distance_tiles)(tiles, weights, init, c, out)
 
 
 # --- tiles, sums and weights -----------------------------------------------------------------
@@ -717,7 +701,16 @@ def _last_columns(weights: Any, x: Any, init: Any, p: Any, inverse: Any, out: An
 
 
 @compiled()
-def _matmul_columns(weights: Any, x: Any, c: Any, out: Any) -> Any:
+def matmul_columns(weights: Any, x: Any, c: Any, out: Any) -> Any:
+    """out = W x mod p, where W[j, u] = weights[j // 4, u, j % 4].
+
+    weights  int64 (ceil(n / 4), K, 4), centered, C-contiguous
+    x        int32 or uint32 (K, N) with |x| < 2^30: centered and canonical residues both will do
+    out      uint32 (n, N), canonical
+
+    Rows of x and out are contiguous, with any stride between them.  Fastest when x and out fit in
+    the L2 cache together: pass a few thousand columns at a time.
+    """
     terms, n = x.shape
     k = out.shape[0]
     p = np.int64(1 << 30) - c
@@ -730,32 +723,3 @@ def _matmul_columns(weights: Any, x: Any, c: Any, out: Any) -> Any:
         _columns(x, at, x_step, terms, weights, init, k, p, inverse, out, at, step)
     if n % _ROWS:
         _last_columns(weights, x, init, p, inverse, out)
-
-
-@compiled(parallel=True)
-def _matmul_columns_parallel(weights: Any, x: Any, c: Any, out: Any) -> Any:
-    terms, n = x.shape
-    k = out.shape[0]
-    p = np.int64(1 << 30) - c
-    inverse = _inverse(p)
-    weights = _times_2_32(weights, c)
-    init = np.zeros(GROUP * weights.shape[0], np.int64)
-    x_step, step = x.strides[0] // 4, out.strides[0] // 4
-    for i in prange(n // _ROWS):
-        at = i * _ROWS
-        _columns(x, at, x_step, terms, weights, init, k, p, inverse, out, at, step)
-    if n % _ROWS:
-        _last_columns(weights, x, init, p, inverse, out)
-
-
-def matmul_columns(weights: Any, x: Any, c: Any, out: Any, *, parallel: bool = False) -> None:
-    """out = W x mod p, where W[j, u] = weights[j // 4, u, j % 4].
-
-    weights  int64 (ceil(n / 4), K, 4), centered, C-contiguous
-    x        int32 or uint32 (K, N) with |x| < 2^30: centered and canonical residues both will do
-    out      uint32 (n, N), canonical
-
-    Rows of x and out are contiguous, with any stride between them.  Fastest when x and out fit in
-    the L2 cache together: pass a few thousand columns at a time.
-    """
-    (_matmul_columns_parallel if parallel else _matmul_columns)(weights, x, c, out)

@@ -7,6 +7,7 @@ other basis the same result comes from the separate steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from field.basis import LANE
 from field.code import LagrangeCode
 from field.exact import Exact
 from field.kernels import centered
+from field.threads import cuts, spread
 
 Array = NDArray[Any]
 
@@ -54,11 +56,17 @@ def decode_nearest(
     from field import decoding
 
     nearest = np.empty(len(labels), np.int32)
-    within = np.empty((len(sizes), 3), np.uint64)
-    decoding.decode_nearest(
-        replies, weights, c, sizes.astype(np.int64), labels, nearest, within, threads=threads
-    )
-    return nearest, tuple(sum(int(word) << (64 * q) for q, word in enumerate(row)) for row in within)
+    parts = cuts(len(labels), threads)
+    within = np.empty((len(parts), len(sizes), 3), np.uint64)
+    sizes = sizes.astype(np.int64)
+
+    def part(q: int, rows: slice) -> None:
+        some = [reply[:, :, rows] for reply in replies]
+        decoding.decode_nearest(some, weights, c, sizes, labels[rows], nearest[rows], within[q])
+
+    spread([partial(part, q, rows) for q, rows in enumerate(parts)], threads)
+    totals = within.astype(object).sum(axis=0)
+    return nearest, tuple(sum(word << (64 * q) for q, word in enumerate(row)) for row in totals)
 
 
 def _prepare(code: LagrangeCode, values: Mapping[int, Array]) -> tuple[list[Array], Array, Array]:

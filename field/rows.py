@@ -9,8 +9,8 @@ the squared norm as one more feature; scalar lanes use the formula as it stands.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from field import folded, kernels, microkernel
 from field.basis import LANE, Basis
+from field.threads import cuts, spread
 
 Array = NDArray[Any]
 
@@ -40,8 +41,8 @@ class CodedRows(ABC):
     Build with `coded_rows`.  Memory: one copy of the rows, and one slot a row more in folded lanes.
     """
 
-    def __init__(self, basis: Basis, m: int, width: int, *, parallel: bool = False) -> None:
-        self.basis, self.m, self.width, self.parallel = basis, m, width, parallel
+    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
+        self.basis, self.m, self.width, self.threads = basis, m, width, threads
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(lanes={self.basis.lanes}, m={self.m}, width={self.width}, secret)"
@@ -81,8 +82,8 @@ class CodedRows(ABC):
 class TiledRows(CodedRows):
     """Rows over 30-bit lanes 2**30 - c: centered int32 in tiles (lanes, tiles, width + 1, 48)."""
 
-    def __init__(self, basis: Basis, m: int, width: int, *, parallel: bool = False) -> None:
-        super().__init__(basis, m, width, parallel=parallel)
+    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
+        super().__init__(basis, m, width, threads=threads)
         count = -(-m // kernels.TILE)
         self._tiles = np.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
 
@@ -98,7 +99,7 @@ class TiledRows(CodedRows):
             tiles[tile, : self.width, slot] = kernels.centered(product, p)
 
     def select(self, rows: Array) -> CodedRows:
-        chosen = TiledRows(self.basis, len(rows), self.width, parallel=self.parallel)
+        chosen = TiledRows(self.basis, len(rows), self.width, threads=self.threads)
         for start in range(0, len(rows), 1 << 14):
             tile, slot = np.divmod(rows[start : start + (1 << 14)], kernels.TILE)
             at, to = np.divmod(np.arange(start, start + len(tile)), kernels.TILE)
@@ -115,23 +116,43 @@ class TiledRows(CodedRows):
             old = np.full(self.m, -1, np.int32)
             values = np.zeros((self.basis.lanes, k, self.width), np.int64)
         else:
-            old, values = previous.labels, previous.values.copy()
-        if self.parallel:
-            # Kernels run without the interpreter lock, and lanes are independent.
-            with ThreadPoolExecutor(self.basis.lanes) as pool:
-                list(pool.map(lambda args: microkernel.update_sums(args[0], old, labels, args[1]),
-                              zip(self._tiles, values, strict=True)))  # fmt: skip
-        else:
-            for tiles, lane in zip(self._tiles, values, strict=True):
-                microkernel.update_sums(tiles, old, labels, lane)
+            old, values = previous.labels, previous.values
+        # Pieces of a lane sum into arrays of their own, which are then added: exact in any order.
+        pieces = self.pieces()
+        moved = np.zeros((len(pieces), *values.shape), np.int64)
+        spread(
+            [
+                partial(microkernel.update_sums, tiles[piece], old[rows], labels[rows], moved[q, lane])
+                for lane, tiles in enumerate(self._tiles)
+                for q, (piece, rows) in enumerate(pieces)
+            ],
+            self.threads,
+        )
+        values = values + moved.sum(axis=0)
         return ClusterSums(values, cluster_sizes(labels, k), labels)
 
     def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
         lanes = lanes or self.basis.lanes
         out = np.empty((lanes, len(sums.sizes), self.m), np.uint32)
-        for tiles, values, p, lane in zip(self._tiles, sums.values, self.basis.primes, out, strict=False):
-            folded.distances(tiles, values, sums.sizes, p, lane, parallel=self.parallel)
+        tasks = []
+        for lane in range(lanes):
+            tiles, p = self._tiles[lane], self.basis.primes[lane]
+            factors = folded.center_weights(sums.values[lane], sums.sizes, tiles.shape[1], p)
+            tasks += [
+                partial(folded.distances, tiles[piece], *factors, p, out[lane][:, rows])
+                for piece, rows in self.pieces()
+            ]
+        spread(tasks, self.threads)
         return out
+
+    def pieces(self) -> list[tuple[slice, slice]]:
+        """Tiles and rows that one task handles, such that all threads have work."""
+        count = -(-self.m // kernels.TILE)
+        parts = 1 if self.threads == 1 else -(-self.threads // self.basis.lanes)
+        return [
+            (cut, slice(cut.start * kernels.TILE, min(self.m, cut.stop * kernels.TILE)))
+            for cut in cuts(count, parts)
+        ]
 
     def residues(self, sums: ClusterSums) -> Array:
         return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)
@@ -140,8 +161,8 @@ class TiledRows(CodedRows):
 class PlainRows(CodedRows):
     """Rows over any other prime: canonical uint64 residues (lanes, m, width)."""
 
-    def __init__(self, basis: Basis, m: int, width: int, *, parallel: bool = False) -> None:
-        super().__init__(basis, m, width, parallel=parallel)
+    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
+        super().__init__(basis, m, width, threads=threads)
         self._rows = np.zeros((basis.lanes, m, width), np.uint64)
 
     def add(self, start: int, values: Array) -> None:
@@ -178,9 +199,9 @@ class PlainRows(CodedRows):
         return sums.values.astype(self.basis.dtype)
 
 
-def coded_rows(basis: Basis, m: int, width: int, *, parallel: bool = False) -> CodedRows:
-    """Empty rows in the storage that suits the basis; parallel: distances use numba's threads."""
-    return (TiledRows if basis.folded else PlainRows)(basis, m, width, parallel=parallel)
+def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1) -> CodedRows:
+    """Empty rows in the storage that suits the basis; threads: of the processor, to use."""
+    return (TiledRows if basis.folded else PlainRows)(basis, m, width, threads=threads)
 
 
 def cluster_sizes(labels: Array, k: int) -> Array:

@@ -65,7 +65,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
     """The client of Algorithm 1."""
     plan, mine = yield from way.membership.client(draft, party, coins=coins)
     yield from agree(plan, party.name)
-    received = yield from share_rows(plan, mine, coins, parallel=way.threads > 1)
+    received = yield from share_rows(plan, mine, coins, threads=way.threads)
     shared = plan
     plan, rows = yield from settle_contributors(shared, received)
     mine = mine.among(shared, plan)

@@ -50,13 +50,13 @@ def agree(plan: Plan, me: PartyId) -> Role[None]:
         raise PlanMismatch(differing)
 
 
-def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, parallel: bool = False) -> Role[Received]:
+def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1) -> Role[Received]:
     """Phase 1 of Algorithm 1: deal out my rows, collect and add my shares of everybody's.
 
     Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones.
     """
     me = plan.clients.index(mine.name)
-    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), parallel=parallel)
+    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), threads=threads)
     lost: set[PartyId] = set()
     for number in range(max(plan.chunks)):
         send: dict[PartyId, Any] = {}

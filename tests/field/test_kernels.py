@@ -5,9 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from field import Basis, kernels, reference
+from field import Basis, LagrangeCode, kernels, reference
 from field.basis import LANE_PRIMES, MERSENNE_61
 from field.exact import Exact
+from field.nearest import decode_nearest, decode_scaled
 from field.rows import cluster_sizes, coded_rows
 from tests.strategies import BASES, bases, extreme_residues
 
@@ -211,3 +212,38 @@ def test_lane_primes_are_the_largest_below_two_to_the_thirty():
         p = sympy.prevprime(p)
         assert p == expected
     assert sympy.isprime(MERSENNE_61)
+
+
+@given(st.integers(1, 200), st.integers(1, 6), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32))
+def test_threads_change_no_result(m, width, k, threads, seed):
+    basis = BASES[2]
+    rng = np.random.default_rng(seed)
+    values = extreme_residues(basis, (m, width), seed)
+    labels = rng.integers(-1, k, (3, m)).astype(np.int32)
+    results = []
+    for count in (1, threads):
+        rows = coded_rows(basis, m, width, threads=count)
+        rows.add(0, values)
+        rows.finish()
+        sums = None
+        for each in labels:
+            sums = rows.sums(each, k, sums)
+        results.append((sums.values, rows.distances(sums)))
+    assert all((a == b).all() for a, b in zip(*results, strict=True))
+
+
+@given(st.integers(1, 5000), st.integers(1, 4), st.integers(2, 7), st.integers(0, 2**32))
+def test_fused_decoding_equals_the_separate_steps(m, k, threads, seed):
+    code = LagrangeCode(BASES[1], 5, 2, 1)
+    rng = np.random.default_rng(seed)
+    # Any residues are replies of some polynomial, since as many are used as determine it.
+    replies = {j: extreme_residues(BASES[1], (k, m), seed + j) for j in range(5)}
+    sizes = rng.integers(0, 1000, k)
+    labels = rng.integers(-1, k, m).astype(np.int32)
+    scaled = Exact.lift(code.basis, code.decode(replies, 2))
+    assert (decode_scaled(code, replies).integers() == scaled.integers()).all()
+    for count in (1, threads):
+        nearest, within = decode_nearest(code, replies, sizes, labels, threads=count)
+        assert (nearest == scaled.nearest(sizes)).all()
+        expected = scaled.within(np.where((labels >= 0) & (sizes[labels] > 0), labels, -1))
+        assert within == expected

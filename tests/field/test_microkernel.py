@@ -56,11 +56,10 @@ def test_distance_tiles(worst):
         weights = grouped(matrix)
         init = residues(rng, 4 * len(weights), p, worst)
         want = (matrix.astype(object) @ row_major(tiles)[:m].T + init[:k, None]) % p
-        for parallel in (False, True):
-            out = np.zeros((k, m + 3), np.uint32)
-            microkernel.distance_tiles(tiles, weights, init, c, out[:, :m], parallel=parallel)
-            assert (out[:, :m] == want).all(), (m, width, k, c)
-            assert not out[:, m:].any()
+        out = np.zeros((k, m + 3), np.uint32)
+        microkernel.distance_tiles(tiles, weights, init, c, out[:, :m])
+        assert (out[:, :m] == want).all(), (m, width, k, c)
+        assert not out[:, m:].any()
 
 
 @vector
@@ -78,10 +77,9 @@ def test_matmul_columns(worst):
         x = np.full((K, N), p - 1) if worst else rng.integers(0, p, (K, N))
         want = (matrix.astype(object) @ x) % p
         for dtype in (np.int32, np.uint32):
-            for parallel in (False, True):
-                out = np.empty((n, N), np.uint32)
-                microkernel.matmul_columns(grouped(matrix), x.astype(dtype), c, out, parallel=parallel)
-                assert (out == want).all(), (n, K, N, c)
+            out = np.empty((n, N), np.uint32)
+            microkernel.matmul_columns(grouped(matrix), x.astype(dtype), c, out)
+            assert (out == want).all(), (n, K, N, c)
 
 
 @vector
@@ -200,15 +198,12 @@ def test_decode(cs, R, k, m, ties):
         min((Fraction(secrets[h, i], int(sizes[h]) ** 2), h) for h in range(k) if sizes[h])[1]
         for i in range(m)
     ]
-    for threads in (1, 2):
-        labels, within = old.copy(), np.empty((k, 3), np.uint64)
-        decoding.decode_nearest(
-            replies, weights, np.array(cs), sizes, labels, labels, within, threads=threads
-        )
-        assert labels.tolist() == want
-        for h in range(k):
-            total = sum(secrets[h, old == h]) if sizes[h] else 0
-            assert sum(int(w) << (64 * i) for i, w in enumerate(within[h])) == total
+    labels, within = old.copy(), np.empty((k, 3), np.uint64)
+    decoding.decode_nearest(replies, weights, np.array(cs), sizes, labels, labels, within)
+    assert labels.tolist() == want
+    for h in range(k):
+        total = sum(secrets[h, old == h]) if sizes[h] else 0
+        assert sum(int(w) << (64 * i) for i, w in enumerate(within[h])) == total
 
 
 def test_near_ties_are_decided_by_integers():
