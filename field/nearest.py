@@ -7,7 +7,7 @@ other basis the same result comes from the separate steps.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,16 @@ def decode_nearest(
 
 def _prepare(code: LagrangeCode, values: Mapping[int, Array]) -> tuple[list[Array], Array, Array]:
     """The replies that are used, centered decoding weights (lanes, R), and c of every lane."""
-    chosen, weights = code.decoding(tuple(sorted(values)), 2)
-    replies = [values[j] for j in chosen]
-    primes = code.basis.primes[: len(replies[0])]
+    responders = tuple(sorted(values))
+    chosen, weights, c = _factors(code, responders, len(values[responders[0]]) if responders else 0)
+    return [values[j] for j in chosen], weights, c
+
+
+@lru_cache(maxsize=256)
+def _factors(
+    code: LagrangeCode, responders: tuple[int, ...], lanes: int
+) -> tuple[tuple[int, ...], Array, Array]:
+    chosen, weights = code.decoding(responders, 2)
+    primes = code.basis.primes[:lanes]
     rows = [centered(row, p) for row, p in zip(weights, primes, strict=False)]
-    return replies, np.stack(rows), np.array([LANE - p for p in primes], np.int64)
+    return chosen, np.stack(rows), np.array([LANE - p for p in primes], np.int64)
