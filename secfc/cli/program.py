@@ -7,6 +7,7 @@ import sys
 import click
 
 import secfc
+from secfc.cli.attack import attack
 from secfc.cli.errors import Commands
 from secfc.cli.run import run
 from secfc.cli.union import union
@@ -29,7 +30,8 @@ def main(context: click.Context) -> None:
       secfc run a.csv b.csv c.csv -k 4           one file a client
       secfc run all.csv --client-column site -k 4
       secfc psu a.txt b.txt c.txt                only the union of their IDs
-      secfc run --help                           all options; the same for psu and warmup
+      secfc attack geometry                      what the server could learn from a run
+      secfc run --help                           all options; the same for psu, attack and warmup
     """
     for stream in (sys.stdout, sys.stderr):  # names of clients may not fit the terminal's encoding
         if callable(reconfigure := getattr(stream, "reconfigure", None)):
@@ -38,5 +40,5 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (run, union, warmup):
+for command in (run, union, attack, warmup):
     main.add_command(command)

@@ -1,0 +1,160 @@
+"""`secfc attack`: what a curious party would learn from a run, by trying it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.choose import choose, make_public
+from secfc.cli.errors import Refused, bad_input
+from secfc.cli.execute import load
+from secfc.cli.outputs import ANY_PATH, check_output, dumped
+from secfc.cli.screen import Screen
+from secfc.cli.settings import STARTS, Settings, names, positive
+
+if TYPE_CHECKING:
+    from secfc.attacks.geometry import Judgement
+    from secfc.clustering import Clustering
+    from secfc.federation import Federation
+
+# What a run does where this command offers no choice.
+FIXED: dict[str, Any] = {
+    "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
+    "rounding": "nearest", "reveal_centers": False, "verify": False, "labels": None, "report": None,
+}  # fmt: skip
+
+
+@click.group(short_help="Try what a curious party learns.")
+def attack() -> None:
+    """Try what a curious party learns from a run, and judge it by the true points.
+
+    \b
+    Examples:
+      secfc attack geometry                      on handwritten digits
+      secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5
+    """
+
+
+@attack.command(short_help="The server's reconstruction from distances.")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
+@click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
+@click.option("-t", type=click.IntRange(0), metavar="T", help="Colluding clients tolerated, as for run.")
+@click.option("--ell", type=click.IntRange(1), help="Segments a point is cut into, as for run.")
+@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
+@click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
+@click.option("--id-column", metavar="NAME", help="A column that is no feature.")
+@click.option("--label-column", metavar="NAME", help="A column that is no feature.")
+@click.option("--init", type=click.Choice(STARTS), default="random", show_default=True, help="The start.")
+@click.option("--n-init", type=click.IntRange(1), default=1, show_default=True,
+              help="Starts: each shows the server more.")  # fmt: skip
+@click.option("--max-iter", type=click.IntRange(1), default=300, show_default=True,
+              help="Iterations a start.")  # fmt: skip
+@click.option("--scale", type=float, callback=positive, help="Integer steps a data unit, as for run.")
+@click.option("--bound", type=float, callback=positive, help="A public limit on absolute values, as for run.")
+@click.option("--known", metavar="CLIENT", help="This client joins the server and brings its own points.")
+@click.option("--no-blind", is_flag=True, help="Without blinding: the distances of every segment as well.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
+@click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: variance recovered by question.")
+@click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")
+def geometry(known: str | None, no_blind: bool, plot: Path | None, **options: Any) -> None:
+    """Rebuild the points from the distances that the server decodes, and say how well it went.
+
+    Distances to centers, with the public clusters whose means the centers are, fix the points up to
+    rotation and reflection, as far as the centers seen so far span. The judge knows the true points; the
+    attacker does not.
+
+    \b
+    Examples:
+      secfc attack geometry
+      secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5 --plot shares.png
+      secfc attack geometry a.csv b.csv c.csv -k 4 --known a
+    """
+    settings = Settings(**FIXED, **options)
+    if settings.files and settings.k is None:
+        raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
+    if plot is not None:
+        check_output(plot, "--plot", settings.files, force=settings.force)
+    screen = Screen.stderr(settings.as_json)
+    with screen.status("Reading the data"):
+        federation, source = load(settings)
+    if known is not None and known not in federation.names:
+        raise Refused(f"--known {known!r} is no client: the clients are {', '.join(federation.names)}.")
+    with screen.status("Clustering, with everything that is said written down"):
+        result = watched(settings, federation, blind=not no_blind)
+    with screen.status("Attacking"):
+        judgements = judged(result, federation, known, segments=no_blind)
+    if plot is not None:
+        with screen.status("Drawing"):
+            draw(judgements, plot)
+    show(settings, source, federation, judgements)
+
+
+def watched(settings: Settings, federation: Federation, *, blind: bool) -> Clustering:
+    """The run that is attacked; its transcript keeps every message."""
+    from secfc.clustering import fit
+    from secfc.disclosure import Distances
+
+    algorithm, _, _ = choose(settings, federation.n)
+    public = make_public(federation, settings)
+    with bad_input(ValueError, OverflowError):
+        way: Any = replace(algorithm, disclosure=Distances(blind=blind))  # type: ignore[type-var]
+        return fit(way, federation, seed=settings.seed, bound=public.bound, keep_bodies=True)
+
+
+def judged(
+    result: Clustering, federation: Federation, known: str | None, *, segments: bool
+) -> dict[str, Judgement]:
+    """Judgements of the attack and of a guess from the labels alone, by name."""
+    import numpy as np
+
+    from secfc.attacks.geometry import attack as reconstruct
+    from secfc.attacks.geometry import judge, labels_only, locate
+    from secfc.exchange import SERVER
+    from secfc.views import View
+
+    quantizer = result.plan.quantizer
+    parts = [quantizer(party.read()) / quantizer.scale for party in federation.parties]
+    points = np.concatenate(parts)
+    view = View.of(result, result.plan, (SERVER,) if known is None else (SERVER, known), federation)
+    with bad_input(ValueError):
+        guess = reconstruct(view) if known is None else locate(view)
+    found = {"distances": judge(guess, points)}
+    if segments and known is None:
+        found["distances of every segment"] = judge(reconstruct(view, segments=True), points)
+    found["labels alone"] = judge(labels_only(view), points)
+    return found
+
+
+def draw(judgements: dict[str, Judgement], path: Path) -> None:
+    """The share of variance recovered after each question, as a picture.  Raises Refused."""
+    try:
+        from secfc.attacks.geometry import plot_shares
+
+        figure = plot_shares(judgements)
+    except ImportError as error:
+        raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise Refused(f"--plot {path} cannot be written: {error}") from error
+
+
+def show(settings: Settings, source: str, federation: Federation, judgements: dict[str, Judgement]) -> None:
+    """The judgements on stdout, as text or as JSON."""
+    from secfc.attacks.geometry import report_lines
+
+    if settings.as_json:
+        rows = {name: {**asdict(j), "share": list(j.share)} for name, j in judgements.items()}
+        click.echo(dumped(rows))
+        return
+    click.echo(
+        f"{source}\nm = {federation.m} points, d = {federation.d} features, n = {federation.n} clients"
+    )
+    for name, judgement in judgements.items():
+        click.echo(f"\nFrom {name}:")
+        for line in report_lines(judgement):
+            click.echo(line)

@@ -1,0 +1,86 @@
+"""`secfc attack geometry`: what it prints, draws and refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = []
+    for j in range(5):
+        path = tmp_path / f"site{j}.csv"
+        np.savetxt(path, rng.normal(size=(30, 3)) * 10, delimiter=",", header="a,b,c", comments="")
+        paths.append(str(path))
+    return paths
+
+
+def attack(*arguments):
+    return CliRunner().invoke(main, ["attack", "geometry", *arguments])
+
+
+def test_distances_recover_everything_and_labels_alone_do_not(files):
+    done = attack(*files, "-k", "4", "--n-init", "5", "--json")
+    assert done.exit_code == 0, done.output
+    judgements = json.loads(done.stdout)
+    assert judgements["distances"]["share"][-1] > 0.999999
+    assert judgements["distances"]["ranks"][-1] == 3
+    assert judgements["labels alone"]["share"][-1] < 0.9
+    assert set(judgements) == {"distances", "labels alone"}
+
+
+def test_without_blinding_segments_show_more_in_one_question(files):
+    done = attack(*files, "-k", "2", "-t", "1", "--ell", "2", "--max-iter", "1", "--no-blind", "--json")
+    judgements = json.loads(done.stdout)
+    split, summed = judgements["distances of every segment"], judgements["distances"]
+    assert split["share"][0] > summed["share"][0] + 0.05
+
+
+def test_a_known_client_turns_the_shape_into_positions(files):
+    done = attack(*files, "-k", "4", "--n-init", "5", "--known", "site2")
+    assert done.exit_code == 0, done.output
+    assert "the server and site2 can place all 150 points, in data units" in done.stdout
+    assert "100.0% of the variance" in done.stdout
+
+
+def test_the_demonstration_says_what_the_server_learns():
+    done = attack("--max-iter", "3")
+    assert done.exit_code == 0, done.output
+    assert "the server can place all 732 points, up to rotation and reflection" in done.stdout
+    assert "From labels alone" in done.stdout
+
+
+def test_the_picture_is_written_once(files, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "shares.png"
+    assert attack(*files, "-k", "2", "--plot", str(path)).exit_code == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+    again = attack(*files, "-k", "2", "--plot", str(path))
+    assert again.exit_code == 2
+    assert "--force" in again.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "-k is missing"),
+        (("-k", "2", "--known", "nobody"), "'nobody' is no client: the clients are site0"),
+        (("-k", "1000"), "k=1000 clusters of m=150"),
+        (("-k", "2", "-t", "3"), "n=5 clients cannot decode"),
+    ],
+)
+def test_bad_input_ends_with_exit_code_2_and_no_traceback(files, arguments, message):
+    done = attack(*files, *arguments)
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+
+
+def test_help_has_examples():
+    assert "secfc attack geometry a.csv" in attack("--help").stdout
+    assert "secfc attack geometry" in CliRunner().invoke(main, ["attack", "--help"]).stdout
