@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 # What a run does where this command offers no choice.
 FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
-    "rounding": "nearest", "reveal_centers": False, "verify": False, "labels": None, "report": None,
+    "rounding": "nearest", "reveal_centers": False, "threads": 1, "largest": None,
+    "verify": False, "labels": None, "report": None,
 }  # fmt: skip
 
 

@@ -86,6 +86,7 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         "init": STARTS[settings.init],
         "n_init": settings.n_init,
         "max_iter": settings.max_iter,
+        "largest": settings.largest,
         "scale": settings.scale,
         "basis": Basis((MERSENNE_61,)) if settings.field == "mersenne61" else None,
         "rounding": settings.rounding,
@@ -109,7 +110,8 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         )
         chosen |= {"merge": settings.merge, "id_column": settings.id_column}
     algorithm = SecFC(
-        k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, **common
+        k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
+        **common,
     )  # fmt: skip
     return algorithm, chosen, notes
 
@@ -168,4 +170,5 @@ def plaintext_twin(algorithm: SecFC) -> Lloyd:
         scale=algorithm.scale,
         basis=algorithm.basis,
         rounding=algorithm.rounding,
+        largest=algorithm.largest,
     )

@@ -81,6 +81,15 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True,
     help="How values become integers; floor is the paper's.",
 )  # fmt: skip
+@click.option(
+    "--largest", type=click.IntRange(1),
+    help="Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
+    "which a cluster outgrows it ends with an error.",
+)  # fmt: skip
+@click.option(
+    "--threads", type=click.IntRange(1), default=1, show_default=True,
+    help="Processor threads; they change no result.",
+)  # fmt: skip
 @click.option("--reveal-centers", is_flag=True, help="Open the final centers to the server and all clients.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(

@@ -15,10 +15,10 @@ STARTS = ("random", "random-points", "k-means++", "center-separation")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
 MEANINGLESS = {
     "secfc": ("k_local",),
-    "lloyd": ("k_local", "t", "ell", "reveal_centers", "verify", "membership", "merge"),
+    "lloyd": ("k_local", "t", "ell", "reveal_centers", "verify", "membership", "merge", "threads"),
     "k-fed": (
         "t", "ell", "reveal_centers", "verify", "init", "n_init", "max_iter", "scale", "bound", "field",
-        "rounding", "membership", "merge",
+        "rounding", "membership", "merge", "threads", "largest",
     ),
 }  # fmt: skip
 
@@ -47,6 +47,8 @@ class Settings:
     field: str
     rounding: str
     reveal_centers: bool
+    threads: int
+    largest: int | None
     seed: int
     verify: bool
     labels: Path | None

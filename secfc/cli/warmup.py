@@ -26,13 +26,13 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
 
     if isinstance(algorithm, SecFC):
         small = replace(
-            algorithm, k=2, t=1, ell=1, n_init=1, max_iter=3, scale=None, basis=plan.code.basis,
+            algorithm, k=2, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
             membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
         )  # fmt: skip
         tiny_run(small)
         tiny_run(plaintext_twin(small))
     elif isinstance(algorithm, Lloyd):
-        tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, basis=None))
+        tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
 
 
 def tiny_run(algorithm: Algorithm) -> Clustering:

@@ -659,3 +659,15 @@ def test_tables_of_the_command_line_agree_with_the_library() -> None:
     context = click.Context(program.run)
     names = {parameter.name for parameter in program.run.get_params(context)}
     assert {option for options in settings.MEANINGLESS.values() for option in options} <= names
+
+
+def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_run():
+    one, two = (
+        json.loads(CliRunner().invoke(program.main, ["run", "--json", "--threads", n]).stdout) for n in "12"
+    )
+    assert one["cost"] == two["cost"]
+    fine = CliRunner().invoke(program.main, ["run", "--largest", "500"])
+    assert fine.exit_code == 0, fine.output
+    small = CliRunner().invoke(program.main, ["run", "--largest", "100"])
+    assert small.exit_code == 1
+    assert "exceeds the plan's largest=100" in small.output
