@@ -104,11 +104,13 @@ def start_words(person: bytes) -> Array:
 
 
 def _hash(kind: str, data: bytes, sizes: Array) -> Array:
-    from psu.kernels import blake2b_128
+    from psu.kernels import blake2b_128, blake2b_128_short
 
     # An empty buffer has no address that numba accepts.
     buffer = np.frombuffer(data or b"\0", np.uint8)
-    words = blake2b_128(buffer, np.cumsum(sizes, dtype=np.int64), start_words(PERSON[kind]))
+    short = not len(sizes) or int(sizes.max()) <= 128
+    hashed = blake2b_128_short if short else blake2b_128
+    words = hashed(buffer, np.cumsum(sizes, dtype=np.int64), start_words(PERSON[kind]))
     return np.asarray(words)
 
 
@@ -149,6 +151,11 @@ def tags(digest: Array, key: bytes) -> tuple[Tags, Array]:
 
 def ascending(z: Array, y: Array) -> Array:
     """The order that sorts pairs by (z, y): (N,) int64."""
+    from psu import kernels
+
+    order = np.asarray(kernels.ascending(z, y))
+    if len(order) == len(z):
+        return order
     order = np.argsort(z)
     ranked = z[order]
     # Equal z are nearly always the same ID, and then of equal y too; only then is a second key needed.

@@ -52,11 +52,11 @@ def small_membership(algorithm: SecFC) -> Membership:
 
 
 def tiny_union(mode: Threshold | Server) -> None:
-    """A union of three sets of IDs in this kind of mode."""
+    """A union of three sets of IDs in this kind of mode; long IDs are hashed by another kernel."""
     import psu
 
     small = psu.Threshold(1) if isinstance(mode, psu.Threshold) else mode
-    psu.union([["a", "b"], ["b", "c"], ["c", "d"]], mode=small)
+    psu.union([["a", "b"], ["b", "c"], ["c", "d" * 200]], mode=small)
 
 
 def few_points() -> Federation:

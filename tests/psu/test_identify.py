@@ -43,6 +43,20 @@ def test_the_hash_at_block_boundaries(size: int) -> None:
     assert got.tobytes() == hashlib.blake2b(data[:size].tobytes(), digest_size=16, person=b"x").digest()
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 300])
+def test_short_messages_are_hashed_side_by_side(count: int) -> None:
+    rng = np.random.default_rng(count)
+    # Every size that is one block, in an order that makes messages of a lane grow and shrink.
+    sizes = rng.permutation(np.arange(count) % 129)
+    data = rng.integers(0, 256, sizes.sum() + 1).astype(np.uint8)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    got = kernels.blake2b_128_short(data, ends, start_words(b"x"))
+    assert np.array_equal(got, kernels.blake2b_128(data, ends, start_words(b"x")))
+    for row, end, size in zip(got, ends, sizes, strict=True):
+        message = data[end - size : end].tobytes()
+        assert row.tobytes() == hashlib.blake2b(message, digest_size=16, person=b"x").digest()
+
+
 def test_arrays_and_lists_are_the_same_ids() -> None:
     numbers = [3, -7, 0, 2**40]
     assert np.array_equal(psu.digests(np.array(numbers)), psu.digests(numbers))

@@ -9,7 +9,7 @@ import pytest
 
 from field import MERSENNE_61 as Q
 from field import SeededCoins
-from psu import kernels, reference
+from psu import identify, kernels, reference
 from psu.plan import HASHES
 
 EDGES = [0, 1, 2, Q - 1, Q - 2, 2**60, 2**32, 2**32 - 1]
@@ -71,6 +71,60 @@ def test_cells_and_openings() -> None:
         assert tuple(lines[c].tolist()) == cell[:3]
         shown = reference.opened(cell, tuple(g[c].tolist()), Q)
         assert out[c].tolist() == [3 * v % Q for v in shown]
+
+
+def test_removal_and_changed_cells() -> None:
+    # More IDs than the kernel works on at once, one after another in the plain twin.
+    count, part, salt = 150, 10_000, (np.uint64(5), np.uint64(7))
+    z, y = residues(count, "z"), residues(count, "y")
+    at = kernels.positions(z, y, HASHES, part, *salt)
+    pure = np.array([1 + i % 15 for i in range(count)], np.uint8)
+    shares = residues(6 * HASHES * part, "shares").reshape(-1, 6)
+    status = np.full(HASHES * part, kernels.UNKNOWN, np.int32)
+    want, changed = shares.copy(), set()
+    for i in range(count):
+        bits = [k for k in range(HASHES) if pure[i] >> k & 1]
+        row = want[at[i, bits[0]]].astype(object)
+        for k in range(HASHES):
+            want[at[i, k]] = ((want[at[i, k]].astype(object) - row) % Q).astype(np.uint64)
+            if k not in bits:
+                changed.add(int(at[i, k]))
+    kernels.remove(shares, z, y, pure, HASHES, part, *salt, status)
+    assert np.array_equal(shares, want)
+    assert np.flatnonzero(status == kernels.CHANGED).tolist() == sorted(changed)
+    assert kernels.changed_cells(status).tolist() == sorted(changed)
+    assert (status == kernels.UNKNOWN).all()
+    status[:3] = [kernels.RESOLVED, 7, kernels.CHANGED]
+    assert kernels.changed_cells(status).tolist() == [2]
+    assert status[:3].tolist() == [kernels.RESOLVED, 7, kernels.UNKNOWN]
+    assert kernels.changed_cells(status[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 8, 9, 1000, 30_000])
+def test_the_order_of_tags(size: int) -> None:
+    z, y = residues(size, "z"), residues(size, "y")
+    z[::7] = z[: len(z[::7])]
+    order = kernels.ascending(z, y)
+    assert np.array_equal(order, np.lexsort((y, z)))
+    assert np.array_equal(identify.ascending(z, y), order)
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 1000])
+def test_the_order_of_crowded_tags(distinct: int) -> None:
+    z, y = np.arange(1000, dtype=np.uint64)[::-1] % np.uint64(distinct), residues(1000, "y")
+    assert not len(kernels.ascending(z, y))
+    assert np.array_equal(identify.ascending(z, y), np.lexsort((y, z)))
+
+
+@pytest.mark.parametrize("t", [1, 2])
+def test_shares_are_interpolated(t: int) -> None:
+    secret, pads, weights = residues(100, "s"), residues(100 * t, "p").reshape(t, 100), residues(t + 1, "w")
+    out = np.empty(100, np.uint64)
+    kernels.interpolate(secret, pads, weights, out)
+    rows = np.concatenate([secret[None], pads]).T.tolist()
+    assert out.tolist() == [
+        sum(a * b for a, b in zip(row, weights.tolist(), strict=True)) % Q for row in rows
+    ]
 
 
 def test_single_round_openings() -> None:
