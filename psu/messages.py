@@ -44,8 +44,10 @@ def _size(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, bytes | str):
-        return len(value)
-    return 4 * len(value) if isinstance(value, tuple) else 8
+        return len(value if isinstance(value, bytes) else value.encode())
+    if isinstance(value, tuple):
+        return 4 * len(value)
+    return 0 if value is None else 1 if isinstance(value, bool) else 8
 
 
 def _refuse(wrong: bool, rule: str) -> None:

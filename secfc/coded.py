@@ -6,10 +6,10 @@ point to its nearest center and announces the labels.  The labels are those of p
 quantized points, bit for bit.
 
 Assumes parties that follow the protocol and secure channels between clients.  Any t clients together
-learn nothing beyond the labels.  The server sees the exact distances of every iteration, from which a
-curious server can rebuild much of the shape of the data; it also receives enough replies to interpolate
-the distances of every segment.  A client together with the server sees the same.  ell + t clients
-together hold all points.
+learn nothing beyond the labels.  What the server sees is a policy (`secfc.disclosure`): by default the exact
+distances of every iteration and nothing more of the replies, from which a curious server can rebuild much
+of the shape of the data.  A client together with the server sees the same, and can place the shape by its
+own points.  ell + t clients together hold all points.
 """
 
 from __future__ import annotations

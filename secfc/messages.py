@@ -2,46 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psu.messages import Message as Message
+
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Message:
-    """Base of all messages: its repr shows types and shapes, never contents."""
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={_shape(getattr(self, f.name))}" for f in dataclasses.fields(self))
-        return f"{type(self).__name__}({shown})"
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the contents on a wire, without framing."""
-        return sum(_size(getattr(self, f.name)) for f in dataclasses.fields(self))
-
-
-def _shape(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype}{value.shape}"
-    return f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, bytes):
-        return len(value)
-    if isinstance(value, str):
-        return len(value.encode())
-    if isinstance(value, tuple):
-        return 4 * len(value)
-    return 0 if value is None else 1 if isinstance(value, bool) else 8
 
 
 def compact_labels(labels: Array) -> Array:
