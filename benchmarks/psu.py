@@ -172,7 +172,9 @@ if __name__ != "psu":
 
     @click.command(help=__doc__.split("\n")[0])
     @click.option(
-        "--full", is_flag=True, help="n in 3, 5, 7, 10 and 2^8 to 2^20 IDs a client (12 GB of memory)."
+        "--full",
+        is_flag=True,
+        help="n in 3, 5, 7, 10 and 2^8 to 2^20 IDs a client; the largest cells want much memory.",
     )
     @click.option("--mode", "modes", type=click.Choice(["threshold", "server"]), multiple=True)
     @click.option("--repeat", default=1, show_default=True, help="Runs of every cell.")

@@ -96,7 +96,7 @@ def _encode(item: Any) -> bytes:
 
 def start_words(person: bytes) -> Array:
     """The initial state of an unkeyed 16-byte BLAKE2b with this personalization (RFC 7693, sec. 2.5)."""
-    from psu.kernels import IV
+    from psu.hashing import IV
 
     # Digest length 16, key length 0, fanout 1, depth 1; the last 16 of 64 bytes are the person.
     block = bytes([16, 0, 1, 1]) + bytes(44) + person.ljust(16, b"\0")
@@ -104,7 +104,7 @@ def start_words(person: bytes) -> Array:
 
 
 def _hash(kind: str, data: bytes, sizes: Array) -> Array:
-    from psu.kernels import blake2b_128, blake2b_128_short
+    from psu.hashing import blake2b_128, blake2b_128_short
 
     # An empty buffer has no address that numba accepts.
     buffer = np.frombuffer(data or b"\0", np.uint8)

@@ -12,7 +12,7 @@ PACKAGES = ("field", "psu", "secfc")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 ALGORITHMS = {"coded", "plaintext", "oneshot"}
 DRIVERS = {"simulate", "wire", "network", "sealed"}
-KERNEL_FILES = {"kernels.py", "microkernel.py", "decoding.py", "correcting.py", "compiling.py"}
+KERNEL_FILES = {"kernels.py", "microkernel.py", "decoding.py", "correcting.py", "hashing.py", "compiling.py"}
 
 
 def imports(path):

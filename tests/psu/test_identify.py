@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import psu
-from psu import kernels
+from psu import hashing, kernels
 from psu.identify import PERSON, start_words, tags
 
 ids = st.one_of(st.text(), st.binary(), st.integers())
@@ -39,7 +39,7 @@ def test_the_hash_is_blake2b(messages: list[bytes]) -> None:
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 129, 255, 256, 257])
 def test_the_hash_at_block_boundaries(size: int) -> None:
     data = np.arange(size + 1, dtype=np.uint8)
-    got = kernels.blake2b_128(data, np.array([size]), start_words(b"x"))
+    got = hashing.blake2b_128(data, np.array([size]), start_words(b"x"))
     assert got.tobytes() == hashlib.blake2b(data[:size].tobytes(), digest_size=16, person=b"x").digest()
 
 
@@ -50,8 +50,8 @@ def test_short_messages_are_hashed_side_by_side(count: int) -> None:
     sizes = rng.permutation(np.arange(count) % 129)
     data = rng.integers(0, 256, sizes.sum() + 1).astype(np.uint8)
     ends = np.cumsum(sizes, dtype=np.int64)
-    got = kernels.blake2b_128_short(data, ends, start_words(b"x"))
-    assert np.array_equal(got, kernels.blake2b_128(data, ends, start_words(b"x")))
+    got = hashing.blake2b_128_short(data, ends, start_words(b"x"))
+    assert np.array_equal(got, hashing.blake2b_128(data, ends, start_words(b"x")))
     for row, end, size in zip(got, ends, sizes, strict=True):
         message = data[end - size : end].tobytes()
         assert row.tobytes() == hashlib.blake2b(message, digest_size=16, person=b"x").digest()

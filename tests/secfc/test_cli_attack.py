@@ -1,6 +1,7 @@
 """`secfc attack geometry`: what it prints, draws and refuses."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,6 +54,12 @@ def test_the_demonstration_says_what_the_server_learns():
     assert done.exit_code == 0, done.output
     assert "the server can place all 732 points, up to rotation and reflection" in done.stdout
     assert "From labels alone" in done.stdout
+
+
+def test_the_figure_that_the_readme_gives_for_the_demonstration():
+    judgement = json.loads(attack("--json").stdout)["distances"]
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"{100 * judgement['share'][-1]:.0f} % of their variance" in " ".join(readme.split())
 
 
 def test_the_picture_is_written_once(files, tmp_path):

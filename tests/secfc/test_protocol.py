@@ -613,15 +613,30 @@ def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext_between_clients()
         secfc.fit(secfc.Lloyd(k=2), federation(), sealed=True)
 
 
-def test_prediction_blinds_its_replies_as_the_fit_did():
+@pytest.mark.parametrize("blind", [True, False])
+def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
+    runs = []
+
+    def watched(roles):
+        runs.append(simulate(roles, keep_bodies=True))
+        return runs[-1]
+
+    monkeypatch.setattr("secfc.predict.simulate", watched)
     fed = federation()
-    for blind in (True, False):
-        algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
-        model = secfc.fit(algorithm, fed, bound=32.0).model
-        assert model.disclosure.blind == blind
-        expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0).predict(fed)
-        labels = model.predict(fed, coins=lambda name: SeededCoins(0, name))
-        assert all((a == b).all() for a, b in zip(labels, expected, strict=True))
+    algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
+    labels = secfc.fit(algorithm, fed, bound=32.0).predict(fed)
+    expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0).predict(fed)
+    assert all((a == b).all() for a, b in zip(labels, expected, strict=True))
+    (run,) = runs
+    kinds = Counter(e.kind for e in run.transcript.envelopes)
+    assert kinds["CodedDistances"] == (7 if blind else 9)
+    assert ("PublicKey" in kinds) == blind
+    # Bare replies lie on one polynomial: any seven of the nine decode alike.
+    if not blind:
+        replies = [e.body.values for e in run.transcript.envelopes if e.kind == "CodedDistances"]
+        code = algorithm.plan(Public.of(fed, 32.0)).code
+        first = code.decode(dict(enumerate(replies[:7])), 2)
+        assert (first == code.decode({j: replies[j] for j in range(2, 9)}, 2)).all()
 
 
 def test_prediction_needs_everybody_to_have_heard_the_result():
