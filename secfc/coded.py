@@ -81,7 +81,8 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
             case Assignment():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 compute = partial(rows.distances, sums, plan.lanes(sums.sizes))
-                wait = reply(request.round, answer(request, compute), "distances")
+                message = yield from answer(request, compute)
+                wait = reply(request.round, message, "distances")
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
-from field.nearest import decode_nearest
 from field.rows import ClusterSums
 from secfc.disclosure import Disclosure
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
@@ -90,8 +88,8 @@ def predicting_client(
     compute = partial(rows.distances, centers, plan.lanes(centers.sizes))
     request = only((yield Exchange({}, (SERVER,), round=ITERATE, phase="share")), SERVER)
     while isinstance(request, Assignment):
-        wait = reply(request.round, answer(request, compute), "distances")
-        request = only((yield wait), SERVER)
+        message = yield from answer(request, compute)
+        request = only((yield reply(request.round, message, "distances")), SERVER)
     return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
 
 
@@ -100,9 +98,7 @@ def predicting_server(disclosure: Disclosure, plan: Plan, sizes: Array, *, threa
     yield from agree(plan, SERVER)
     plan, present = yield from settle_contributors_at_server(plan)
     source = yield from disclosure.server(plan, present, threads=threads)
-    nobody = np.full(plan.m, -1, np.int32)
-    values = yield from source.replies(nobody, len(sizes), sizes)
-    labels = compact_labels(decode_nearest(plan.code, values, sizes, nobody, threads=threads)[0])
+    labels = compact_labels((yield from source.retained(sizes)))
     final = Final(len(sizes), labels, None)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
     return labels

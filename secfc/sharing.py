@@ -19,6 +19,7 @@ from secfc.exchange import (
     AGREE,
     SERVER,
     SHARE,
+    STRIDE,
     Exchange,
     FaultyClient,
     FaultyServer,
@@ -156,4 +157,4 @@ def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[in
 def reply(number: int, message: Any, phase: str) -> Exchange:
     """A client's answer to the server's question of this number, or silence, and the wait for the next."""
     send = {} if message is None else {SERVER: message}
-    return Exchange(send, (SERVER,), round=number, accept=number + 1, phase=phase)
+    return Exchange(send, (SERVER,), round=number, accept=number + STRIDE, phase=phase)

@@ -13,7 +13,7 @@ from field.basis import Basis
 from field.exact import Exact
 from field.nearest import decode_nearest, decode_scaled
 from field.rows import cluster_sizes
-from secfc.exchange import ITERATE, Exchange, PartyId, Role, TooFewReplies, take, to_all
+from secfc.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, TooFewReplies, take, to_all
 from secfc.lloyd import Step
 from secfc.messages import Assignment, CodedCenters, CodedDistances, RevealCenters, compact_labels
 from secfc.plan import Plan
@@ -33,7 +33,7 @@ class CodedSource:
 
     def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
         self.plan, self.present, self.threads = plan, present, threads
-        self.rounds = itertools.count(ITERATE)
+        self.rounds = itertools.count(ITERATE, STRIDE)
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         values = yield from self.replies(labels, k)
@@ -43,6 +43,12 @@ class CodedSource:
         values = yield from self.replies(labels, k)
         sizes = cluster_sizes(labels, k)
         return Step(*decode_nearest(self.plan.code, values, sizes, labels, threads=self.threads))
+
+    def retained(self, sizes: Array) -> Role[Array]:
+        """The nearest of the centers that clients retained, of clusters of these sizes: (m,) int32."""
+        nobody = np.full(self.plan.m, -1, np.int32)
+        values = yield from self.replies(nobody, len(sizes), sizes)
+        return decode_nearest(self.plan.code, values, sizes, nobody, threads=self.threads)[0]
 
     def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
         """Announce a clustering, receive enough clients' coded distances to its centers, by number.
@@ -89,31 +95,3 @@ class CodedSource:
         for sender, message in replies.items():
             check_residues(basis, sender, message.values, shape)
         return {self.plan.clients.index(c): message.values for c, message in replies.items()}
-
-
-class BlindedSource(CodedSource):
-    """The same from blinded replies: exactly threshold(2) clients answer, and all of them must.
-
-    The masks of a responding set cancel only together.  When some stay silent, the question is put anew to
-    a set without them, as a new round, so with fresh masks.
-    """
-
-    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
-        super().__init__(plan, present, threads=threads)
-        self.silent: set[PartyId] = set()
-
-    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
-        needed = self.plan.code.threshold(2)
-        while True:
-            able = [c for c in self.present if c not in self.silent]
-            if len(able) < needed:
-                raise TooFewReplies(needed, able)
-            asked = tuple(able[:needed])
-            numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
-            question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
-            inbox = yield Exchange(
-                to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
-            )
-            if len(inbox) == needed:
-                return inbox
-            self.silent |= set(asked) - set(inbox)

@@ -1,0 +1,128 @@
+"""The paper's policy: the server decodes distances, from replies that show nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.blind import PairKeys, blind, mask_context, partners
+from field.coins import Coins
+from secfc.disclosure.policy import Answer
+from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, to_all
+from secfc.messages import Assignment, CodedDistances, compact_labels
+from secfc.pairing import pair_keys
+from secfc.plan import Plan
+from secfc.source import CodedSource
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Distances:
+    """The server decodes the exact distance of every point to every center, as in the paper.
+
+    Warning: over iterations these fix the shape of the data up to rotation and reflection, and with d + 1
+    known points the data themselves (`secfc.attacks.geometry`).
+
+    blind: replies are masked so that their weighted sum, the distance, is all that the server gets of
+    them.  Unblinded replies fix the whole polynomial: the distance of every segment of the features, and
+    values at the noise points.  Blinding is by zero-sum masks of a fixed set of threshold(2) responders; if
+    one stays silent, others are asked with fresh masks.
+    colluding: how many clients may join the server and still get no more than distances out of the replies
+    of the others; each two more cost every responder two more streams of masks.
+    """
+
+    blind: bool = True
+    colluding: int = 1
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        if not self.blind:
+            yield from ()
+            return bare
+        keys = yield from pair_keys(plan, name, coins)
+        return partial(masked, plan, plan.clients.index(name), keys, self.colluding)
+
+    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[CodedSource]:
+        yield from ()
+        return (BlindedSource if self.blind else CodedSource)(plan, present, threads=threads)
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        facts = [
+            "all labels and cluster sizes, in every iteration (so did every client)",
+            "the exact distance of every point to every center, in every iteration: over iterations these "
+            "fix the shape of the data up to rotation and reflection",
+        ]
+        if plan.code.ell > 1 and not self.blind:
+            facts.append(
+                f"the same distances for each of the ell={plan.code.ell} segments of the features, if it "
+                "interpolates the replies instead of summing them"
+            )
+        return tuple(facts)
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+def bare(question: Assignment, compute: Callable[[], Array]) -> Role[CodedDistances | None]:
+    """The reply of the paper: a share of the whole polynomial."""
+    yield from ()
+    return CodedDistances(compute())
+
+
+def masked(
+    plan: Plan,
+    me: int,
+    keys: PairKeys,
+    colluding: int,
+    question: Assignment,
+    compute: Callable[[], Array],
+) -> Role[CodedDistances | None]:
+    """The reply under a mask that only the weighted sum over all responders sheds."""
+    yield from ()
+    responders = tuple(question.responders.tolist())
+    if me not in responders:
+        return None
+    values = compute()
+    peers = partners(plan.code, responders, me, len(values), colluding)
+    context = mask_context(plan.code, responders, len(values), values.shape[1:])
+    streams = keys.streams(question.round, context, peers)
+    if len(streams) < len(peers):
+        return None  # a partner's key never came: without its mask the reply would be bare
+    blind(plan.code, responders, me, streams, values, colluding)
+    return CodedDistances(values)
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class BlindedSource(CodedSource):
+    """The same from blinded replies: exactly threshold(2) clients answer, and all of them must.
+
+    The masks of a responding set cancel only together.  When some stay silent, the question is put anew to
+    a set without them, as a new round, so with fresh masks.
+    """
+
+    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
+        super().__init__(plan, present, threads=threads)
+        self.silent: set[PartyId] = set()
+
+    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+        needed = self.plan.code.threshold(2)
+        while True:
+            able = [c for c in self.present if c not in self.silent]
+            if len(able) < needed:
+                raise TooFewReplies(needed, able)
+            asked = tuple(able[:needed])
+            numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
+            question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
+            inbox = yield Exchange(
+                to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
+            )
+            if len(inbox) == needed:
+                return inbox
+            self.silent |= set(asked) - set(inbox)
