@@ -12,7 +12,7 @@ PACKAGES = ("field", "psu", "secfc")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 ALGORITHMS = {"coded", "plaintext", "oneshot"}
 DRIVERS = {"simulate", "wire", "network", "sealed"}
-KERNEL_FILES = {"kernels.py", "microkernel.py", "decoding.py", "correcting.py", "hashing.py", "compiling.py"}
+KERNEL_FILES = {"kernels.py", "sampling.py", "microkernel.py", "decoding.py", "correcting.py", "hashing.py", "compiling.py"}
 
 
 def imports(path):
@@ -78,7 +78,7 @@ def test_what_appears_nowhere(path):
 
 def test_no_numpy_generator_reaches_a_secret():
     # Shares, masks and noise are made in these files; none of them may see a NumPy generator.
-    for name in ("code.py", "coins.py", "basis.py", "rows.py", "lagrange.py", "correct.py", "blind.py"):
+    for name in ("code.py", "coins.py", "basis.py", "rows.py", "lagrange.py", "correct.py", "blind.py", "noise.py"):
         assert "np.random" not in (ROOT / "field" / name).read_text()
 
 
