@@ -43,13 +43,13 @@ class Deviation:
     def __post_init__(self) -> None:
         if not (1 <= self.numerator <= 2**_DIGITS and self.exponent >= -_PLACES):
             raise ValueError(
-                f"{self.numerator} * 2**{self.exponent} is not a standard deviation of at most {_DIGITS} digits "
+                f"{self.numerator} * 2**{self.exponent} is no standard deviation of at most {_DIGITS} digits "
                 f"and {_PLACES} binary places: use Deviation.above"
             )
         if self.value >= LARGEST:
             raise ValueError(
-                f"a standard deviation of {float(self.value):.3g} leaves no room in 64 bits, it must be below "
-                "2**56: lower the scale of the integers"
+                f"a standard deviation of {float(self.value):.3g} leaves no room in 64 bits, it must be "
+                "below 2**56: lower the scale of the integers"
             )
 
     @classmethod

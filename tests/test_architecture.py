@@ -12,7 +12,15 @@ PACKAGES = ("field", "psu", "secfc")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 ALGORITHMS = {"coded", "plaintext", "oneshot"}
 DRIVERS = {"simulate", "wire", "network", "sealed"}
-KERNEL_FILES = {"kernels.py", "sampling.py", "microkernel.py", "decoding.py", "correcting.py", "hashing.py", "compiling.py"}
+KERNEL_FILES = {
+    "kernels.py",
+    "sampling.py",
+    "microkernel.py",
+    "decoding.py",
+    "correcting.py",
+    "hashing.py",
+    "compiling.py",
+}
 
 
 def imports(path):
@@ -78,7 +86,16 @@ def test_what_appears_nowhere(path):
 
 def test_no_numpy_generator_reaches_a_secret():
     # Shares, masks and noise are made in these files; none of them may see a NumPy generator.
-    for name in ("code.py", "coins.py", "basis.py", "rows.py", "lagrange.py", "correct.py", "blind.py", "noise.py"):
+    for name in (
+        "code.py",
+        "coins.py",
+        "basis.py",
+        "rows.py",
+        "lagrange.py",
+        "correct.py",
+        "blind.py",
+        "noise.py",
+    ):
         assert "np.random" not in (ROOT / "field" / name).read_text()
 
 
@@ -87,7 +104,7 @@ def run(code):
 
 
 def test_importing_is_cheap():
-    heavy = ("numba", "galois", "sympy", "sklearn", "scipy", "pyarrow", "matplotlib")
+    heavy = ("numba", "galois", "sympy", "sklearn", "scipy", "pyarrow", "matplotlib", "dp_accounting")
     loaded = run(f"import sys, secfc, secfc.cli; print([m for m in {heavy} if m in sys.modules])").stdout
     assert loaded.strip() == "[]"
 

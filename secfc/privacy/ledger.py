@@ -1,0 +1,68 @@
+"""The ledger: what was released, to whose view, and what that costs each view in total."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from secfc.exchange import PartyId
+from secfc.privacy import accountant
+from secfc.privacy.errors import PrivacyError
+from secfc.privacy.events import Composed, Event
+from secfc.privacy.neighbors import Neighbors
+
+EVERYBODY: PartyId = "everybody"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An event, what was released in words, and who saw it: names of parties, or EVERYBODY among them."""
+
+    event: Event
+    what: str
+    seen_by: frozenset[PartyId]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Entries under one neighboring relation, append-only: `record` returns a longer ledger."""
+
+    neighbors: Neighbors = field(default_factory=Neighbors)
+    entries: tuple[Entry, ...] = ()
+
+    def record(
+        self, event: Event, *, what: str, seen_by: PartyId | Collection[PartyId] = EVERYBODY
+    ) -> Ledger:
+        """This ledger and one more entry."""
+        seen = frozenset([seen_by] if isinstance(seen_by, str) else seen_by)
+        if not seen:
+            raise ValueError(f"{what!r} was seen by nobody: name the parties, or EVERYBODY")
+        return replace(self, entries=(*self.entries, Entry(event, what, seen)))
+
+    def join(self, other: Ledger) -> Ledger:
+        """Both ledgers' entries.  Raises PrivacyError if they protect different neighbors."""
+        if other.neighbors != self.neighbors:
+            raise PrivacyError(
+                f"one ledger protects {self.neighbors}, the other {other.neighbors}: costs under different "
+                "relations do not add up; keep them apart"
+            )
+        return replace(self, entries=self.entries + other.entries)
+
+    def total(self, view: PartyId | Collection[PartyId] = EVERYBODY) -> Event:
+        """All that a view saw, as one event.
+
+        view: a party, several of them together (a coalition), or EVERYBODY: what each party and the public
+        saw.
+        """
+        members = {view} if isinstance(view, str) else set(view)
+        return Composed(tuple(e.event for e in self.entries if EVERYBODY in e.seen_by or members & e.seen_by))
+
+    def epsilon(self, delta: float, view: PartyId | Collection[PartyId] = EVERYBODY) -> float:
+        """The proved epsilon of a view; infinite if it saw anything without noise."""
+        return accountant.epsilon(self.total(view), delta)
+
+    @property
+    def views(self) -> tuple[PartyId, ...]:
+        """EVERYBODY, and the parties that saw more than everybody did."""
+        named = sorted({name for entry in self.entries for name in entry.seen_by} - {EVERYBODY})
+        return (EVERYBODY, *named)
