@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.coins import Coins
+
 Array = NDArray[Any]
 
 
@@ -99,3 +101,94 @@ def lift(residues: Array, primes: Sequence[int]) -> Array:
         rest = modulus // p
         total = total + lane.astype(object) * (rest * pow(rest, -1, p))
     return np.asarray(total % modulus)
+
+
+class Words:
+    """The words of a stream of coins one by one, and what samplers draw from them."""
+
+    def __init__(self, coins: Coins) -> None:
+        self.coins = coins
+
+    def word(self) -> int:
+        return int.from_bytes(self.coins.bytes(8), "little")
+
+    def below(self, bound: int) -> int:
+        """Uniform in [0, bound): of 32 bits by Lemire's method, of more by masking."""
+        if bound == 1:
+            return 0
+        if bound < 2**32:
+            while (product := (self.word() >> 32) * bound) % 2**32 < 2**32 % bound:
+                pass
+            return product >> 32
+        while (value := self.word() % (1 << (bound - 1).bit_length())) >= bound:
+            pass
+        return value
+
+    def exp(self, exponent: Fraction, *factors: int) -> bool:
+        """True with probability exp(-exponent): the parity of the first failure among trials exponent / turn.
+
+        A trial is one of exponent.numerator in exponent.denominator; factors: its numerator and denominator
+        written as products (a, b, a', b', ...), each drawn by itself.
+        """
+        pairs = factors or (exponent.numerator, exponent.denominator)
+        turn = 1
+        while all(self.below(b) < a for a, b in zip(pairs[::2], pairs[1::2], strict=True)):
+            if self.below(turn):
+                break
+            turn += 1
+        return turn % 2 == 1
+
+    def laplace(self, scale: Fraction) -> int:
+        """Canonne, Kamath, Steinke, algorithm 2."""
+        t, s = scale.numerator, scale.denominator
+        while True:
+            u = self.below(t)
+            if not self.exp(Fraction(u, t), u, t):
+                continue
+            v = 0
+            while self.exp(Fraction(1)):
+                v += 1
+            size = (u + t * v) // s
+            if not (negative := self.word() % 2) or size:
+                return -size if negative else size
+
+    def gaussian(self, sigma: Fraction) -> int:
+        """Canonne, Kamath, Steinke, algorithm 3; the proposal's scale is sigma if that is whole."""
+        t = sigma.numerator if sigma.denominator == 1 else int(sigma) + 1
+        while True:
+            y = self.laplace(Fraction(t))
+            ratio = abs(abs(y) - sigma * sigma / t) / sigma
+            q, rest = divmod(ratio, 1)
+            # A kernel compares with the denominators as they come, not in lowest terms.
+            b = t if sigma.denominator == 1 else t * sigma.numerator * sigma.denominator
+            r = int(rest * b)
+            if not all(self.exp(Fraction(1, 2)) for _ in range(q * q)):
+                continue
+            if all(self.exp(rest, r, b) for _ in range(q)) and self.exp(rest**2 / 2, r, b, r, b, 1, 2):
+                return y
+
+    def falls(self, k: int, x: Fraction) -> bool:
+        """Karney, algorithm B, on 128 binary digits: true with probability exp(-x (2k + x) / (2k + 2))."""
+        y, even = int(x * 2**128), True
+        while (z := self.digits()) < y:
+            choice = self.below(2 * k + 2)
+            if choice > 2 * k or (choice == 2 * k and self.digits() >= int(x * 2**128)):
+                break
+            y, even = z, not even
+        return even
+
+    def digits(self) -> int:
+        return self.word() << 64 | self.word()
+
+    def rounded(self, sigma: Fraction) -> int:
+        """Karney, algorithm N, times sigma, rounded to the nearest integer."""
+        while True:
+            k = 0
+            while self.exp(Fraction(1, 2)):
+                k += 1
+            if not all(self.exp(Fraction(1, 2)) for _ in range(k * (k - 1))):
+                continue
+            x = Fraction(self.digits() << 64 | self.word(), 2**192)
+            if all(self.falls(k, x) for _ in range(k + 1)):
+                size = int(sigma * (k + x) + Fraction(1, 2))
+                return -size if self.word() % 2 else size
