@@ -92,18 +92,28 @@ class Cost:
     def only_gaussian(self) -> bool:
         return not (self.rho or self.laplace or self.pure)
 
+    @property
+    def pure_epsilon(self) -> float:
+        """What the pure events cost without any delta, by basic composition."""
+        return math.fsum(
+            [each.epsilon * count for each, count in self.laplace]
+            + [size * count for size, count in self.pure]
+        )
+
 
 def epsilon(event: Event, delta: float) -> float:
     """The least epsilon proved for (epsilon, delta)-differential privacy of all that the event composes.
 
-    Closed form for Gaussian mechanisms, else the smaller of both bounds; infinite after NonPrivate.
+    Closed form for Gaussian mechanisms, else the least of both bounds and, where all are pure, of the sum of
+    their epsilons, which needs no delta.  Infinite after NonPrivate.
     """
     cost = Cost.of(event)
     if not cost.private:
         return math.inf
     if cost.only_gaussian:
         return _apart(cost, delta, lambda left: gaussian_epsilon(cost.gaussian, left))
-    return min(pld_epsilon(event, delta), rdp_epsilon(event, delta))
+    basic = math.inf if cost.gaussian or cost.rho else _apart(cost, delta, lambda left: cost.pure_epsilon)
+    return min(basic, pld_epsilon(event, delta), rdp_epsilon(event, delta))
 
 
 def pld_epsilon(event: Event, delta: float) -> float:

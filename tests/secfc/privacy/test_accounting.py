@@ -1,0 +1,270 @@
+"""Accountants against one another and against what can be computed by hand; calibration; ledgers."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from secfc.privacy import (
+    EVERYBODY,
+    Budget,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DistributedDiscreteGaussian,
+    Gaussian,
+    Ledger,
+    Neighbors,
+    NonPrivate,
+    NoOp,
+    OverBudget,
+    PrivacyError,
+    Pure,
+    RoundedGaussian,
+    gaussian_multiplier,
+    solve,
+    split,
+)
+from secfc.privacy.accountant import epsilon, pld_epsilon, rdp_epsilon
+
+DELTA = 1e-6
+EVENTS = [
+    Gaussian(0.7),
+    Gaussian(4.2),
+    RoundedGaussian(4.2, 1e-25),
+    DiscreteGaussian(4.2),
+    DistributedDiscreteGaussian(2.0, 1.5, 7, 30),
+    DiscreteLaplace(2.0, 1),
+    DiscreteLaplace(9.0, 5),
+    Pure(0.4),
+]
+
+
+def several(*events):
+    return Composed(events)
+
+
+def delta_by_hand(z, e):
+    """The hockey-stick divergence of two unit normals 1/z apart (Balle and Wang, theorem 8)."""
+    return stats.norm.cdf(0.5 / z - e * z) - math.exp(e) * stats.norm.cdf(-0.5 / z - e * z)
+
+
+# --- laws that every event obeys -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=str)
+def test_the_laws_of_accounting(event):
+    alone = epsilon(event, DELTA)
+    assert 0 < alone < math.inf
+    assert epsilon(several(event, NoOp()), DELTA) == pytest.approx(alone)
+    assert epsilon(several(several(), several(event)), DELTA) == pytest.approx(alone)
+    assert epsilon(several(event, NonPrivate()), DELTA) == math.inf
+    # Basic composition is a bound for everything.
+    assert alone < epsilon(several(event, event), DELTA) <= 2 * epsilon(event, DELTA / 2) * (1 + 1e-4)
+    assert epsilon(event, 1e-3) <= alone
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+@pytest.mark.parametrize("event", EVENTS, ids=str)
+def test_the_two_accountants_agree_as_far_as_they_can(event, count):
+    many = several(*[event] * count)
+    loose = rdp_epsilon(many, DELTA)
+    tight = pld_epsilon(many, DELTA)
+    if isinstance(event, DiscreteGaussian | DistributedDiscreteGaussian):
+        assert tight == math.inf  # only the zCDP bound is known
+        assert epsilon(many, DELTA) == loose
+    else:
+        # Two independent bounds of one quantity: the distribution is never worse, and not far better.
+        assert tight <= loose * (1 + 1e-3)
+        assert loose <= 1.7 * tight
+        assert epsilon(many, DELTA) <= tight * (1 + 1e-5)
+
+
+def test_nothing_costs_nothing_and_an_exact_release_everything():
+    assert epsilon(NoOp(), DELTA) == 0
+    assert epsilon(several(), DELTA) == 0
+    for accountant in (epsilon, pld_epsilon, rdp_epsilon):
+        assert accountant(NonPrivate(), DELTA) == math.inf
+
+
+def test_an_unknown_event_is_refused():
+    with pytest.raises(TypeError, match="no event"):
+        epsilon("a release", DELTA)
+
+
+# --- by hand ---------------------------------------------------------------------------------------
+
+
+def test_gaussians_compose_as_computed_by_hand():
+    # 3, 4 and 5: z**-2 adds up.
+    z = (1 / 9 + 1 / 16 + 1 / 25) ** -0.5
+    total = epsilon(several(Gaussian(3), RoundedGaussian(4, 0), Gaussian(5)), DELTA)
+    assert delta_by_hand(z, total) == pytest.approx(DELTA, rel=1e-6)
+    assert epsilon(several(*[Gaussian(10)] * 100), DELTA) == pytest.approx(4.886554117, abs=1e-8)
+    assert pld_epsilon(several(*[Gaussian(10)] * 100), DELTA) == pytest.approx(4.886554, abs=1e-4)
+
+
+def test_pure_privacy_adds_up_without_delta():
+    assert epsilon(several(DiscreteLaplace(2.0, 1), Pure(0.25)), 0.0) == pytest.approx(0.75)
+
+
+def test_one_discrete_laplace_mechanism_as_computed_by_hand():
+    # delta(e) = sum_x max(0, P(x) - exp(e) P(x - 1)) over the integers.
+    x = np.arange(-400, 401)
+    p = np.exp(-np.abs(x) / 3.0)
+    p /= p.sum()
+    e = epsilon(DiscreteLaplace(3.0, 1), 0.01)
+    assert np.maximum(0, p[1:] - math.exp(e) * p[:-1]).sum() <= 0.01 * (1 + 1e-6)
+    assert np.maximum(0, p[1:] - math.exp(0.98 * e) * p[:-1]).sum() > 0.01
+
+
+def test_a_sampler_that_is_only_close_pays_for_it():
+    exact, close = RoundedGaussian(1.0, 0.0), RoundedGaussian(1.0, 1e-10)
+    e = epsilon(close, DELTA)
+    assert e > epsilon(exact, DELTA)
+    assert delta_by_hand(1.0, e) + (1 + math.exp(e)) * 1e-10 <= DELTA
+    assert epsilon(RoundedGaussian(1.0, 1e-3), DELTA) == math.inf
+
+
+def test_a_zcdp_bound_costs_seven_percent():
+    discrete = epsilon(several(*[DiscreteGaussian(10)] * 100), DELTA)
+    assert discrete == pytest.approx(5.2216, abs=1e-3)
+    assert 1.06 < discrete / epsilon(several(*[Gaussian(10)] * 100), DELTA) < 1.08
+
+
+def divergences(sigma, honest, shift, orders):
+    """Renyi divergences between a sum of discrete Gaussians and its shift, by convolution."""
+    x = np.arange(-40, 41)
+    one = np.exp(-(x**2) / (2 * sigma**2))
+    one /= one.sum()
+    law = np.array([1.0])
+    for _ in range(honest):
+        law = np.convolve(law, one)
+    a, b = law[shift:], law[: len(law) - shift]
+    kept = (a > 1e-250) & (b > 1e-250)
+    p, q = np.log(a[kept]), np.log(b[kept])
+    return [float(special.logsumexp(r * p + (1 - r) * q)) / (r - 1) for r in orders]
+
+
+@pytest.mark.parametrize(("sigma", "honest"), [(0.5, 2), (0.5, 9), (0.6, 5), (1.0, 9)])
+def test_summed_discrete_gaussians_stay_within_their_bound(sigma, honest):
+    orders = (1.5, 2, 4, 8)
+    for shift in (1, 2):
+        event = DistributedDiscreteGaussian(sigma / shift, sigma, honest, 1)
+        found = divergences(sigma, honest, shift, orders)
+        assert all(d <= r * event.rho * (1 + 1e-9) for d, r in zip(found, orders, strict=True))
+
+
+def test_summed_discrete_gaussians_do_exceed_the_bound_without_tau():
+    # The control: at sigma 1/2 the term that tau pays for is real.
+    orders = (1.5, 2, 4, 8)
+    found = [divergences(0.5, 2, shift, orders) for shift in (1, 2)]
+    assert any(
+        d > r * s**2 / (2 * 2 * 0.25)
+        for s, ds in zip((1, 2), found, strict=True)
+        for d, r in zip(ds, orders, strict=True)
+    )
+
+
+def test_noise_of_colluders_does_not_count():
+    full, honest = DistributedDiscreteGaussian(2, 8, 10, 1), DistributedDiscreteGaussian(2, 8, 6, 1)
+    assert honest.rho == pytest.approx(full.rho * 10 / 6, rel=1e-9)
+
+
+# --- calibration -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("e", [1e-4, 0.01, 0.1, 1.0, 8.0])
+def test_a_split_meets_the_total_exactly(e):
+    budget = Budget(e, DELTA)
+    steps = split(budget, (0.25, 0.05, 0.7))
+    total = several(*map(Gaussian, steps))
+    assert epsilon(total, DELTA) == pytest.approx(e, rel=1e-6)
+    budget.check(total)
+    assert steps[1] == pytest.approx(steps[2] * math.sqrt(14))
+    assert delta_by_hand(gaussian_multiplier(budget), e) == pytest.approx(DELTA, rel=1e-4)
+
+
+def mixed(factor):
+    return several(Gaussian(factor), DiscreteLaplace(2 * factor, 1), Pure(0.5 / factor))
+
+
+@pytest.mark.parametrize("e", [0.005, 0.5, 5.0])
+def test_any_mixture_is_solved_for_the_total(e):
+    factor = solve(Budget(e, DELTA), mixed)
+    assert e * (1 - 1e-3) < epsilon(mixed(factor), DELTA) <= e
+    Budget(e, DELTA).check(mixed(factor))
+    with pytest.raises(OverBudget, match="raise the budget"):
+        Budget(e, DELTA).check(mixed(0.9 * factor))
+
+
+def test_what_no_noise_can_meet_is_said():
+    with pytest.raises(PrivacyError, match="not private"):
+        solve(Budget(1.0, DELTA), lambda factor: several(Gaussian(factor), NonPrivate()))
+    with pytest.raises(PrivacyError, match="delta=0"):
+        gaussian_multiplier(Budget(1.0, 0.0))
+    with pytest.raises(OverBudget, match="epsilon=inf"):
+        Budget(1.0, DELTA).check(NonPrivate())
+
+
+@pytest.mark.parametrize("bad", [(0, 1e-6), (-1, 1e-6), (1, 1.0), (1, -0.1), (math.nan, 0.1)])
+def test_budgets_are_checked(bad):
+    with pytest.raises(ValueError, match="must be"):
+        Budget(*bad)
+
+
+@pytest.mark.parametrize("bad", [(), (1, 0), (1, -1), (math.inf,)])
+def test_weights_are_checked(bad):
+    with pytest.raises(ValueError, match="positive numbers"):
+        split(Budget(1, DELTA), bad)
+
+
+@pytest.mark.parametrize("kind", [Gaussian, DiscreteGaussian, Pure])
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_no_noise_is_not_a_noisy_event(kind, bad):
+    with pytest.raises(ValueError, match="NonPrivate"):
+        kind(bad)
+
+
+# --- ledger ----------------------------------------------------------------------------------------
+
+
+def test_a_ledger_totals_what_each_view_saw():
+    ledger = (
+        Ledger(Neighbors("replace", "client"))
+        .record(Gaussian(3), what="labels")
+        .record(Gaussian(4), what="sums", seen_by="server")
+        .record(NonPrivate(), what="points", seen_by={"ann", "bob"})
+    )
+    assert ledger.epsilon(DELTA) == epsilon(Gaussian(3), DELTA)
+    assert ledger.epsilon(DELTA, "server") == epsilon(Gaussian((1 / 9 + 1 / 16) ** -0.5), DELTA)
+    assert ledger.epsilon(DELTA, "ann") == math.inf
+    assert ledger.epsilon(DELTA, "carl") == ledger.epsilon(DELTA)
+    assert ledger.epsilon(DELTA, {"server", "bob"}) == math.inf
+    assert ledger.views == (EVERYBODY, "ann", "bob", "server")
+
+
+def test_a_ledger_grows_and_never_changes():
+    empty = Ledger()
+    longer = empty.record(Gaussian(1), what="labels")
+    assert empty.entries == ()
+    assert empty.epsilon(DELTA) == 0
+    assert longer.join(longer).epsilon(DELTA) == epsilon(several(Gaussian(1), Gaussian(1)), DELTA)
+
+
+def test_ledgers_for_different_neighbors_are_not_added_up():
+    with pytest.raises(PrivacyError, match="do not add up"):
+        Ledger(Neighbors("replace")).join(Ledger(Neighbors("add/remove")))
+
+
+def test_a_release_to_nobody_is_a_mistake():
+    with pytest.raises(ValueError, match="EVERYBODY"):
+        Ledger().record(NoOp(), what="labels", seen_by=())
+
+
+def test_neighbors_are_checked_and_named():
+    assert str(Neighbors("replace", "client")) == "replace one client"
+    assert (Neighbors("replace").factor, Neighbors("add/remove").factor) == (2, 1)
+    with pytest.raises(ValueError, match="must be one of"):
+        Neighbors("bounded")

@@ -1,0 +1,198 @@
+"""Mechanisms, clipping and bounds: what they add, what they claim, what they refuse."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from field.coins import SeededCoins
+from secfc.privacy import (
+    Bound,
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    NoNoise,
+    NonPrivate,
+    PrivacyError,
+    RoundedGaussianNoise,
+    SymmetricGaussianNoise,
+    clip,
+)
+from secfc.privacy.accountant import epsilon
+from secfc.privacy.clipping import squared_norms
+from secfc.privacy.mechanisms import LARGEST_ENTRY
+
+GAUSSIANS = [RoundedGaussianNoise, DiscreteGaussianNoise, SymmetricGaussianNoise]
+MECHANISMS = [
+    RoundedGaussianNoise(3.0, 2.0),
+    DiscreteGaussianNoise(3.0, 2.0),
+    DiscreteLaplaceNoise(3, 0.5),
+    DiscreteLaplaceNoise(3, 0.5, one_entry=True),
+    SymmetricGaussianNoise(3.0, 2.0),
+]
+
+
+def coins(label="mechanism"):
+    return SeededCoins(3, label)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_the_laws_of_mechanisms(mechanism):
+    values = np.zeros((30, 30), np.int32)
+    values.flags.writeable = False
+    release = mechanism(values, coins=coins())
+    assert release.values.dtype == np.int64
+    assert release.values.shape == values.shape
+    assert release.event == mechanism.event(values.size)  # the cost is known before the data
+    assert 0 < epsilon(release.event, 1e-6) < math.inf
+    # Noise does not depend on the values: the same coins add the same.
+    moved = mechanism(values + 1000, coins=coins())
+    assert np.array_equal(moved.values - 1000, release.values)
+    assert not np.array_equal(mechanism(values, coins=coins("other")).values, release.values)
+    with pytest.raises(TypeError, match="quantize first"):
+        mechanism(values.astype(float), coins=coins())
+
+
+def test_no_noise_is_the_identity_and_charged_as_such():
+    values = np.arange(5)
+    release = NoNoise()(values, coins=coins())
+    assert np.array_equal(release.values, values)
+    assert not np.shares_memory(release.values, values)
+    assert release.event == NonPrivate()
+
+
+@pytest.mark.parametrize("kind", [*GAUSSIANS, DiscreteLaplaceNoise])
+def test_inputs_beyond_the_declared_range_are_refused(kind):
+    mechanism = kind(1, 2.0, largest=10)
+    assert mechanism(np.diag([10, -10]), coins=coins()).values.shape == (2, 2)
+    for value in (11, -11):
+        with pytest.raises(PrivacyError, match="declared range") as refusal:
+            mechanism(np.diag([0, value]), coins=coins())
+        assert "11" not in str(refusal.value)  # the value itself is private
+    with pytest.raises(ValueError, match="largest="):
+        kind(1, 2.0, largest=LARGEST_ENTRY + 1)
+
+
+@pytest.mark.parametrize("kind", GAUSSIANS)
+@pytest.mark.parametrize("bad", [(0, 1.0), (1.0, 0), (math.inf, 1.0), (1.0, math.nan), (2.0**40, 2.0**20)])
+def test_noise_parameters_are_checked(kind, bad):
+    with pytest.raises(ValueError, match="must be"):
+        kind(*bad)
+
+
+@given(st.floats(1e-3, 1e9), st.floats(1e-2, 1e4))
+def test_the_noise_is_never_below_what_the_event_claims(sensitivity, multiplier):
+    least = Fraction(sensitivity) * Fraction(multiplier)
+    for kind in GAUSSIANS[:2]:
+        assert kind(sensitivity, multiplier).sigma.value >= least
+    off, on = SymmetricGaussianNoise(sensitivity, multiplier).sigmas
+    assert on.value >= least
+    assert 2 * off.value**2 >= least**2
+
+
+@given(st.integers(1, 10**6), st.floats(1e-4, 50))
+def test_laplace_noise_is_never_below_what_the_event_claims(sensitivity, e):
+    assert sensitivity / DiscreteLaplaceNoise(sensitivity, e).scale <= Fraction(e)
+
+
+def test_symmetric_noise_has_its_two_deviations_and_only_them():
+    d = 400
+    noise = SymmetricGaussianNoise(1000.0, 1.0)(np.zeros((d, d), int), coins=coins()).values
+    assert np.array_equal(noise, noise.T)
+    off, on = noise[np.triu_indices(d, 1)], np.diag(noise)
+    # Relative deviation of a standard deviation estimated from n normals: sqrt(1 / 2n); five of them.
+    assert abs(off.std() / (1000 / math.sqrt(2)) - 1) < 5 / math.sqrt(2 * len(off))
+    assert abs(on.std() / 1000 - 1) < 5 / math.sqrt(2 * d)
+    with pytest.raises(ValueError, match="no symmetric matrix"):
+        SymmetricGaussianNoise(1.0, 1.0)(np.arange(4).reshape(2, 2), coins=coins())
+
+
+def effective(change, off, on):
+    """The L2 norm of a symmetric change in units of the noise on each entry of its upper triangle."""
+    d = len(change)
+    upper = change[np.triu_indices(d, 1)]
+    return math.sqrt((np.diag(change) ** 2).sum() / on**2 + (upper**2).sum() / off**2)
+
+
+def worst_outer_product(off, on, seed=0):
+    """The largest effective change by x x^T, ||x|| = 1, over random directions and those of the axes."""
+    rng = np.random.default_rng(seed)
+    directions = [np.eye(5)[0], np.ones(5), np.array([1, 1, 0, 0, 0]), *rng.standard_normal((300, 5))]
+    return max(effective(np.outer(x, x) / (x @ x), off, on) for x in directions)
+
+
+def test_symmetric_noise_covers_every_outer_product():
+    off, on = (float(s) for s in SymmetricGaussianNoise(1.0, 1.0).sigmas)
+    assert worst_outer_product(off, on) <= 1 + 1e-9
+    # Controls: with the smaller deviation everywhere a point on an axis stands out.
+    assert worst_outer_product(off, off) > 1.4
+
+
+# --- clipping --------------------------------------------------------------------------------------
+
+vectors = st.lists(st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), min_size=1, max_size=6)
+
+
+@given(vectors, st.integers(0, 2**41))
+def test_clipped_norms_never_exceed_the_bound(rows, bound):
+    points = np.array(rows)
+    before = points.copy()
+    out, clipped = clip(points, bound)
+    assert np.array_equal(points, before)
+    assert not np.shares_memory(out, points)
+    for old, new, cut in zip(rows, out.tolist(), clipped, strict=True):
+        norm = sum(x * x for x in old)
+        assert sum(x * x for x in new) <= bound**2
+        assert cut == (norm > bound**2)
+        if cut:
+            # Truncation costs at most one unit an entry, and the direction stays.
+            assert all(abs(y) <= abs(x) and x * y >= 0 for x, y in zip(old, new, strict=True))
+            assert math.sqrt(sum(x * x for x in new)) >= bound - 2 * math.sqrt(3) - bound * 2**-20
+        else:
+            assert old == new
+
+
+def test_clipping_at_the_edges_of_64_bits():
+    edge = np.array([[2**31 - 1, 0], [2**31, 2**31], [2**62, -(2**62)], [-(2**63), 0]])
+    assert squared_norms(edge).tolist() == [(2**31 - 1) ** 2, 2**63, 2**125, 2**126]
+    out, clipped = clip(edge, 2**31 - 1)
+    assert clipped.tolist() == [False, True, True, True]
+    assert all(sum(x * x for x in row) <= (2**31 - 1) ** 2 for row in out.tolist())
+    assert out[3].tolist() == [-(2**31 - 1), 0]
+
+
+def test_clipping_wants_integers():
+    with pytest.raises(TypeError, match="quantize first"):
+        clip(np.ones((2, 2)), 1)
+    with pytest.raises(ValueError, match="at least 0"):
+        clip(np.ones((2, 2), int), -1)
+
+
+# --- bounds ----------------------------------------------------------------------------------------
+
+
+def test_bounds_say_where_they_come_from():
+    assert not Bound.given(3).private
+    public = Bound.from_public(np.array([[3.0, 4.0], [0.0, 1.0]]), quantile=1.0)
+    assert (public.value, public.source) == (5.0, "public data")
+    assert Bound.from_public(np.array([[3.0, 4.0]]), center=np.array([3.0, 0.0])).value == 4.0
+
+
+def test_a_bound_read_off_private_data_is_refused_unless_asked_for():
+    with pytest.raises(PrivacyError, match=r"from_public.*leak=True"):
+        Bound.from_private(3.0)
+    assert Bound.from_private(3.0, leak=True).private
+
+
+def test_a_bound_in_steps_is_rounded_down():
+    assert Bound.given(2.99).steps(10) == 29
+    with pytest.raises(ValueError, match="no integer"):
+        Bound.given(0.01).steps(10)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan])
+def test_bounds_are_positive_and_finite(bad):
+    with pytest.raises(ValueError, match="positive and finite"):
+        Bound.given(bad)
