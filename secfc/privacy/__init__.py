@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     name: f"secfc.privacy.{module}"
     for module, names in {
+        "audit": "Finding many_runs one_run",
         "bounds": "Bound",
         "calibration": "Budget gaussian_multiplier solve split",
         "clipping": "clip",
@@ -28,6 +29,9 @@ __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
+    from secfc.privacy.audit import Finding as Finding
+    from secfc.privacy.audit import many_runs as many_runs
+    from secfc.privacy.audit import one_run as one_run
     from secfc.privacy.bounds import Bound as Bound
     from secfc.privacy.calibration import Budget as Budget
     from secfc.privacy.calibration import gaussian_multiplier as gaussian_multiplier

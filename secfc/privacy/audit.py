@@ -1,0 +1,143 @@
+"""Empirical lower bounds on epsilon: does a mechanism, or a whole pipeline, keep what it claims?
+
+A canary is a unit, planted or not.  Whoever can tell which from the output bounds epsilon from below: with
+confidence 1 - alarm the true epsilon is at least `Finding.epsilon`.  A finding above the claim refutes
+it; one below proves nothing, since a stronger test may exist.
+
+Many runs: the rates of true and false detections are bounded after Clopper and Pearson, at a threshold that
+other runs have chosen.  One run: many independent canaries are planted at once and the number of correct
+guesses is compared with a binomial law (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.privacy import accountant
+from secfc.privacy.events import Event
+
+Array = NDArray[Any]
+
+# A lower bound beyond this is reported as this.
+_MOST = 100.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """With probability at least 1 - alarm over the runs, no (e, delta) claim with e < epsilon is true."""
+
+    epsilon: float
+    delta: float
+    alarm: float
+    trials: int
+
+    def refutes(self, claim: Event) -> bool:
+        """Whether the claim's proved epsilon lies below what was found."""
+        return self.epsilon > accountant.epsilon(claim, self.delta)
+
+
+def audit(run: Callable[[bool, int], float], *, runs: int, delta: float, alarm: float = 1e-3) -> Finding:
+    """Audit anything by many runs: run(planted, number) plays it once and scores the output.
+
+    run: any function of the output as score, large where the canary is likely; number differs in every call,
+    and must seed all coins.  runs: on each of both sides.
+    """
+    present = np.array([run(True, 2 * i) for i in range(runs)], float)
+    absent = np.array([run(False, 2 * i + 1) for i in range(runs)], float)
+    return many_runs(present, absent, delta=delta, alarm=alarm)
+
+
+def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-3) -> Finding:
+    """The bound from scores of independent runs with (p,) and without (a,) the canary.
+
+    The first half of each chooses a threshold and which of the four inequalities to use, the second half
+    counts.  (epsilon, delta)-privacy says P(S) <= exp(epsilon) Q(S) + delta for the events score >= threshold
+    and score < threshold, in both directions.
+    """
+    if min(len(present), len(absent)) < 4:
+        raise ValueError(f"{len(present)} and {len(absent)} scores: an audit needs at least 4 on each side")
+    if not 0 < alarm < 1:
+        raise ValueError(f"alarm={alarm} must be in (0, 1): the rate of false findings")
+    ins, outs = np.array_split(np.asarray(present, float), 2), np.array_split(np.asarray(absent, float), 2)
+    candidates = np.unique(np.quantile(np.concatenate([ins[0], outs[0]]), np.linspace(0, 1, 501)))
+    above_in, above_out = _counts(ins[0], candidates), _counts(outs[0], candidates)
+    sizes = len(ins[0]), len(outs[0])
+    found = [
+        _bound(hits, misses, a, b, delta, alarm) for hits, misses, a, b in _four(above_in, above_out, *sizes)
+    ]
+    which, at = np.unravel_index(int(np.argmax(np.array(found))), (4, len(candidates)))
+    chosen = candidates[at : at + 1]
+    counts = _four(_counts(ins[1], chosen), _counts(outs[1], chosen), len(ins[1]), len(outs[1]))
+    epsilon = float(_bound(*counts[int(which)], delta, alarm)[0])
+    return Finding(min(max(epsilon, 0.0), _MOST), delta, alarm, len(present) + len(absent))
+
+
+def one_run(scores: Array, planted: Array, *, guesses: int, delta: float, alarm: float = 1e-3) -> Finding:
+    """The bound from one run with many canaries, each planted with probability 1/2 independently.
+
+    scores (c,): large where a canary is likely.  planted (c,) bool.  guesses: how many canaries are guessed,
+    half of them the highest scores as planted, half the lowest as not; fixed in advance.  The price of delta
+    is about 2 c delta / guesses**0.5 in alarm, so delta must be well below alarm / c.
+    """
+    c = len(scores)
+    if not 2 <= guesses <= c:
+        raise ValueError(f"guesses={guesses} must be between 2 and the {c} canaries")
+    order = np.argsort(scores, kind="stable")
+    low, high = order[: guesses // 2], order[c - (guesses - guesses // 2) :]
+    truth = np.asarray(planted, bool)
+    correct = int(truth[high].sum() + (~truth[low]).sum())
+    inside, outside = 0.0, _MOST
+    if _p_value(correct, guesses, c, inside, delta) > alarm:
+        return Finding(0.0, delta, alarm, c)
+    while outside - inside > 1e-6:
+        middle = (inside + outside) / 2
+        refuted = _p_value(correct, guesses, c, middle, delta) <= alarm
+        inside, outside = (middle, outside) if refuted else (inside, middle)
+    return Finding(inside, delta, alarm, c)
+
+
+def _p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
+    """The probability of so many correct guesses under (epsilon, delta)-privacy, at most (theorem 5.2)."""
+    from scipy.stats import binom
+
+    q = 1 / (1 + math.exp(-epsilon))
+    beta = float(binom.sf(correct - 1, guesses, q))
+    # alpha = max_i P(correct - i <= X < correct) / i
+    below = np.cumsum(binom.pmf(np.arange(correct - 1, -1, -1), guesses, q))
+    alpha = float((below / np.arange(1, correct + 1)).max()) if correct else 0.0
+    return min(1.0, beta + 2 * canaries * delta * alpha)
+
+
+def _counts(scores: Array, thresholds: Array) -> Array:
+    """How many scores reach each threshold."""
+    return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="left")
+
+
+def _four(
+    above_in: Array, above_out: Array, runs_in: int, runs_out: int
+) -> list[tuple[Array, Array, int, int]]:
+    """(times under P, times under Q, runs of P, runs of Q) of both events in both directions."""
+    below_in, below_out = runs_in - above_in, runs_out - above_out
+    return [
+        (above_in, above_out, runs_in, runs_out),
+        (below_in, below_out, runs_in, runs_out),
+        (above_out, above_in, runs_out, runs_in),
+        (below_out, below_in, runs_out, runs_in),
+    ]
+
+
+def _bound(hits: Array, misses: Array, a: int, b: int, delta: float, alarm: float) -> Array:
+    """log((P - delta) / Q) with P bounded from below and Q from above, each at half the alarm."""
+    from scipy.stats import beta
+
+    # Clopper-Pearson: quantiles of beta laws; no hit bounds P by 0, only misses bound Q by 1.
+    p = np.where(hits > 0, beta.ppf(alarm / 2, np.maximum(hits, 1), a - hits + 1), 0.0)
+    q = np.where(misses < b, beta.ppf(1 - alarm / 2, misses + 1, np.maximum(b - misses, 1)), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(p > delta, np.log(np.maximum(p - delta, 0) / q), -np.inf)

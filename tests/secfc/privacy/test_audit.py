@@ -1,0 +1,163 @@
+"""The audit of every mechanism: it never refutes a true claim, and does refute a false one.
+
+Each finding is false with probability ALARM at most, over the seeds of the test.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from field.coins import SeededCoins
+from secfc.privacy import (
+    Composed,
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    Finding,
+    Gaussian,
+    NoNoise,
+    NonPrivate,
+    RoundedGaussianNoise,
+    SymmetricGaussianNoise,
+    many_runs,
+    one_run,
+)
+from secfc.privacy.accountant import epsilon
+from secfc.privacy.audit import audit
+
+ALARM = 1e-6
+DELTA = 1e-5
+RUNS = 20_000
+SENSITIVITY = 40
+
+
+def coins(label):
+    return SeededCoins(11, f"audit {label}")
+
+
+def weaker(mechanism, factor):
+    """The same mechanism with its noise divided by `factor`."""
+    if isinstance(mechanism, DiscreteLaplaceNoise):
+        return dataclasses.replace(mechanism, epsilon=mechanism.epsilon * factor)
+    return dataclasses.replace(mechanism, noise_multiplier=mechanism.noise_multiplier / factor)
+
+
+MECHANISMS = [
+    kind(SENSITIVITY, z) for kind in (RoundedGaussianNoise, DiscreteGaussianNoise) for z in (4.0, 2.0)
+] + [DiscreteLaplaceNoise(SENSITIVITY, 1.0), DiscreteLaplaceNoise(SENSITIVITY, 1.0, one_entry=True)]
+
+
+def many(mechanism):
+    """RUNS runs with the canary and as many without: every entry of a vector is a run by itself."""
+    base = np.zeros(RUNS, int)
+    present = mechanism(base + SENSITIVITY, coins=coins("present")).values
+    absent = mechanism(base, coins=coins("absent")).values
+    return many_runs(present, absent, delta=DELTA, alarm=ALARM)
+
+
+def one(mechanism, canaries=4000, guesses=400):
+    """One run on a vector whose entries are canaries, each of them moved by the sensitivity or not.
+
+    At an alarm rate of 1e-4 for each of a dozen seeded findings; a smaller one would need a smaller delta.
+    """
+    planted = np.random.default_rng(5).integers(0, 2, canaries).astype(bool)
+    scores = mechanism(planted * SENSITIVITY, coins=coins("one")).values
+    return one_run(scores, planted, guesses=guesses, delta=DELTA / 1000, alarm=1e-4)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+@pytest.mark.parametrize("play", [many, one])
+def test_true_claims_stand_and_a_fifth_of_the_noise_is_caught(play, mechanism):
+    claim = mechanism.event(1)
+    honest, cheating = play(mechanism), play(weaker(mechanism, 5))
+    assert honest.epsilon > 0
+    assert not honest.refutes(claim)
+    assert cheating.refutes(claim)
+    # What was found of the weaker mechanism is true of it.
+    assert not cheating.refutes(weaker(mechanism, 5).event(1))
+
+
+def symmetric(mechanism, angle, seeds):
+    """Scores of a canary x x^T by its likelihood ratio, over whole matrices."""
+    x = np.round(np.sqrt(SENSITIVITY) * 100 * np.array([math.cos(angle), math.sin(angle)])).astype(int)
+    canary = np.outer(x, x)
+    weights = np.array([[0.5, 1.0], [1.0, 0.5]])  # entries on the diagonal have twice the variance
+    stream = coins(f"symmetric {angle}")
+    draw = [(mechanism(canary * planted, coins=stream).values * canary * weights).sum() for planted in seeds]
+    return np.array(draw, float)
+
+
+@pytest.mark.parametrize("angle", [0.0, math.pi / 4])
+def test_symmetric_noise_is_audited_along_and_across_the_axes(angle):
+    runs = 3000
+    seeds = np.arange(2 * runs) % 2
+    mechanism = SymmetricGaussianNoise(SENSITIVITY * 10_000.0, 1.5)
+    for candidate, caught in ((mechanism, False), (weaker(mechanism, 5), True)):
+        scores = symmetric(candidate, angle, seeds)
+        finding = many_runs(scores[seeds == 1], scores[seeds == 0], delta=DELTA, alarm=ALARM)
+        assert finding.refutes(mechanism.event(1)) == caught
+
+
+def pipeline(noise):
+    """A sum and a count, both noised, of 50 points: the score of a canary far out."""
+
+    def run(planted, number):
+        points = np.random.default_rng(1).integers(-20, 21, 50)
+        if planted:
+            points = np.append(points, SENSITIVITY)
+        stream = coins(f"pipeline {number}")
+        total = noise(points.sum(keepdims=True), coins=stream).values[0]
+        count = dataclasses.replace(noise, sensitivity=1)(np.array([len(points)]), coins=stream).values[0]
+        return total / SENSITIVITY + count
+
+    return run
+
+
+def test_a_pipeline_is_audited_as_a_whole():
+    noise = RoundedGaussianNoise(SENSITIVITY, 4.0)
+    claim = Composed((noise.event(1), noise.event(1)))
+    assert not audit(pipeline(noise), runs=1500, delta=DELTA, alarm=ALARM).refutes(claim)
+    assert audit(pipeline(weaker(noise, 5)), runs=1500, delta=DELTA, alarm=ALARM).refutes(claim)
+
+
+def test_an_exact_release_is_told_from_every_claim_but_its_own():
+    finding = many(NoNoise())
+    assert finding.refutes(Gaussian(1.0))
+    assert not finding.refutes(NonPrivate())
+
+
+def test_findings_are_false_as_rarely_as_they_say():
+    # 300 audits of a mechanism at its exact epsilon and an alarm rate of 5 %: more than 32 false findings
+    # have probability 1e-5.  The discrete Laplace mechanism attains its epsilon at every threshold.
+    mechanism = DiscreteLaplaceNoise(SENSITIVITY, 1.0)
+    false = 0
+    for number in range(300):
+        present = mechanism(np.full(400, SENSITIVITY), coins=coins(f"in {number}")).values
+        absent = mechanism(np.zeros(400, int), coins=coins(f"out {number}")).values
+        false += many_runs(present, absent, delta=0.0, alarm=0.05).refutes(mechanism.event(1))
+    assert false <= 32
+
+
+def test_a_one_run_bound_as_computed_by_hand():
+    # All of 20 guesses are right: exp(e) / (1 + exp(e)) to the 20th is the alarm rate.
+    planted = np.arange(20) >= 10
+    finding = one_run(np.arange(20.0), planted, guesses=20, delta=0.0, alarm=0.01)
+    q = 0.01 ** (1 / 20)
+    assert finding.epsilon == pytest.approx(math.log(q / (1 - q)), abs=1e-5)
+    # Guessing wrong is no evidence, and a large delta explains everything.
+    assert one_run(-np.arange(20.0), planted, guesses=20, delta=0.0, alarm=0.01).epsilon == 0
+    assert one_run(np.arange(20.0), planted, guesses=20, delta=0.1, alarm=0.01).epsilon == 0
+
+
+def test_a_finding_is_a_lower_bound_on_the_accountants():
+    assert not Finding(epsilon(Gaussian(1.0), DELTA), DELTA, ALARM, 1).refutes(Gaussian(1.0))
+
+
+def test_audits_that_cannot_say_anything_are_refused():
+    with pytest.raises(ValueError, match="at least 4"):
+        many_runs(np.zeros(3), np.zeros(9), delta=0.0)
+    with pytest.raises(ValueError, match="alarm="):
+        many_runs(np.zeros(9), np.zeros(9), delta=0.0, alarm=0)
+    with pytest.raises(ValueError, match="guesses="):
+        one_run(np.zeros(9), np.zeros(9, bool), guesses=10, delta=0.0)
