@@ -1,42 +1,46 @@
-"""Finding lying replies and false dealings: Reed-Solomon decoding of a few random words.
+"""Finding lying replies and false dealings: random parity checks, and Reed-Solomon decoding of a few words.
 
 The replies of honest clients are, value by value, points of one polynomial of degree below R, the code's
-threshold.  One random linear combination of all values of a reply is then a point of one such polynomial
-as well, and the combination of a lie is a lie unless the coefficients, drawn after the replies are fixed,
-happen to cancel it.  So a few words a lane are checked instead of every value, and only if they lie on no
-polynomial are errors located: once, by Gao's algorithm (S. Gao, "A new algorithm for decoding
-Reed-Solomon codes", 2003), in words of one symbol a client.  Everything left is decoded as if the liars
-had been silent.
+threshold.  So the R + a values of R + a clients satisfy a independent parity checks (the values at the
+last a points follow from the first R), and up to a lies break at least one of them.  Checking costs one
+sum over the replies for each check, so only a few random combinations of the checks are computed, in the
+pass that decodes.  Where one does not vanish, the values of all clients at that place are decoded: once,
+by Gao's algorithm (`field.reedsolomon`).  Everything left is then decoded as if the liars had been silent.
 
-The combination.  A reply r of N residues is read as blocks r[b, a].  `count` rows of coefficients x give
-the sums u_s[a] = sum_b x_s[b] r[b, a], and count + 1 rows of coefficients y the words
-sum_{s,a} y_w[s, a] u_s[a].  A lie r' = r + e with e != 0 modulo p has a column a with e[., a] != 0, so all
-its u_s vanish with probability at most p^-count; if one does not, all words vanish with probability
-p^-(count+1).  Hence (all coefficients uniform, independent of the lies)
+The bound.  Checks s_1, ..., s_a are combined into s_i + sum_{j > c} u_ij s_j for i <= c, with uniform u
+drawn after the replies are fixed.  If some s is not zero, all c combinations vanish with probability at
+most p^-c; if all s of r > 1 lies, linearly independent, are to vanish, with probability p^-rc.  For
+a <= c there is no chance in it: the checks themselves are computed.  See `miss_bound` for the whole search.
 
-    P(a given lie leaves no trace in the words) <= p^-count + p^-(count+1).
+Dealings (`judge_dealing`).  A receiver must not show its shares, so a random word of them is published.
+A share r of N residues is read as blocks r[b, a].  `count` rows of coefficients x give the sums
+u_s[a] = sum_b x_s[b] r[b, a], and `words` rows of coefficients y the words sum_{s,a} y_w[s, a] u_s[a].  A
+difference e != 0 modulo p has a column a with e[., a] != 0, so all its u_s vanish with probability at most
+p^-count; if one does not, all words vanish with probability p^-words.
 
 A lie in several lanes leaves no trace only if it leaves none in each, so the smallest prime decides.
 
 Assumes at most `liars` lying clients: what more of them can do is said at `locate`.  Blames whoever sent
 the value that is off the polynomial; an honest client to whom a dealer gave a false share computes false
-replies, which is why dealings are checked (`judge_dealing`) before replies are.
+replies, which is why dealings are checked before replies are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.basis import LANE, Basis
-from field.code import LagrangeCode, TooFewValues
+from field.code import LagrangeCode
 from field.coins import Coins
 from field.lagrange import transfer_matrix
+from field.reedsolomon import TooManyLiars, locate_words, sorted_clients
 
 Array = NDArray[Any]
 
@@ -44,25 +48,10 @@ Array = NDArray[Any]
 BITS = 59
 
 
-class TooManyLiars(ValueError):  # noqa: N818 - what happened, as TooFewValues
-    """More values are off every polynomial than liars were planned for.
-
-    liars  how many the caller tolerates
-    got    how many clients replied
-    suspects  clients located so far, possibly none and possibly honest: no proof
-    """
-
-    def __init__(self, liars: int, got: int, needed: int, suspects: tuple[int, ...]) -> None:
-        super().__init__(
-            f"more than liars={liars} of {got} replies are false, and {needed} that agree are needed: "
-            "ask more clients and plan for more liars (two more replies each), or leave suspects out"
-        )
-        self.liars, self.got, self.needed, self.suspects = liars, got, needed, suspects
-
-
 # --- the bound -------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=64)
 def combinations(basis: Basis, liars: int, bits: int = BITS) -> int:
     """The least count with `miss_bound` below 2**-bits: 2 for 30-bit lanes, 1 for 2**61 - 1."""
     count = 1
@@ -72,26 +61,221 @@ def combinations(basis: Basis, liars: int, bits: int = BITS) -> int:
 
 
 def miss_bound(basis: Basis, liars: int, bits: int = BITS) -> Fraction:
-    """A bound on the probability that a lie goes unnoticed or any of `liars` liars unnamed.
+    """A bound on the probability that a lie among the values that are used goes unnoticed.
 
-    With c = combinations(...) and e = p^-c + p^-(c+1): noticing takes one lie that leaves a trace, so it
-    fails with probability at most e; naming draws c fresh rows, and each liar escapes both with e^2.
-    Together e + liars e^2: below 2^-60 (1 + 2^-21) for 30-bit lanes, below 2^-60 for 2^61 - 1.
+    With c = combinations(...): p^-c + liars p^-2c, below 2^-60 (1 + 2^-21) for 30-bit lanes.  The search
+    passes over the values with fresh coefficients until no check fails; each pass but the last names a
+    liar.  A pass ends wrongly with probability p^-rc, r being the dimension of what the checks of the
+    lies that are left span, over all lanes.  Fewer liars than checks are left, so lies whose checks are
+    proportional are proportional lies: if r = 1 they have the same authors, who are all named where one
+    is noticed, and this was the last pass with a lie in it.  So p^-c counts once, and the at most
+    liars - 1 earlier passes have r > 1.
     """
     return _missed(min(basis.primes), combinations(basis, liars, bits), liars)
 
 
 def _missed(p: int, count: int, liars: int) -> Fraction:
-    trace = Fraction(p + 1, p ** (count + 1))
-    return trace + liars * trace**2
+    escape = Fraction(1, p**count)
+    return escape + liars * escape**2
 
 
-# --- random words of long replies ------------------------------------------------------------------
+# --- parity checks of replies -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Checks:
+    """Random sums of some clients' values that vanish if none of them lies: secret until those are fixed.
+
+    clients, sorted: any R of them decode.  weights (lanes, rows, clients): canonical residues.
+    """
+
+    basis: Basis
+    clients: tuple[int, ...]
+    weights: Array
+
+    def __repr__(self) -> str:
+        return f"Checks(clients={self.clients}, secret)"
+
+    @classmethod
+    def draw(
+        cls, code: LagrangeCode, basis: Basis, clients: tuple[int, ...], degree: int, count: int, coins: Coins
+    ) -> Checks:
+        """`count` of them, or one for each value past the threshold, which says it all, if that is fewer."""
+        needed = code.threshold(degree)
+        alphas = code.alphas
+        points = tuple(alphas[j] for j in clients)
+        spare = len(points) - needed
+        count = min(count, spare)
+        weights = np.zeros((basis.lanes, count, len(points)), basis.dtype)
+        if count == 0:
+            return cls(basis, clients, weights)
+        carry = transfer_matrix(basis, points[:needed], points[needed:])
+        # Check j is what the first values say of the value at point needed + j, less that value.
+        first = carry[:, :count]
+        if spare > count:
+            mix = basis.sample((count, spare - count), coins)
+            for j in range(count, spare):
+                weights[:, :, needed + j] = basis.negate(mix[:, :, j - count])
+                first = basis.add(first, basis.multiply(mix[:, :, j - count, None], carry[:, None, j]))
+        weights[:, :, :needed] = first
+        weights[:, range(count), range(needed, needed + count)] = basis.column(2, basis.dtype) - 1
+        return cls(basis, clients, weights)
+
+    def failing(self, values: Mapping[int, Array], begin: int = 0) -> tuple[int, int] | None:
+        """Some (h, i) where a check of the values (lanes, k, m) is not zero, or None if all are.
+
+        Looked for from row i = begin on, which changes nothing but the time it takes.
+        """
+        if not self.weights.shape[1]:
+            return None
+        replies = [values[j] for j in self.clients]
+        if not replies[0].size:
+            return None
+        if self.basis.folded:
+            from field import decoding
+
+            return decoding.check(replies, self.factors, self.constants, begin)  # type: ignore[no-any-return]
+        k = replies[0].shape[1]
+        for h in range(k):
+            off = self.basis.matmul(self.weights, np.stack([r[:, h] for r in replies], axis=1))
+            if off.any():
+                return h, int(np.argmax(off.any(axis=(0, 1))))
+        return None
+
+    @property
+    def factors(self) -> Array:
+        """The weights as the kernel wants them: centered int64."""
+        p = self.basis.column(3)
+        weights = self.weights.astype(np.int64)
+        return np.asarray(weights - p * (weights > p >> 1))
+
+    @property
+    def constants(self) -> Array:
+        """c of every lane 2**30 - c."""
+        return np.array([LANE - p for p in self.basis.primes], np.int64)
+
+
+def clear(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    attempt: Callable[[Checks], tuple[int, int] | None],
+    *,
+    bits: int = BITS,
+    read: int | None = None,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(clients whose values passed, liars named): attempts until no check fails, fresh ones every time.
+
+    values[j] is (lanes, k, m).  attempt(checks) looks at checks.clients' values only and says some (h, i)
+    where a check fails, or None.  read: how many values the first attempt looks at, R + liars by default:
+    of that many, at least R are honest.  Each liar that is named leaves one less to look at, so liars past
+    the planned number may go unnoticed here.
+
+    Raises TooFewValues and TooManyLiars as `locate`, and has its bound.
+    """
+    clients = sorted_clients(code, values, degree, liars)
+    basis = code.basis.prefix(values[clients[0]].shape[0])
+    count = combinations(code.basis, liars, bits)
+    read = code.threshold(degree) + liars if read is None else read
+    named: tuple[int, ...] = ()
+    while True:
+        left = tuple(j for j in clients if j not in named)
+        checks = Checks.draw(code, basis, left[: read - len(named)], degree, count, coins)
+        place = attempt(checks)
+        if place is None:
+            return checks.clients, named
+        h, i = place
+        words = {j: values[j][:, h, i, None] for j in left}
+        try:
+            named = tuple(sorted(named + locate_words(code, words, degree, liars - len(named))))
+        except TooManyLiars as error:
+            suspects = tuple(sorted(named + error.suspects))
+            raise TooManyLiars(liars, len(clients), error.needed, suspects) from None
+
+
+# --- who is off the polynomial ---------------------------------------------------------------------
+
+
+def locate(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    *,
+    bits: int = BITS,
+) -> tuple[int, ...]:
+    """The clients whose values are off the polynomial of degree `degree` in the shares, sorted.
+
+    values[j] is (lanes, *shape), canonical residues of client j, in any lane of which it may lie.  coins
+    are secret and drawn here, so the values must have arrived before.  If at most `liars` clients lie,
+    exactly the liars are named, except with probability `miss_bound` (below 2**-bits); an honest client
+    is then never named.  With s = len(values) - threshold(degree) - 2 liars spare values:
+
+    * up to liars + s lying clients are never blamed wrongly: TooManyLiars (or, if few lied in the end,
+      their names);
+    * more of them who choose their lies together can agree with threshold(degree) - 1 honest clients on
+      another polynomial and frame up to `liars` honest ones, and no decoder can tell; lies chosen
+      independently of one another are still found too many, up to a chance of about C(n, liars) p^-s-liars.
+
+    Raises TooFewValues below threshold(degree) + 2 liars, and TooManyLiars.
+    """
+    return _search(code, values, degree, liars, coins, bits, len(values))[1]
+
+
+def screen(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    *,
+    bits: int = BITS,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(clients to decode from, liars named), reading only threshold(degree) + liars values if they agree.
+
+    Of that many agreeing values at least threshold(degree) are honest, so they lie on the true
+    polynomial; whoever lies among the rest is not read, and not named unless it lies where another does.
+    Arguments, errors and probability are those of `locate`.  More liars than planned are noticed surely
+    only there: use it where that matters more than time.  `field.nearest.screen_nearest` decodes in the
+    same pass.
+    """
+    return _search(code, values, degree, liars, coins, bits, None)
+
+
+def _search(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    bits: int,
+    read: int | None,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    flat = {j: v.reshape(v.shape[0], 1, -1) if v.ndim != 3 else v for j, v in values.items()}
+    if any(v.strides[2] != v.itemsize for v in flat.values()):
+        # The kernel needs contiguous rows; lanes and clusters may have any stride.
+        flat = {j: np.ascontiguousarray(v) for j, v in flat.items()}
+    begin = 0
+
+    def attempt(checks: Checks) -> tuple[int, int] | None:
+        nonlocal begin
+        place = checks.failing(flat, begin)
+        if place is not None:
+            begin = place[1]
+        return place
+
+    return clear(code, flat, degree, liars, coins, attempt, bits=bits, read=read)
+
+
+# --- random words of long shares -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combination:
-    """Coefficients of random words of replies of `size` residues: secret until the replies are fixed.
+    """Coefficients of random words of shares of `size` residues: unknown until the shares are fixed.
 
     scales (lanes, rows, blocks), weights (lanes, words, rows, width): canonical residues.
     """
@@ -144,211 +328,6 @@ class Combination:
                 ..., 0
             ]
         return out
-
-
-# --- who is off the polynomial ---------------------------------------------------------------------
-
-
-def locate(
-    code: LagrangeCode,
-    values: Mapping[int, Array],
-    degree: int,
-    liars: int,
-    coins: Coins,
-    *,
-    bits: int = BITS,
-) -> tuple[int, ...]:
-    """The clients whose values are off the polynomial of degree `degree` in the shares, sorted.
-
-    values[j] is (lanes, *shape), canonical residues of client j, in any lane of which it may lie.  coins
-    are secret and drawn here, so the values must have arrived before.  If at most `liars` clients lie,
-    exactly the liars are named, except with probability `miss_bound` (below 2**-bits); an honest client
-    is then never named.  With s = len(values) - threshold(degree) - 2 liars spare values:
-
-    * up to liars + s lying clients are never blamed wrongly: TooManyLiars (or, if few lied in the end,
-      their names);
-    * more of them who choose their lies together can agree with threshold(degree) - 1 honest clients on
-      another polynomial and frame up to `liars` honest ones, and no decoder can tell; lies chosen
-      independently of one another are still found too many, up to a chance of about C(n, liars) p^-s-liars.
-
-    Raises TooFewValues below threshold(degree) + 2 liars, and TooManyLiars.
-    """
-    return _search(code, values, degree, liars, coins, bits, len(values))[1]
-
-
-def screen(
-    code: LagrangeCode,
-    values: Mapping[int, Array],
-    degree: int,
-    liars: int,
-    coins: Coins,
-    *,
-    bits: int = BITS,
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(clients to decode from, liars named), reading only threshold(degree) + liars values if they agree.
-
-    Of that many agreeing values at least threshold(degree) are honest, so they lie on the true
-    polynomial; whoever lies among the rest is not read and not named.  If they disagree all values are
-    read, as in `locate`, with its arguments, errors and probability.  More liars than planned are noticed
-    surely only in `locate`: use it where that matters more than time.
-    """
-    return _search(code, values, degree, liars, coins, bits, code.threshold(degree) + liars)
-
-
-def _search(
-    code: LagrangeCode,
-    values: Mapping[int, Array],
-    degree: int,
-    liars: int,
-    coins: Coins,
-    bits: int,
-    read: int,
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(clients whose values agree, liars): reads the first `read` values, and all if those disagree.
-
-    Any R of the clients' points fix a polynomial, so lies with a trace of at most read - R clients are on
-    none and are noticed.
-    """
-    clients = _enough(code, values, degree, liars)
-    lanes = values[clients[0]].shape[0]
-    basis = code.basis.prefix(lanes)
-    size = values[clients[0]].size // lanes
-    count = combinations(code.basis, liars, bits)
-    noticing = Combination.draw(basis, size, count, count + 1, coins)
-    words = noticing.of([values[j] for j in clients[:read]])
-    if not _off(code, words, clients[:read], degree).any():
-        return clients[:read], ()
-    # Nobody has seen the coefficients, so the values not read yet are fixed independently of them.
-    rest = noticing.of([values[j] for j in clients[read:]])
-    naming = Combination.draw(basis, size, count, count + 1, coins).of([values[j] for j in clients])
-    table = np.concatenate([np.concatenate([words, rest], axis=1), naming], axis=2)
-    culprits = locate_words(code, dict(zip(clients, table.swapaxes(0, 1), strict=True)), degree, liars)
-    return tuple(j for j in clients if j not in culprits), culprits
-
-
-def _enough(code: LagrangeCode, values: Mapping[int, Any], degree: int, liars: int) -> tuple[int, ...]:
-    if liars < 0:
-        raise ValueError(f"liars={liars} is negative: it counts the lying clients to be found")
-    needed = code.threshold(degree) + 2 * liars
-    if len(values) < needed:
-        raise TooFewValues(needed, len(values))
-    return tuple(sorted(values))
-
-
-def locate_words(code: LagrangeCode, words: Mapping[int, Array], degree: int, liars: int) -> tuple[int, ...]:
-    """The clients off the polynomial in any lane of any word, sorted: words[j] is (lanes, words).
-
-    One word at a time is decoded, without the clients already found: removing an error before decoding
-    needs one value less, so what remains locates the errors that remain.
-
-    Raises TooFewValues and TooManyLiars as `locate`, with the same limits.
-    """
-    left = _enough(code, words, degree, liars)
-    found: list[int] = []
-    while True:
-        table = np.stack([words[j] for j in left], axis=1)
-        off = np.argwhere(_off(code, table, left, degree))
-        if not len(off):
-            return tuple(sorted(found))
-        lane, w = (int(i) for i in off[0])
-        wrong = _errors(code, lane, [int(x) for x in table[lane, :, w]], left, degree)
-        kept = [i for i in range(len(left)) if i not in wrong]
-        left = tuple(left[i] for i in kept)
-        # Fewer agreeing symbols than this may agree on a polynomial of the liars' choice.
-        needed = code.threshold(degree) + liars
-        decoded = len(left) >= needed and not _off(code, table[:, kept], left, degree)[lane, w]
-        if decoded and wrong:
-            found = sorted(set(words) - set(left))
-        if not decoded or len(found) > liars:
-            raise TooManyLiars(liars, len(words), needed, tuple(found))
-
-
-def _off(code: LagrangeCode, table: Array, clients: tuple[int, ...], degree: int) -> Array:
-    """Which words of (lanes, clients, words) lie on no polynomial: bool (lanes, words).
-
-    The first R symbols give the others; with R or fewer clients none is off.
-    """
-    needed = code.threshold(degree)
-    points = tuple(code.alphas[j] for j in clients)
-    if len(points) <= needed:
-        return np.zeros((table.shape[0], table.shape[2]), bool)
-    basis = code.basis.prefix(table.shape[0])
-    matrix = transfer_matrix(basis, points[:needed], points[needed:])
-    return np.asarray((basis.matmul(matrix, table[:, :needed]) != table[:, needed:]).any(axis=1))
-
-
-def _errors(
-    code: LagrangeCode, lane: int, word: list[int], clients: tuple[int, ...], degree: int
-) -> list[int]:
-    """Positions of the errors in a word of one lane, if at most (len(word) - R) / 2: Gao's algorithm.
-
-    With g0 the polynomial that vanishes at all points and g1 the interpolation of the word, the Euclidean
-    algorithm on (g0, g1), stopped at the first remainder of degree below (n + R) / 2, has as cofactor of
-    g1 a multiple by a constant of the error locator.  With more errors the answer is arbitrary: the
-    caller checks it.  Python integers; at most O(n^2) steps.
-    """
-    p = code.basis.primes[lane]
-    xs = [code.alphas[j] % p for j in clients]
-    n = len(xs)
-    a, b = _interpolation(xs, word, p)
-    # Invariant: b = v g1 modulo g0, and a = u g1 modulo g0.
-    u: list[int] = []
-    v = [1]
-    while 2 * (len(b) - 1) >= n + code.threshold(degree):
-        quotient, remainder = _divide(a, b, p)
-        a, b = b, remainder
-        u, v = v, _minus_product(u, quotient, v, p)
-    return [i for i, x in enumerate(xs) if _value(v, x, p) == 0]
-
-
-# Polynomials are lists of Python integers modulo p, lowest coefficient first, without leading zeros.
-
-
-def _interpolation(xs: list[int], ys: list[int], p: int) -> tuple[list[int], list[int]]:
-    """prod (x - x_i), and the polynomial of degree below len(xs) through the points (Newton's form)."""
-    full = [1]
-    through: list[int] = []
-    for x, y in zip(xs, ys, strict=True):
-        # Add the multiple of prod over the earlier points that moves the value at x to y.
-        scale = (y - _value(through, x, p)) * pow(_value(full, x, p), -1, p) % p
-        through = _minus_product(through, [-scale % p], full, p)
-        full = _minus_product([], [x, p - 1], full, p)
-    return full, through
-
-
-def _value(f: list[int], x: int, p: int) -> int:
-    total = 0
-    for coefficient in reversed(f):
-        total = (total * x + coefficient) % p
-    return total
-
-
-def _minus_product(f: list[int], g: list[int], h: list[int], p: int) -> list[int]:
-    """f - g h."""
-    out = f + [0] * (len(g) + len(h) - 1 - len(f))
-    for i, a in enumerate(g):
-        for j, b in enumerate(h):
-            out[i + j] = (out[i + j] - a * b) % p
-    return _trimmed(out)
-
-
-def _divide(a: list[int], b: list[int], p: int) -> tuple[list[int], list[int]]:
-    """Quotient and remainder; b is not zero."""
-    rest = list(a)
-    quotient = [0] * max(0, len(a) - len(b) + 1)
-    lead = pow(b[-1], -1, p)
-    for shift in range(len(quotient) - 1, -1, -1):
-        scale = rest[shift + len(b) - 1] * lead % p
-        quotient[shift] = scale
-        for i, x in enumerate(b):
-            rest[shift + i] = (rest[shift + i] - scale * x) % p
-    return _trimmed(quotient), _trimmed(rest)
-
-
-def _trimmed(f: list[int]) -> list[int]:
-    while f and f[-1] == 0:
-        f.pop()
-    return f
 
 
 # --- dealings --------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 Plain loops on purpose: decoding reads every reply once and is bound by memory; a register-blocked
 version gained 15 % on large inputs and lost with many replies.  Works chunk by chunk, so that
 nothing as large as a reply is stored.  Assumes c < 2^12 and trusts its arrays.
+
+Parity checks (`field.correct` draws them) are sums of the replies that vanish if nobody lies.  They are
+evaluated on a chunk just before it is decoded, so every reply still comes from memory once.
 """
 
 from __future__ import annotations
@@ -107,6 +110,99 @@ def _combine_row(rows: Any, start: Any, stop: Any, weights: Any, c: Any, out: An
 
 
 @compiled()
+def _check_pair(rows: Any, start: Any, stop: Any, first: Any, second: Any, c: Any) -> Any:
+    """The first i in start..stop - 1 where either sum is not zero mod p, or -1.
+
+    Twice `_combine_row` with two rows of weights, reading every residue once; the bounds are the same.
+    """
+    terms = rows.size
+    a = np.empty(BLOCK, np.int64)
+    b = np.empty(BLOCK, np.int64)
+    for at in range(start, stop, BLOCK):
+        n = min(BLOCK, stop - at)
+        a[:n] = 0
+        b[:n] = 0
+        for j in range(0, terms - 3, 4):
+            x0 = carray(_words_at(rows[j] + 4 * at), n)
+            x1 = carray(_words_at(rows[j + 1] + 4 * at), n)
+            x2 = carray(_words_at(rows[j + 2] + 4 * at), n)
+            x3 = carray(_words_at(rows[j + 3] + 4 * at), n)
+            v0, v1 = np.int64(np.int32(first[j])), np.int64(np.int32(first[j + 1]))
+            v2, v3 = np.int64(np.int32(first[j + 2])), np.int64(np.int32(first[j + 3]))
+            w0, w1 = np.int64(np.int32(second[j])), np.int64(np.int32(second[j + 1]))
+            w2, w3 = np.int64(np.int32(second[j + 2])), np.int64(np.int32(second[j + 3]))
+            if j % 12 == 8:
+                for i in range(n):
+                    y0, y1, y2, y3 = np.int64(x0[i]), np.int64(x1[i]), np.int64(x2[i]), np.int64(x3[i])
+                    a[i] = _fold(a[i] + y0 * v0 + y1 * v1 + y2 * v2 + y3 * v3, c)
+                    b[i] = _fold(b[i] + y0 * w0 + y1 * w1 + y2 * w2 + y3 * w3, c)
+            else:
+                for i in range(n):
+                    y0, y1, y2, y3 = np.int64(x0[i]), np.int64(x1[i]), np.int64(x2[i]), np.int64(x3[i])
+                    a[i] += y0 * v0 + y1 * v1 + y2 * v2 + y3 * v3
+                    b[i] += y0 * w0 + y1 * w1 + y2 * w2 + y3 * w3
+        for j in range(terms // 4 * 4, terms):
+            x0 = carray(_words_at(rows[j] + 4 * at), n)
+            v0, w0 = np.int64(np.int32(first[j])), np.int64(np.int32(second[j]))
+            for i in range(n):
+                a[i] += np.int64(x0[i]) * v0
+                b[i] += np.int64(x0[i]) * w0
+        off = np.int64(0)
+        for i in range(n):
+            off |= _canonical(a[i], c) | _canonical(b[i], c)
+        if off:
+            for i in range(n):
+                if _canonical(a[i], c) | _canonical(b[i], c):
+                    return at + i
+    return -1
+
+
+@compiled()
+def _check_one(rows: Any, start: Any, stop: Any, weights: Any, c: Any, scratch: Any) -> Any:
+    """The first i in start..stop - 1 where the sum is not zero mod p, or -1."""
+    _combine_row(rows, start, stop, weights, c, scratch)
+    off = np.uint32(0)
+    for i in range(stop - start):
+        off |= scratch[i]
+    if off:
+        for i in range(stop - start):
+            if scratch[i]:
+                return start + i
+    return -1
+
+
+@compiled()
+def _check_row(rows: Any, start: Any, stop: Any, checks: Any, c: Any, scratch: Any) -> Any:
+    """The first column found in start..stop - 1 where a check (s, replies) is not zero mod p, or -1."""
+    count = checks.shape[0]
+    for s in range(0, count - 1, 2):
+        i = _check_pair(rows, start, stop, checks[s], checks[s + 1], c)
+        if i >= 0:
+            return i
+    if count % 2:
+        return _check_one(rows, start, stop, checks[count - 1], c, scratch)
+    return -1
+
+
+@compiled()
+def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, begin: Any, found: Any) -> Any:
+    rows = np.empty(addresses.size, np.int64)
+    scratch = np.empty(CHUNK, np.uint32)
+    chunks = (m + CHUNK - 1) // CHUNK
+    for turn in range(chunks):
+        start = (begin // CHUNK + turn) % chunks * CHUNK
+        stop = min(m, start + CHUNK)
+        for h in range(k):
+            for lane in range(c.size):
+                for j in range(rows.size):
+                    rows[j] = addresses[j] + 4 * (lane * steps[j, 0] + h * steps[j, 1])
+                i = _check_row(rows, start, stop, checks[lane], c[lane], scratch)
+                if i >= 0:
+                    found[0], found[1] = h, i
+                    return
+
+
+@compiled()
 def _power(a: Any, e: Any, p: Any) -> Any:
     r = np.int64(1)
     while e:
@@ -193,19 +289,27 @@ def _decode_row(
     start: Any,
     stop: Any,
     weights: Any,
+    checks: Any,
     c: Any,
     inverses: Any,
     residues: Any,
     low: Any,
     high: Any,
 ) -> Any:
-    """Fill low and high with the digits of the integers for cluster h, rows start..stop - 1."""
+    """Fill low and high with the digits of the integers for cluster h, rows start..stop - 1.
+
+    Returns a row where a check fails, or -1.
+    """
     rows = np.empty(addresses.size, np.int64)
     for lane in range(c.size):
         for j in range(rows.size):
             rows[j] = addresses[j] + 4 * (lane * steps[j, 0] + h * steps[j, 1])
-        _combine_row(rows, start, stop, weights[lane], c[lane], residues[lane])
+        i = _check_row(rows, start, stop, checks[lane], c[lane], residues[lane])
+        if i >= 0:
+            return i
+        _combine_row(rows[: weights.shape[1]], start, stop, weights[lane], c[lane], residues[lane])
     _lift(residues, stop - start, c, inverses, low, high)
+    return -1
 
 
 @compiled()
@@ -213,12 +317,13 @@ def _combine(addresses: Any, steps: Any, weights: Any, c: Any, low: Any, high: A
     k, m = low.shape
     inverses, radix = _radix_inverses(c), _radix(c)
     residues = np.empty((c.size, CHUNK), np.uint32)
+    unchecked = np.empty((c.size, 0, 0), np.int64)
     for start in range(0, m, CHUNK):
         stop = min(m, start + CHUNK)
         for h in range(k):
             a = low[h, start:stop]
             b = high[h, start:stop] if c.size > 2 else high[0, :0]
-            _decode_row(addresses, steps, h, start, stop, weights, c, inverses, residues, a, b)
+            _decode_row(addresses, steps, h, start, stop, weights, unchecked, c, inverses, residues, a, b)
             if c.size > 2:
                 for i in range(stop - start):
                     # low + radix * high is below 2^120.
@@ -265,6 +370,7 @@ def _nearest_chunk(
     addresses: Any,
     steps: Any,
     weights: Any,
+    checks: Any,
     c: Any,
     inverses: Any,
     squares: Any,
@@ -277,8 +383,12 @@ def _nearest_chunk(
     label: Any,
     labels: Any,
     within: Any,
+    found: Any,
 ) -> Any:
-    """Labels for rows start..stop - 1 and their contribution to within; the rest is scratch."""
+    """Labels for rows start..stop - 1 and their contribution to within; the rest is scratch.
+
+    Stops at a check that fails, and says in found where.
+    """
     n, k = stop - start, squares.size
     wide = c.size > 2
     radix = _radix(c)
@@ -293,7 +403,10 @@ def _nearest_chunk(
         if squares[h] == 0:
             continue
         a, b = low[h], high[h if wide else 0]
-        _decode_row(addresses, steps, h, start, stop, weights, c, inverses, residues, a, b)
+        i = _decode_row(addresses, steps, h, start, stop, weights, checks, c, inverses, residues, a, b)
+        if i >= 0:
+            found[0], found[1] = h, i
+            return
         per = 1.0 / np.float64(squares[h])
         if wide:
             for i in range(n):
@@ -323,19 +436,21 @@ def _nearest_chunk(
 
 
 @compiled()
-def _nearest_block(
-    first: Any,
-    last: Any,
+def _decode_nearest(
     addresses: Any,
     steps: Any,
     weights: Any,
+    checks: Any,
     c: Any,
     sizes: Any,
     old: Any,
+    begin: Any,
     labels: Any,
     within: Any,
+    found: Any,
 ) -> Any:
-    """Rows of the chunks first..last - 1, with scratch of their own."""
+    """All rows, chunk by chunk, first the chunk of row `begin` and last the one before it."""
+    within[:] = 0
     m, k = labels.size, sizes.size
     squares = (sizes * sizes).astype(np.uint64)
     inverses = _radix_inverses(c)
@@ -346,19 +461,14 @@ def _nearest_block(
     best = np.empty(width, np.float64)
     close = np.empty(width, np.int64)
     label = np.empty(width, np.int64)
-    for chunk in range(first, last):
-        _nearest_chunk(chunk * CHUNK, min(m, (chunk + 1) * CHUNK), addresses, steps, weights, c,
+    chunks = (m + CHUNK - 1) // CHUNK
+    for turn in range(chunks):
+        start = (begin // CHUNK + turn) % chunks * CHUNK
+        _nearest_chunk(start, min(m, start + CHUNK), addresses, steps, weights, checks, c,
                        inverses, squares, old, residues, low, high, best, close, label,
-                       labels, within)  # fmt: skip
-
-
-@compiled()
-def _decode_nearest(
-    addresses: Any, steps: Any, weights: Any, c: Any, sizes: Any, old: Any, labels: Any, within: Any
-) -> Any:
-    within[:] = 0
-    chunks = (labels.size + CHUNK - 1) // CHUNK
-    _nearest_block(0, chunks, addresses, steps, weights, c, sizes, old, labels, within)
+                       labels, within, found)  # fmt: skip
+        if found[1] >= 0:
+            return
 
 
 def _addressed(replies: Any) -> Any:
@@ -391,18 +501,45 @@ def decode_nearest(
     old: Any,
     labels: Any,
     within: Any,
-) -> None:
+    checks: Any = None,
+    begin: int = 0,
+) -> Any:
     """Label every row with its nearest center, exactly, straight from R replies.
 
     D[h, i] is what `combine` would give: s_h^2 times a squared distance.  Nothing of size m k is
     stored.
 
     sizes    int64 (k,), s_h < 2^30; a cluster with s_h = 0 is never chosen
-    old      int32 (m,), labels of the rows now, -1 for none; may be the array labels
+    old      int32 (m,), labels of the rows now, -1 for none; may be the array labels unless checked
     labels   int32 (m,) result: the h minimizing D[h, i] / s_h^2, the lowest on ties, compared as
              integers; -1 if every cluster is empty
     within   uint64 (k, 3) result: sum of D[h, i] over the rows with old[i] = h, as three words,
              least significant first; zero for an empty cluster
+    checks   int64 (lanes, rows, all replies), centered, or None: sums that vanish if nobody lies.  The
+             replies after the first R are read for them only; an empty cluster is not checked
+    begin    the row that the first chunk holds: where a check failed before
+
+    Returns (h, i) where a check failed, with labels and within unfinished, or None.
     """
     addresses, steps = _addressed(replies)
-    _decode_nearest(addresses, steps, weights, c, sizes, old, labels, within)
+    if checks is None:
+        checks = np.empty((c.size, 0, 0), np.int64)
+    found = np.full(2, -1, np.int64)
+    _decode_nearest(addresses, steps, weights, checks, c, sizes, old, np.int64(begin), labels, within, found)
+    return _position(found)
+
+
+def check(replies: Any, checks: Any, c: Any, begin: int = 0) -> Any:
+    """Some (h, i) where a check of the replies is not zero, or None: as in `decode_nearest`.
+
+    Reads rows in chunks from row `begin` on, then those before it.
+    """
+    addresses, steps = _addressed(replies)
+    _, k, m = replies[0].shape
+    found = np.full(2, -1, np.int64)
+    _check(addresses, steps, np.int64(k), np.int64(m), checks, c, np.int64(begin), found)
+    return _position(found)
+
+
+def _position(found: Any) -> Any:
+    return None if found[1] < 0 else (int(found[0]), int(found[1]))

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from field.basis import LANE
 from field.code import LagrangeCode
+from field.coins import Coins
+from field.correct import BITS, Checks, clear, screen
 from field.exact import Exact
 from field.kernels import centered
 from field.threads import cuts, spread
@@ -49,24 +51,86 @@ def decode_nearest(
 
     Raises TooFewValues.
     """
-    replies, weights, c = _prepare(code, values)
     if not code.basis.folded:
         scaled = decode_scaled(code, values)
         return scaled.nearest(sizes), scaled.within(labels)
-    from field import decoding
+    decoder = _Decoder(code, values, sizes, labels, threads)
+    decoder.decode(tuple(sorted(values)))
+    return decoder.result
 
-    nearest = np.empty(len(labels), np.int32)
-    parts = cuts(len(labels), threads)
-    within = np.empty((len(parts), len(sizes), 3), np.uint64)
-    sizes = sizes.astype(np.int64)
 
-    def part(q: int, rows: slice) -> None:
-        some = [reply[:, :, rows] for reply in replies]
-        decoding.decode_nearest(some, weights, c, sizes, labels[rows], nearest[rows], within[q])
+def screen_nearest(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    liars: int,
+    sizes: Array,
+    labels: Array,
+    coins: Coins,
+    *,
+    threads: int = 1,
+    bits: int = BITS,
+) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
+    """What `decode_nearest` gives although up to `liars` clients lie, and the liars that were named.
 
-    spread([partial(part, q, rows) for q, rows in enumerate(parts)], threads)
-    totals = within.astype(object).sum(axis=0)
-    return nearest, tuple(sum(word << (64 * q) for q, word in enumerate(row)) for row in totals)
+    The same as `field.correct.screen` and then `decode_nearest`, with the same coins, errors and
+    probability, in one pass over the replies: the lies are looked for where the distances are decoded.
+    A cluster without points is neither decoded nor checked.
+
+    Raises TooFewValues and TooManyLiars.
+    """
+    if not code.basis.folded:
+        good, named = screen(code, values, 2, liars, coins, bits=bits)
+        return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels), named
+    decoder = _Decoder(code, values, sizes, labels, threads)
+    _, named = clear(code, values, 2, liars, coins, decoder.attempt, bits=bits)
+    return *decoder.result, named
+
+
+class _Decoder:
+    """Fused decoding of 30-bit lanes, in one part a thread; keeps the place where a check failed."""
+
+    def __init__(
+        self, code: LagrangeCode, values: Mapping[int, Array], sizes: Array, labels: Array, threads: int
+    ) -> None:
+        self.code, self.values, self.labels, self.threads = code, values, labels, threads
+        self.sizes = sizes.astype(np.int64)
+        self.parts = cuts(len(labels), threads)
+        self.begin = [0] * len(self.parts)
+        self.nearest = np.empty(len(labels), np.int32)
+        self.within = np.zeros((len(self.parts), len(sizes), 3), np.uint64)
+
+    def attempt(self, checks: Checks) -> tuple[int, int] | None:
+        """Decode from those clients if no check fails, or say (h, i) where one does."""
+        return self.decode(checks.clients, checks.factors)
+
+    def decode(self, clients: tuple[int, ...], checks: Array | None = None) -> tuple[int, int] | None:
+        values = {j: self.values[j] for j in clients}
+        chosen, weights, c = _factors(self.code, clients, len(next(iter(values.values()))) if values else 0)
+        # The decoding uses the first of the clients, the checks all.
+        replies = [values[j] for j in (chosen if checks is None else clients)]
+        places = spread(
+            [partial(self._part, q, replies, weights, c, checks) for q in range(len(self.parts))],
+            self.threads,
+        )
+        return next((place for place in places if place is not None), None)
+
+    def _part(self, q: int, replies: list[Array], weights: Array, c: Array, checks: Any) -> Any:
+        from field import decoding
+
+        rows = self.parts[q]
+        place = decoding.decode_nearest(
+            [reply[:, :, rows] for reply in replies], weights, c, self.sizes, self.labels[rows],
+            self.nearest[rows], self.within[q], checks, self.begin[q],
+        )  # fmt: skip
+        if place is None:
+            return None
+        h, self.begin[q] = place
+        return h, rows.start + self.begin[q]
+
+    @property
+    def result(self) -> tuple[Array, tuple[int, ...]]:
+        totals = self.within.astype(object).sum(axis=0)
+        return self.nearest, tuple(sum(word << (64 * q) for q, word in enumerate(row)) for row in totals)
 
 
 def _prepare(code: LagrangeCode, values: Mapping[int, Array]) -> tuple[list[Array], Array, Array]:

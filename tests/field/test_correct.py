@@ -195,28 +195,35 @@ def test_the_bound_is_below_2_to_the_minus_59_with_the_least_count(primes, count
     assert Fraction(p + 1, p**count) >= Fraction(1, 2**59)
 
 
-@pytest.mark.parametrize("kind", ["one value", "colluding everywhere"])
-def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind):
-    # 13 + 1/13 in 169: with one row and two words a lie leaves no trace with probability at most
-    # e = 1/13 + 1/169 = 0.0828, and for one value exactly 1/13 + 12/13/169 = 0.0824.
-    code = LagrangeCode(Basis((13,)), 5, 1, 1)
+@pytest.mark.parametrize(
+    ("kind", "liars", "rate"),
+    [
+        # One check of p = 13: lies of one author escape together, with probability 1/13.
+        ("one value", 1, 1 / 13),
+        ("everywhere", 1, 1 / 13),
+        # Both escape the first pass, or the one that does not escapes it and the other the second.
+        ("two authors in two places", 2, 1 / 169 + 168 / 169 / 13),
+    ],
+)
+def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind, liars, rate):
+    code = LagrangeCode(Basis((13,)), 3 + 2 * liars, 1, 1)
     trials = 4000
-    assert combinations(code.basis, 1, 2) == 1
-    bound = float(miss_bound(code.basis, 1, 2))
+    assert combinations(code.basis, liars, 2) == 1
+    bound = float(miss_bound(code.basis, liars, 2))
+    assert rate <= bound == pytest.approx(1 / 13 + liars / 169)
     rng = np.random.default_rng(3)
     coins = SeededCoins(11, kind)
     honest = codewords(code, 2, (40,), 0)
     missed = 0
     for _ in range(trials):
         values = dict(honest)
-        j = int(rng.integers(5))
-        values[j] = honest[j].copy()
-        corrupt(code.basis, values[j], 0, [int(rng.integers(40))] if kind == "one value" else range(40), rng)
-        missed += locate(code, values, 2, 1, coins, bits=2) != (j,)
+        lying = sorted(int(j) for j in rng.permutation(code.n)[:liars])
+        for j, at in zip(lying, rng.permutation(40), strict=False):
+            values[j] = honest[j].copy()
+            corrupt(code.basis, values[j], 0, range(40) if kind == "everywhere" else [int(at)], rng)
+        missed += locate(code, values, 2, liars, coins, bits=2) != tuple(lying)
     # The standard deviation of the rate is below sqrt(0.09 / 4000) = 0.0048: false alarm below 1e-6 (5 sd).
-    assert missed / trials < bound + 0.024
-    if kind == "one value":
-        assert missed / trials > 0.0824 - 0.024, "the measurement has no teeth"
+    assert abs(missed / trials - rate) < 0.024
 
 
 @given(
