@@ -28,15 +28,8 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from secfc.attacks.geometry import (
-    Judgement,
-    attack,
-    between_share,
-    judge,
-    labels_only,
-    locate,
-    plot_shares,
-)
+from secfc.attacks.geometry import attack, labels_only, locate
+from secfc.attacks.judging import Judgement, between_share, judge, plot_shares
 from secfc.data import gaussian_mixture
 from secfc.exchange import SERVER
 from secfc.starts import STARTS

@@ -85,7 +85,7 @@ def merge_centers(centers: Sequence[npt.ArrayLike], k: int, seed: int) -> tuple[
 
 def _kmeans_labels(points: Array, k: int, random_state: int) -> Array:
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     # Threads add up partial sums in the order in which they finish; one thread is reproducible.
     with threadpool_limits(limits=1):

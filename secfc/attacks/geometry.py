@@ -24,13 +24,13 @@ span are linear in the points, y - mean y = B^T (x - mean x), and d + 1 points i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.rows import cluster_sizes
-from secfc.exchange import SERVER
 from secfc.views import Question, View
 
 Array = NDArray[Any]
@@ -132,11 +132,15 @@ class Located:
         """The final guess: (m, d)."""
         return self.after(-1)
 
+    @cached_property
+    def _inverse(self) -> Array:
+        return np.linalg.pinv(self.known - self.known.mean(axis=0), rcond=1e-9)
+
     def after(self, step: int) -> Array:
         seen = self.geometry.after(step)
         center, origin = self.known.mean(axis=0), seen[self.rows].mean(axis=0)
         # y - origin = B^T (x - center) on the known rows, with B (d, rank) of least norm.
-        B = np.linalg.lstsq(self.known - center, seen[self.rows] - origin, rcond=1e-9)[0]
+        B = self._inverse @ (seen[self.rows] - origin)
         guess = center + (seen - origin) @ B.T
         guess[self.rows] = self.known
         return np.asarray(guess)
@@ -280,171 +284,3 @@ def _outside(points: Array, question: Question, distances: Array) -> Array:
     h = int(np.argmax(W.any(axis=1)))  # the first cluster that is not empty
     inside = ((points - W[h] @ points) ** 2).sum(axis=1)
     return np.asarray(np.maximum(distances[h] - inside, 0.0))
-
-
-# --- judging -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """How near a guess came to the truth, after every question of the server.
-
-    error: distance of the guess from the points, over that of their mean from the points (root of sums
-    of squares), after the best choice of what the guess leaves open.  pairs: median relative error of
-    guessed distances between two points, None where not guessed.
-    """
-
-    parties: tuple[str, ...]
-    freedom: Freedom
-    m: int
-    d: int
-    ranks: tuple[int, ...]
-    error: tuple[float, ...]
-    pairs: float | None = None
-
-    @property
-    def share(self) -> tuple[float, ...]:
-        """The share of the points' variance that the guess recovers: 1 - error**2, at least 0."""
-        return tuple(max(0.0, 1.0 - e * e) for e in self.error)
-
-
-def judge(guess: Guess, points: Array) -> Judgement:
-    """Compare a guess with the true points (m, d), in data units.
-
-    Distances are those of the quantized points: compare with these to see the attack's own error.
-    """
-    points = np.asarray(points, np.float64)
-    spread = float(np.linalg.norm(points - points.mean(axis=0)))
-    errors: list[float] = []
-    for step, rank in enumerate(guess.ranks):
-        if step and rank == guess.ranks[step - 1] and guess.freedom != "similarity":
-            errors.append(errors[-1])  # nothing new was placed
-            continue
-        gap = float(np.linalg.norm(aligned(guess.after(step), points, guess.freedom) - points))
-        errors.append(gap / spread if spread > 0 else 0.0)
-    pairs = _pairs_error(guess, points) if isinstance(guess, Geometry) else None
-    return Judgement(
-        guess.parties, guess.freedom, len(points), points.shape[1], guess.ranks, tuple(errors), pairs
-    )
-
-
-def aligned(guess: Array, points: Array, freedom: Freedom) -> Array:
-    """The guess (m, any) moved onto the points (m, d) as far as its freedom allows: (m, d).
-
-    Orthogonal Procrustes (Schoenemann, Psychometrika 31, 1966) of the centered guess, padded with zeros
-    or, if it has more than d dimensions, projected on its d main axes, which only flatters it.
-    """
-    if freedom == "none":
-        return guess
-    from scipy.linalg import orthogonal_procrustes
-
-    width = points.shape[1]
-    mean = points.mean(axis=0)
-    left = guess - guess.mean(axis=0)
-    if left.shape[1] > width:
-        left = left @ np.linalg.svd(left, full_matrices=False)[2][:width].T
-    padded = np.zeros((len(points), width))
-    padded[:, : left.shape[1]] = left
-    rotation, fit = orthogonal_procrustes(padded, points - mean)
-    scale = 1.0
-    if freedom == "similarity":
-        squared = float((padded**2).sum())
-        scale = fit / squared if squared > 0 else 0.0
-    return np.asarray(mean + scale * (padded @ rotation))
-
-
-def between_share(labels: Array, points: Array) -> float:
-    """The share of variance that the true centers of these clusters explain.
-
-    No guess that puts every cluster in one place can recover more: the ceiling of `labels_only`.
-    """
-    centered = points - points.mean(axis=0)
-    means = averages(labels, int(labels.max()) + 1) @ centered
-    total = float((centered**2).sum())
-    return float((means[labels[labels >= 0]] ** 2).sum()) / total if total > 0 else 1.0
-
-
-def _pairs_error(guess: Geometry, points: Array, count: int = 10_000) -> float | None:
-    rng = np.random.default_rng(0)  # a sample, the same for every guess
-    first, second = rng.integers(0, len(points), (2, count))
-    true = np.sqrt(((points[first] - points[second]) ** 2).sum(axis=1))
-    apart = true > 0
-    gaps = np.abs(np.sqrt(guess.between(first, second)) - true)[apart] / true[apart]
-    return float(np.median(gaps)) if len(gaps) else None
-
-
-# --- for people ----------------------------------------------------------------------------------
-
-_OPEN = {
-    "none": "in data units",
-    "isometry": "up to rotation and reflection",
-    "similarity": "up to rotation, reflection and scale",
-}
-
-
-def report_lines(judgement: Judgement, most: int = 6) -> list[str]:
-    """What the guesser learned, in a few lines for people: at most `most` questions are shown."""
-    j = judgement
-    asked = len(j.ranks)
-    changes = [s for s in range(asked) if s == 0 or j.ranks[s] != j.ranks[s - 1]]
-    picks = np.linspace(0, len(changes) - 1, min(most - 1, len(changes)))
-    shown = sorted({changes[round(float(p))] for p in picks} | {asked - 1})
-    who = " and ".join("the server" if p == SERVER else p for p in j.parties)
-    lines = [f"{who} can place all {j.m} points, {_OPEN[j.freedom]}:"]
-    for s in shown:
-        when = f"after {s + 1:>{len(str(asked))}} of {asked} questions"
-        rank = f"rank {j.ranks[s]:>{len(str(j.d))}} of {j.d}"
-        lines.append(
-            f"  {when}: {j.share[s]:>6.1%} of the variance ({rank}, relative error {j.error[s]:.2g})"
-        )
-    if j.pairs is not None:
-        lines.append(f"  and tell the distance of any two points within {j.pairs:.1g} (median, relative)")
-    return lines
-
-
-def plot_shares(judgements: dict[str, Judgement]) -> Any:
-    """A matplotlib Figure of the share of variance recovered after each question, one line a judgement."""
-    figure, axes = _figure(6.4, 3.8)
-    for name, judgement in judgements.items():
-        steps = np.arange(1, len(judgement.share) + 1)
-        axes.plot(steps, 100 * np.array(judgement.share), marker="o", markersize=3, label=name)
-    axes.set(xlabel="questions of the server", ylabel="variance recovered (%)", ylim=(-3, 103))
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="best", frameon=False)
-    return figure
-
-
-def plot_points(guess: Guess, points: Array, step: int = -1, most: int = 1500) -> Any:
-    """A matplotlib Figure of true and recovered points on the two main axes of the true ones, joined.
-
-    most: how many points are drawn.  Shows private data.
-    """
-    points = np.asarray(points, np.float64)
-    moved = aligned(guess.after(step), points, guess.freedom)
-    mean = points.mean(axis=0)
-    axes2 = np.linalg.svd(points - mean, full_matrices=False)[2][:2].T
-    rows = np.random.default_rng(0).permutation(len(points))[:most]
-    true, found = (points[rows] - mean) @ axes2, (moved[rows] - mean) @ axes2
-    if true.shape[1] < 2:  # d = 1
-        true, found = (np.pad(a, ((0, 0), (0, 1))) for a in (true, found))
-    figure, axes = _figure(5.6, 5.2)
-    for pair in np.stack([true, found], axis=1):
-        axes.plot(*pair.T, color="0.8", linewidth=0.5, zorder=1)
-    axes.scatter(*true.T, s=14, facecolors="none", edgecolors="tab:blue", label="true", zorder=2)
-    axes.scatter(*found.T, s=4, color="tab:orange", label="recovered", zorder=3)
-    axes.set(xlabel="first main axis", ylabel="second main axis", aspect="equal")
-    axes.set_title(f"rank {guess.ranks[step]} of {points.shape[1]}", fontsize="medium")
-    axes.legend(loc="best", frameon=False)
-    return figure
-
-
-def _figure(width: float, height: float) -> tuple[Any, Any]:
-    import importlib
-
-    try:
-        figures = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'secfc-clustering[plot]'") from error
-    figure = figures.Figure(figsize=(width, height), layout="constrained", dpi=120)
-    return figure, figure.subplots()

@@ -16,7 +16,7 @@ from secfc.cli.screen import Screen
 from secfc.cli.settings import STARTS, Settings, names, positive
 
 if TYPE_CHECKING:
-    from secfc.attacks.geometry import Judgement
+    from secfc.attacks.judging import Judgement
     from secfc.clustering import Clustering
     from secfc.federation import Federation
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
     "rounding": "nearest", "reveal_centers": False, "threads": 1, "largest": None,
-    "verify": False, "labels": None, "report": None,
+    "verify": False, "attack": False, "labels": None, "report": None,
 }  # fmt: skip
 
 
@@ -113,7 +113,8 @@ def judged(
     import numpy as np
 
     from secfc.attacks.geometry import attack as reconstruct
-    from secfc.attacks.geometry import judge, labels_only, locate
+    from secfc.attacks.geometry import labels_only, locate
+    from secfc.attacks.judging import judge
     from secfc.exchange import SERVER
     from secfc.views import View
 
@@ -133,7 +134,7 @@ def judged(
 def draw(judgements: dict[str, Judgement], path: Path) -> None:
     """The share of variance recovered after each question, as a picture.  Raises Refused."""
     try:
-        from secfc.attacks.geometry import plot_shares
+        from secfc.attacks.judging import plot_shares
 
         figure = plot_shares(judgements)
     except ImportError as error:
@@ -146,7 +147,7 @@ def draw(judgements: dict[str, Judgement], path: Path) -> None:
 
 def show(settings: Settings, source: str, federation: Federation, judgements: dict[str, Judgement]) -> None:
     """The judgements on stdout, as text or as JSON."""
-    from secfc.attacks.geometry import report_lines
+    from secfc.attacks.judging import report_lines
 
     if settings.as_json:
         rows = {name: {**asdict(j), "share": list(j.share)} for name, j in judgements.items()}

@@ -1,4 +1,4 @@
-"""A run: plan, cluster, compare with plaintext k-means.  Reads the input, writes nothing."""
+"""A run: plan, cluster, compare with plaintext k-means, attack.  Reads the input, writes nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from secfc.cli.shared import check_disjoint, explaining
 from secfc.cli.warmup import prepare
 
 if TYPE_CHECKING:
+    from secfc.exchange import Exchange, PartyId
     from secfc.federation import Federation
     from secfc.report import Comparison, Outcome
 
@@ -45,10 +46,11 @@ def load(settings: Settings) -> tuple[Federation, str]:
 
 
 def execute(settings: Settings, federation: Federation, source: str, screen: Screen) -> Outcome:
-    """Plan, cluster, and compare with plaintext k-means.  Writes nothing.
+    """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
+    from secfc.attacks.replay import Finding, Witness, curious_server
     from secfc.clustering import fit
     from secfc.coded import SecFC
     from secfc.report import Outcome, compare, pooled
@@ -72,7 +74,14 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
         _, wall["prepare"] = timed(lambda: prepare(algorithm, plan))
-    with screen.progress() as watch, explaining(federation):
+    witness = Witness()
+    with screen.progress() as shown, explaining(federation):
+
+        def watch(party: PartyId, exchange: Exchange) -> None:
+            witness(party, exchange)
+            if shown is not None:
+                shown(party, exchange)
+
         result, wall["fit"] = timed(
             lambda: fit(algorithm, federation, seed=settings.seed, bound=public.bound, watch=watch)
         )
@@ -90,4 +99,11 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
                 lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
             )
         comparison = compare(result, plain)
-    return Outcome(settings.algorithm, federation, result, source, chosen, notes, comparison, wall)
+    finding: Finding | None = None
+    if settings.attack and isinstance(algorithm, SecFC):
+        exposes = algorithm.disclosure.exposes
+        with screen.status("Trying what the server could rebuild"):
+            finding, wall["attack"] = timed(lambda: curious_server(witness, result, exposes, federation))
+    return Outcome(
+        settings.algorithm, federation, result, source, chosen, notes, comparison, wall, finding
+    )  # fmt: skip

@@ -106,6 +106,10 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     help="Compare with plaintext k-means at every iteration.",
 )  # fmt: skip
 @click.option(
+    "--attack/--no-attack", default=True, show_default=True,
+    help="Say what a curious server could rebuild of the points, by trying it.",
+)  # fmt: skip
+@click.option(
     "--labels", type=ANY_PATH, metavar="OUT.csv",
     help=f"Where labels go. Default with files: {LABELS}.",
 )  # fmt: skip

@@ -15,10 +15,12 @@ STARTS = ("random", "random-points", "k-means++", "center-separation")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
 MEANINGLESS = {
     "secfc": ("k_local",),
-    "lloyd": ("k_local", "t", "ell", "reveal_centers", "verify", "membership", "merge", "threads"),
+    "lloyd": (
+        "k_local", "t", "ell", "reveal_centers", "verify", "attack", "membership", "merge", "threads",
+    ),
     "k-fed": (
-        "t", "ell", "reveal_centers", "verify", "init", "n_init", "max_iter", "scale", "bound", "field",
-        "rounding", "membership", "merge", "threads", "largest",
+        "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
+        "field", "rounding", "membership", "merge", "threads", "largest",
     ),
 }  # fmt: skip
 
@@ -51,6 +53,7 @@ class Settings:
     largest: int | None
     seed: int
     verify: bool
+    attack: bool
     labels: Path | None
     report: Path | None
     force: bool

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.blind import PairKeys, blind, mask_context, partners
 from field.coins import Coins
-from secfc.disclosure.policy import Answer
+from secfc.disclosure.policy import Answer, Exposure
 from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, to_all
 from secfc.messages import Assignment, CodedDistances, compact_labels
 from secfc.pairing import pair_keys
@@ -39,6 +39,7 @@ class Distances:
 
     blind: bool = True
     colluding: int = 1
+    exposes: ClassVar[Exposure] = "distances"
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         if not self.blind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from numpy.typing import NDArray
 
@@ -20,9 +20,18 @@ Array = NDArray[Any]
 # None for silence.
 Answer = Callable[[Assignment, Callable[[], Array]], Role[Message | None]]
 
+# What the server sees in every iteration beside the public parameters, and so what it can attack:
+# "distances" of all points to all centers, and labels; "labels" alone; or "nothing" but the result.
+Exposure = Literal["distances", "labels", "nothing"]
+
 
 class Disclosure(Protocol):
     """A policy.  Both fragments run once, after the rows are shared and before the first iteration."""
+
+    @property
+    def exposes(self) -> Exposure:
+        """What the server sees in every iteration."""
+        ...
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         """How a client answers."""

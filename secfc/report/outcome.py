@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc import metrics
+from secfc.attacks.replay import Finding
 from secfc.clustering import Clustering
 from secfc.federation import Federation
 
@@ -84,7 +85,8 @@ class Outcome:
     algorithm: "secfc", "lloyd" or "k-fed".  source: where the points came from, for people.
     settings: the parameters of the algorithm that its plan does not hold.  notes: what the user should
     know about choices made for them.  comparison: None if nothing was verified.  wall: seconds by the
-    clock of preparing, fitting and verifying.
+    clock of preparing, fitting, verifying and attacking.  finding: what a curious server could rebuild,
+    None if that was not tried.
     """
 
     algorithm: str
@@ -95,6 +97,7 @@ class Outcome:
     notes: tuple[str, ...]
     comparison: Comparison | None
     wall: Mapping[str, float]
+    finding: Finding | None = None
 
     @property
     def verified(self) -> bool | None:

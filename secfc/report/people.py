@@ -6,6 +6,7 @@ from rich.console import Console
 
 from secfc.plan import Plan
 from secfc.report import text
+from secfc.report.attacks import rebuilt
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.membership import hidden, identity, opened
 from secfc.report.outcome import Outcome
@@ -40,6 +41,8 @@ def show(console: Console, outcome: Outcome) -> None:
     console.print(traffic_table(result))
     text.heading(console, "What the server learned")
     text.items(console, result.learned)
+    if outcome.finding is not None:
+        text.items(console, rebuilt(outcome.finding))
     if outcome.private:
         text.heading(console, "What private membership hides")
         text.items(console, hidden(outcome))

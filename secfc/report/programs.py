@@ -14,6 +14,7 @@ import secfc
 from field.quantize import Quantizer
 from secfc.clustering import Clustering
 from secfc.plan import Plan
+from secfc.report.attacks import as_object
 from secfc.report.costs import rounds, seconds
 from secfc.report.membership import hidden, opened
 from secfc.report.outcome import Comparison, Outcome
@@ -52,6 +53,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             },
         },
         "learned": list(result.learned),
+        "attack": as_object(outcome.finding),
         "membership": {"hidden": hidden(outcome), "opened": opened(outcome)} if outcome.private else None,
         "notes": list(outcome.notes),
     }

@@ -98,6 +98,7 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "client -> server   coded distances",
         "What the server learned",
         "no point and no center",
+        "tried: these distances place all 732 points",
     ):
         assert phrase in result.stdout, phrase
     assert result.stderr == ""

@@ -91,3 +91,25 @@ def test_bad_input_ends_with_exit_code_2_and_no_traceback(files, arguments, mess
 def test_help_has_examples():
     assert "secfc attack geometry a.csv" in attack("--help").stdout
     assert "secfc attack geometry" in CliRunner().invoke(main, ["attack", "--help"]).stdout
+
+
+def test_run_reports_the_same_figures_without_keeping_any_message(files, tmp_path):
+    run = CliRunner().invoke(
+        main,
+        ["run", *files, "-k", "4", "--n-init", "3", "--json", "--force", "--labels", str(tmp_path / "x.csv")],
+    )
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)["attack"]
+    assert found["questions"] == found["questions_used"]
+    tried = json.loads(attack(*files, "-k", "4", "--n-init", "3", "--json").stdout)
+    assert found["judgements"]["distances"]["ranks"] == tried["distances"]["ranks"]
+    for name in ("distances", "labels alone"):
+        assert found["judgements"][name]["share"] == pytest.approx(tried[name]["share"], abs=1e-6)
+
+
+def test_run_does_not_attack_when_told_so(files, tmp_path):
+    run = ["run", *files, "-k", "4", "--json", "--force", "--labels", str(tmp_path / "x.csv")]
+    assert json.loads(CliRunner().invoke(main, [*run, "--no-attack"]).stdout)["attack"] is None
+    refused = CliRunner().invoke(main, [*run, "--algorithm", "lloyd", "--no-attack"])
+    assert refused.exit_code == 2
+    assert "--attack has no meaning for --algorithm lloyd" in refused.output

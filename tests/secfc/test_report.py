@@ -13,6 +13,8 @@ from rich.console import Console
 
 import secfc
 from secfc import metrics, report
+from secfc.attacks.judging import Judgement
+from secfc.attacks.replay import Finding
 from secfc.clustering import Clustering
 from secfc.exchange import SERVER
 from secfc.report import Comparison, Outcome, compare
@@ -215,6 +217,36 @@ def test_the_text_says_what_is_true(federation: secfc.Federation, fitted: Cluste
     assert "NOT converged: raise --max-iter" in text(outcome(federation, stopped))
     open_code = replace(fitted.plan, code=replace(fitted.plan.code, t=0))
     assert "hide nothing" in text(outcome(federation, replace(fitted, plan=open_code)))
+
+
+def test_the_text_says_what_a_curious_server_could_rebuild(
+    federation: secfc.Federation, fitted: Clustering
+) -> None:
+    alone = Judgement(("server",), "isometry", 90, 3, (1, 2), (0.8, 0.5))
+    joint = Judgement(("server", "client-4"), "none", 90, 3, (1, 2), (0.9, 0.6))
+    guess = Judgement(("server",), "similarity", 90, 3, (2, 2), (0.9, 0.9))
+    tried = {"distances": alone, "distances and the points of client-4": joint, "labels alone": guess}
+
+    def said(*finding: Any) -> str:
+        return " ".join(text(outcome(federation, fitted, finding=Finding(*finding))).split())
+
+    full = said("distances", tried, 2, 2)
+    assert "with 75.0 % of their variance (rank 2 of 3, relative error 0.5); labels alone let it" in full
+    assert "guess 19.0 % of their variance" in full
+    assert "together with client-4" in full
+    assert "in data units, with 64.0 % of their variance" in full
+    assert "only the first" not in full
+    assert "only the first 2 of its 9 questions were tried" in said("distances", tried, 9, 2)
+    assert "was not tried, for the size of the data: secfc attack geometry" in said("distances", {}, 9, 0)
+    only = said("labels", {"labels alone": guess}, 2, 2)
+    assert "tried: labels alone let it guess 19.0 %" in only
+    assert "place" not in only.split("What the server learned")[1]
+    assert "tried" not in said("nothing", {}, 2, 0)
+    assert "tried" not in text(outcome(federation, fitted))
+    programs = report.as_json(outcome(federation, fitted, finding=Finding("distances", tried, 9, 2)))
+    assert programs["attack"]["judgements"]["distances"]["share"] == pytest.approx([0.36, 0.75])
+    assert (programs["attack"]["questions"], programs["attack"]["questions_used"]) == (9, 2)
+    assert json.loads(json.dumps(programs)) == programs
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,8 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.attacks.geometry import (
-    Geometry,
-    Judgement,
-    Simplex,
-    attack,
-    averages,
-    between_share,
-    judge,
-    labels_only,
-    locate,
-    plot_points,
-    plot_shares,
-    report_lines,
-)
+from secfc.attacks.geometry import Geometry, Simplex, attack, averages, labels_only, locate
+from secfc.attacks.judging import Judgement, between_share, judge, plot_points, plot_shares, report_lines
 from secfc.exchange import SERVER
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.views import CannotDecode, View

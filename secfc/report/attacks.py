@@ -1,0 +1,57 @@
+"""What a curious server could rebuild of the points, in sentences and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from secfc.attacks.judging import Judgement
+from secfc.attacks.replay import Finding
+
+COMMAND = "secfc attack geometry"
+
+
+def rebuilt(finding: Finding) -> list[str]:
+    """What the attacks found, one sentence each; what was not tried is said as well."""
+    if finding.exposes == "nothing":
+        return []
+    labels = finding.judgements.get("labels alone")
+    if labels is None:
+        return [f"what these let it rebuild was not tried, for the size of the data: {COMMAND} does"]
+    guess = f"labels alone let it guess {_share(labels)}"
+    if finding.exposes == "labels":
+        lines = [f"tried: {guess}, up to rotation, reflection and scale"]
+    else:
+        alone, joint = (j for name, j in finding.judgements.items() if name != "labels alone")
+        lines = [
+            f"tried: these distances place all {alone.m:,} points up to rotation and reflection, with "
+            f"{_share(alone)} (rank {alone.ranks[-1]} of {alone.d}, relative error {alone.error[-1]:.2g}); "
+            f"{guess}, and scale too is open then",
+            f"tried: together with {joint.parties[-1]} it knows that client's points, which turn the shape "
+            f"into positions: all {joint.m:,} points in data units, with {_share(joint)}",
+        ]
+    if finding.used < finding.asked:
+        lines.append(
+            f"it could do at least that: only the first {finding.used} of its {finding.asked} questions were "
+            f"tried, for the size of the data; {COMMAND} tries all"
+        )
+    return lines
+
+
+def as_object(finding: Finding | None) -> dict[str, Any] | None:
+    """The same for programs: after each question the share of variance, the rank and the error."""
+    if finding is None:
+        return None
+    return {
+        "exposes": finding.exposes,
+        "questions": finding.asked,
+        "questions_used": finding.used,
+        "judgements": {
+            name: {**asdict(judgement), "share": list(judgement.share)}
+            for name, judgement in finding.judgements.items()
+        },
+    }
+
+
+def _share(judgement: Judgement) -> str:
+    return f"{100 * judgement.share[-1]:.1f} % of their variance"

@@ -1,0 +1,105 @@
+"""The server's view computed again is the one that was recorded, and the attack on it is the same."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.attacks.geometry import attack, locate
+from secfc.attacks.judging import judge
+from secfc.attacks.replay import Replay, Witness, curious_server
+from secfc.exchange import SERVER
+from secfc.starts import KMeansPlusPlus, RandomLabels
+from secfc.views import View
+from tests.secfc.attacks.test_geometry import mixture
+
+
+def witnessed(points, n=5, **parameters):
+    """(result with a full transcript, federation, witness)."""
+    federation = secfc.Federation.from_arrays(np.array_split(points, n))
+    witness = Witness()
+    way = secfc.SecFC(k=4, t=1, **parameters)
+    return secfc.fit(way, federation, keep_bodies=True, watch=witness), federation, witness
+
+
+@pytest.mark.parametrize("init", [RandomLabels(), KMeansPlusPlus()], ids=repr)
+@pytest.mark.parametrize("blind", [True, False])
+def test_the_replay_is_what_was_recorded(init, blind):
+    disclosure = secfc.Distances(blind=blind)
+    result, federation, witness = witnessed(
+        mixture(200, 6, 4, 20), init=init, n_init=2, ell=2, disclosure=disclosure
+    )
+    recorded = View.of(result, result.plan, (SERVER, federation.names[1]), federation)
+    replay = Replay.witnessed(witness, result, federation, federation.names[1])
+    pairs = list(zip(recorded.questions(), replay.questions(), strict=True))
+    # Restarts and starts are among the questions, more than the history of the best start.
+    assert len(pairs) > len(result.history)
+    for a, b in pairs:
+        assert (a.number, a.k) == (b.number, b.k)
+        assert (a.labels == b.labels).all()
+        assert np.allclose(recorded.distances(a), replay.distances(b), rtol=1e-9, equal_nan=True)
+    assert replay.parties == recorded.parties
+    for ours, theirs in zip(replay.known(), recorded.known(), strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_finds():
+    result, federation, witness = witnessed(mixture(203, 6, 4, 20), n_init=2)
+    found = curious_server(witness, result, "distances", federation)
+    assert found.used == found.asked == len(witness.questions)
+    quantizer = result.plan.quantizer
+    points = np.concatenate([quantizer(p.read()) for p in federation.parties]) / quantizer.scale
+    alone = judge(attack(View.of(result, result.plan, SERVER)), points)
+    assert found.judgements["distances"].ranks == alone.ranks
+    assert found.judgements["distances"].parties == (SERVER,)
+    assert np.allclose(found.judgements["distances"].error, alone.error, atol=1e-6)
+    # The first of the clients with most points is the one that helps.
+    joint = judge(locate(View.of(result, result.plan, (SERVER, "client-0"), federation)), points)
+    assert np.allclose(found.judgements["distances and the points of client-0"].error, joint.error, atol=1e-6)
+    # Controls: all is recovered here; labels alone, and the distances of another run, do not do it.
+    assert alone.share[-1] > 1 - 1e-9
+    assert found.judgements["labels alone"].share[-1] < 0.9
+    other = secfc.Federation.from_arrays(np.array_split(mixture(203, 6, 4, 20, seed=1), 5))
+    wrong = Replay.witnessed(witness, result, other)
+    assert judge(attack(wrong), points).share[-1] < 0.5
+
+
+def test_the_policy_says_what_is_tried():
+    result, federation, witness = witnessed(mixture(100, 6, 4, 20))
+    assert set(curious_server(witness, result, "labels", federation).judgements) == {"labels alone"}
+    nothing = curious_server(witness, result, "nothing", federation)
+    assert (dict(nothing.judgements), nothing.used) == ({}, 0)
+    assert secfc.Distances().exposes == "distances"
+
+
+def test_large_runs_are_attacked_with_their_first_questions_only():
+    result, federation, witness = witnessed(mixture(100, 20, 4, 20), n_init=3)
+    full = curious_server(witness, result, "distances", federation)
+    once = 100 * 20 * (4 + 20 / 16 + 16)
+    some = curious_server(witness, result, "distances", federation, limit=2.5 * once)
+    assert (some.used, some.asked) == (2, full.asked)
+    assert some.judgements["distances"].ranks == full.judgements["distances"].ranks[:2]
+    assert some.judgements["distances"].share[-1] < full.judgements["distances"].share[-1]
+    none = curious_server(witness, result, "distances", federation, limit=0.5 * once)
+    assert (none.used, dict(none.judgements)) == (0, {})
+
+
+def test_points_that_several_clients_hold_count_once():
+    points = mixture(120, 4, 4, 20)
+    parties = [
+        secfc.Party(f"c{j}", points[rows], ids=tuple(int(i) for i in rows))
+        for j, rows in enumerate([*np.split(np.arange(120), 3), np.arange(30, 60), np.arange(10)])
+    ]
+    federation = secfc.Federation(tuple(parties))
+    witness = Witness()
+    result = secfc.fit(secfc.SecFC(k=4, t=1, membership=secfc.Private()), federation, watch=witness)
+    found = curious_server(witness, result, "distances", federation)
+    assert found.judgements["distances"].m == 120
+    assert found.judgements["distances"].share[-1] > found.judgements["labels alone"].share[-1]
+
+
+def test_a_run_that_left_rows_out_is_not_replayed():
+    result, federation, witness = witnessed(mixture(60, 3, 4, 20))
+    with pytest.raises(ValueError, match="left out a client's rows"):
+        Replay.witnessed(witness, dataclasses.replace(result, excluded=("client-1",)), federation)
