@@ -184,16 +184,22 @@ class Basis:
         wide = a.astype(np.uint64) * b
         return (wide % self.column(wide.ndim, np.uint64)).astype(self.dtype)
 
-    def add_scaled(self, lane: int, out: Array, residues: Array, factor: int) -> None:
-        """out += factor * residues in one lane, in place: flat C-contiguous canonical residues."""
+    def add_scaled(self, out: Array, residues: Array, factors: Sequence[Sequence[int]]) -> None:
+        """out += sum_q factors[lane][q] residues[q], in place.
+
+        out (lanes, N), contiguous rows of any stride; residues (q, lanes, >= N), C-contiguous; canonical.
+        """
         from field import kernels
 
-        p = self.primes[lane]
-        if self.folded:
-            centered = factor - p if factor > p // 2 else factor
-            kernels.add_scaled_folded(out, residues, np.int64(centered), np.int64(LANE - p), np.int64(p))
-        else:
-            kernels.add_scaled_plain(out, residues, np.uint64(factor), np.uint64(p))
+        width = out.shape[1]
+        for lane, p in enumerate(self.primes):
+            if self.folded:
+                centered = np.array([f - p if f > p // 2 else f for f in factors[lane]], np.int64)
+                c = np.int64(LANE - p)
+                kernels.add_scaled_lane(out[lane], residues, np.int64(lane), centered, c, np.int64(p))
+                continue
+            for factor, words in zip(factors[lane], residues, strict=True):
+                kernels.add_scaled_plain(out[lane], words[lane, :width], np.uint64(factor), np.uint64(p))
 
     def matmul(self, matrix: Array, columns: Array) -> Array:
         """Product of small matrices with wide ones: (lanes, r, q) and (lanes, q, N) to (lanes, r, N).

@@ -192,15 +192,15 @@ def blind(
     if missing:
         raise ValueError(f"client {me} has no stream for {missing}: share keys with every partner")
     basis, flat = code.basis.prefix(lanes), reply.reshape(lanes, -1)
-    words = np.empty(min(COLUMNS, flat.shape[1]), basis.dtype)
+    width = min(COLUMNS, flat.shape[1])
+    words = np.empty((len(peers), lanes, width), basis.dtype)
     for start in range(0, flat.shape[1], COLUMNS):
         part = flat[:, start : start + COLUMNS]
-        residues = words[: part.shape[1]]
         # The order of draws, chunk by chunk and lane by lane, is the same at both ends of a pair.
-        for q, i in enumerate(peers):
+        for i, own in zip(peers, words, strict=True):
             for lane, p in enumerate(basis.primes):
-                streams[i].fill_residues(p, residues)
-                basis.add_scaled(lane, part[lane], residues, factors[lane][q])
+                streams[i].fill_residues(p, own[lane, : part.shape[1]])
+        basis.add_scaled(part, words, factors)
 
 
 def _expanded(basis: Basis, streams: list[Coins], matrix: Array, size: int) -> Array:

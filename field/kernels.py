@@ -77,12 +77,23 @@ def add_flat(a: Any, b: Any, p: Any, out: Any) -> None:
 
 
 @compiled()
-def add_scaled_folded(out: Any, words: Any, factor: Any, c: Any, p: Any) -> None:
-    """out += factor * words mod p = 2**30 - c for flat canonical uint32; factor is centered."""
-    w = np.int64(np.int32(factor))
-    for i in range(out.size):
-        # A product below 2**59 and a residue below 2**30.
-        out[i] = np.uint32(_canonical(np.int64(out[i]) + np.int64(words[i]) * w, c, p))
+def add_scaled_lane(out: Any, words: Any, lane: Any, factors: Any, c: Any, p: Any) -> None:
+    """out += sum_q factors[q] words[q, lane] mod p = 2**30 - c: flat uint32, words (q, lanes, >= N).
+
+    Factors are centered, residues canonical.
+    """
+    count = factors.size
+    for q in range(0, count - 1, 2):
+        v, w = np.int64(np.int32(factors[q])), np.int64(np.int32(factors[q + 1]))
+        for i in range(out.size):
+            # Two products below 2**59 each and a residue below 2**30.
+            total = np.int64(words[q, lane, i]) * v + np.int64(words[q + 1, lane, i]) * w
+            out[i] = np.uint32(_canonical(np.int64(out[i]) + total, c, p))
+    if count % 2:
+        w = np.int64(np.int32(factors[count - 1]))
+        for i in range(out.size):
+            total = np.int64(words[count - 1, lane, i]) * w
+            out[i] = np.uint32(_canonical(np.int64(out[i]) + total, c, p))
 
 
 @compiled()

@@ -1,5 +1,7 @@
 """Every kernel against its twin, at the edges that its bounds speak of."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -247,3 +249,23 @@ def test_fused_decoding_equals_the_separate_steps(m, k, threads, seed):
         assert (nearest == scaled.nearest(sizes)).all()
         expected = scaled.within(np.where((labels >= 0) & (sizes[labels] > 0), labels, -1))
         assert within == expected
+
+
+@pytest.mark.parametrize("primes", [LANE_PRIMES[:2], (MERSENNE_61,), (2**31 - 1, 10007)])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
+def test_adding_scaled_streams_is_exact_at_the_edges(primes, count):
+    basis = Basis(primes)
+    for low, high in itertools.product((0, 1), repeat=2):
+        top = [p - 1 for p in primes]
+        factors = [[(p // 2 + low) % p] * count for p in primes]
+        words = np.broadcast_to(np.array(top, basis.dtype)[None, :, None], (count, basis.lanes, 70)).copy()
+        # Rows of another stride than their length, as in the last chunk of a reply.
+        whole = np.broadcast_to(
+            np.array([t * high for t in top], basis.dtype)[:, None], (basis.lanes, 90)
+        ).copy()
+        basis.add_scaled(whole[:, 5:70], words, factors)
+        for lane, p in enumerate(primes):
+            expected = (top[lane] * high + count * (p // 2 + low) * (p - 1)) % p
+            assert (whole[lane, 5:70] == expected).all()
+            assert (whole[lane, :5] == top[lane] * high).all()
+            assert (whole[lane, 70:] == top[lane] * high).all()
