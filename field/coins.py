@@ -2,8 +2,8 @@
 
 Shares, masks, keys and noise are drawn from `Coins`; experiment randomness (data, splits, starts) is a
 `numpy.random.Generator`.  The two types are never exchanged.  The stream is AES-128 in counter mode
-(through `cryptography`), keyed by the operating system for `SystemCoins` and by a hash of a seed and a
-label for `SeededCoins`.
+(through `cryptography`), keyed by the operating system for `SystemCoins`, by a secret seed that was kept for
+`StoredCoins`, and by a hash of a seed anybody may know and a label for `SeededCoins`.
 
 Assumes AES is a pseudorandom permutation.  Does not protect against somebody who reads this process's
 memory, and rejection sampling is not constant time.
@@ -94,22 +94,22 @@ class Coins:
             rejected = rejected[bad]
 
 
-class SystemCoins(Coins):
-    """Coins keyed by the operating system: the default everywhere a secret is drawn.
+class _OwnedCoins(Coins):
+    """Coins of one process.
 
     A child process made by `fork` would repeat its parent's stream, so drawing in another process than
     the one that made the coins is refused.
     """
 
-    def __init__(self) -> None:
-        super().__init__(os.urandom(16))
+    def __init__(self, key: bytes) -> None:
+        super().__init__(key)
         self._owner = os.getpid()
 
     def _check(self) -> None:
         if os.getpid() != self._owner:
             raise RuntimeError(
                 f"these coins belong to process {self._owner}, this is process {os.getpid()}: "
-                "a forked stream would repeat secrets; make SystemCoins() in the child"
+                f"a forked stream would repeat secrets; make {type(self).__name__} in the child"
             )
 
     def fill(self, out: Array) -> None:
@@ -119,6 +119,25 @@ class SystemCoins(Coins):
     def bytes(self, size: int) -> bytes:
         self._check()
         return super().bytes(size)
+
+
+class SystemCoins(_OwnedCoins):
+    """Coins keyed by the operating system: the default everywhere a secret is drawn."""
+
+    def __init__(self) -> None:
+        super().__init__(os.urandom(16))
+
+
+class StoredCoins(_OwnedCoins):
+    """Coins from a secret seed of 32 bytes that was kept: whoever resumes with it draws the same again.
+
+    The seed must be drawn from `SystemCoins`, and one seed must never serve two runs.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        if len(seed) != 32:
+            raise ValueError(f"a seed of {len(seed)} bytes: 32 secret bytes are needed")
+        super().__init__(hashlib.blake2b(key=seed, digest_size=16, person=b"secfc-stored").digest())
 
 
 class SeededCoins(Coins):

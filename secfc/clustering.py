@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins, SystemCoins
+from secfc.checkpoint import Checkpoint, fingerprint
 from secfc.exchange import SERVER, PartyId, Role
 from secfc.federation import Federation, Party
 from secfc.inputs import InputError, seeded
@@ -28,13 +30,15 @@ Array = NDArray[Any]
 class Public:
     """What every party knows before the protocol: names, row counts, features and a bound on the data.
 
-    bound: no absolute value exceeds it, in data units.
+    bound: no absolute value exceeds it, in data units.  session: 32 public bytes that no other run uses;
+    one party draws them, and all must hold the same.
     """
 
     clients: tuple[PartyId, ...]
     counts: tuple[int, ...]
     d: int
     bound: float
+    session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
 
     @property
     def m(self) -> int:
@@ -168,6 +172,7 @@ def fit(
     faults: Faults = deliver,
     watch: Watch | None = None,
     sealed: bool = False,
+    checkpoint: Path | str | None = None,
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
@@ -177,22 +182,31 @@ def fit(
     transcript holds contents too.  faults: what the network does to messages.  watch: called with
     (party, exchange) at every exchange, for progress.  sealed: what clients say to one another is encrypted
     and authenticated between them, as over a network; not needed inside one process.
+    checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
+    where it ended (`secfc.checkpoint`).  The files are secret, and stay when the run has finished.
 
-    Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults.
+    Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
+    checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(int(seeded(seed).integers(2**63))))
-    make = coins or _system_coins
     with refusing():
-        plan = algorithm.plan(Public.of(federation, bound))
-    roles: dict[PartyId, Role[Any]] = {}
-    for party in federation.parties:
-        own = make(party.name)
-        role = algorithm.client(plan, party, coins=own)
-        roles[party.name] = seal(role, party.name, federation.names, plan, own) if sealed else role
-    roles[SERVER] = algorithm.server(plan, rng=rng)
-    with refusing():
-        run = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
-    return algorithm.collect(plan, run, federation.counts)
+        public = Public.of(federation, bound)
+    # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
+    run = fingerprint(algorithm, public, seed, sealed)
+    with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
+        make = coins or kept.coins
+        with refusing():
+            plan = algorithm.plan(replace(public, session=make(SERVER).bytes(32)))
+        roles: dict[PartyId, Role[Any]] = {}
+        for party in federation.parties:
+            own = make(party.name)
+            role = algorithm.client(plan, party, coins=own)
+            roles[party.name] = seal(role, party.name, federation.names, plan, own) if sealed else role
+        roles[SERVER] = algorithm.server(plan, rng=rng)
+        roles = {name: kept.role(name, role) for name, role in roles.items()}
+        with refusing():
+            done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
+    return algorithm.collect(plan, done, federation.counts)
 
 
 def seal(role: Role[Any], name: PartyId, clients: tuple[PartyId, ...], plan: Any, coins: Coins) -> Role[Any]:

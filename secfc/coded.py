@@ -171,7 +171,9 @@ class SecFC:
 
         Raises ValueError naming the value, the rule and the remedy.
         """
-        return self.membership.draft(partial(self.complete, public), public.clients, public.counts, self.t)
+        return self.membership.draft(
+            partial(self.complete, public), public.clients, public.counts, self.t, public.session
+        )
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""

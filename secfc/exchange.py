@@ -34,6 +34,8 @@ class Exchange:
     of what I wait for, `round` by default; exact: nothing newer will do either, and waits for its turn.
     Older and repeated messages are dropped, so a late reply is never taken for the next one.
     phase: what the work before this exchange is booked under.
+    taken: set when this exchange repeats one from before a crash: the last round that was taken then from
+    each sender.  A driver drops that one and older ones.
     """
 
     send: Mapping[PartyId, Any] = field(default_factory=dict)
@@ -43,6 +45,15 @@ class Exchange:
     accept: int | None = None
     exact: bool = False
     phase: str = ""
+    taken: Mapping[PartyId, int] | None = None
+
+
+class Inbox(dict[PartyId, Any]):
+    """What a driver resumes a role with: messages by sender, and in `rounds` the round of each."""
+
+    def __init__(self, messages: Mapping[PartyId, Any], rounds: Mapping[PartyId, int]) -> None:
+        super().__init__(messages)
+        self.rounds = dict(rounds)
 
 
 Role = Generator[Exchange, Mapping[PartyId, Any], R]

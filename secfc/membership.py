@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins, SystemCoins
+from field.coins import Coins
 from field.rows import CodedRows
 from psu import merge
 from psu import plan as psu_plan
@@ -63,8 +63,18 @@ class Contribution:
 class Membership(Protocol):
     """How rows come about."""
 
-    def draft(self, complete: Complete, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int) -> Any:
-        """What is public before the parties talk; `complete` makes the plan once the layout is known."""
+    def draft(
+        self,
+        complete: Complete,
+        clients: tuple[PartyId, ...],
+        counts: tuple[int, ...],
+        t: int,
+        session: bytes,
+    ) -> Any:
+        """What is public before the parties talk; `complete` makes the plan once the layout is known.
+
+        session: 32 public bytes that no other run uses.
+        """
         ...
 
     def client(self, draft: Any, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
@@ -93,7 +103,12 @@ class Open:
     learned = ()
 
     def draft(
-        self, complete: Complete, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int
+        self,
+        complete: Complete,
+        clients: tuple[PartyId, ...],
+        counts: tuple[int, ...],
+        t: int,
+        session: bytes,
     ) -> Plan:
         return complete(OwnRows(counts))
 
@@ -154,10 +169,14 @@ class Private:
         return tuple(facts)
 
     def draft(
-        self, complete: Complete, clients: tuple[PartyId, ...], counts: tuple[int, ...], t: int
+        self,
+        complete: Complete,
+        clients: tuple[PartyId, ...],
+        counts: tuple[int, ...],
+        t: int,
+        session: bytes,
     ) -> UnionDraft:
         mode = self.mode or psu_plan.Threshold(t)
-        session = SystemCoins().bytes(32)
         union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
         return UnionDraft(union, clients, complete)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from secfc.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
+from secfc.exchange import SERVER, Exchange, Inbox, PartyId, ProtocolError, Role, TooFewReplies
 
 
 @dataclass(frozen=True)
@@ -175,17 +175,21 @@ class _Driver:
 
         return min(self.waiting, key=order)
 
-    def collect(self, name: PartyId) -> dict[PartyId, Any]:
+    def collect(self, name: PartyId) -> Inbox:
         """What came of what this party waits for; older messages of the same peers are forgotten."""
-        messages = {}
-        for peer in self.waiting[name].expect:
-            number, box = self.due(name, peer), self.inbox[name][peer]
-            if number is not None:
-                messages[peer] = box[number]
-                self.taken[name][peer] = number
-                for old in [r for r in box if r <= number]:
-                    del box[old]
-        return messages
+        awaited = {peer: self.due(name, peer) for peer in self.waiting[name].expect}
+        rounds = {peer: number for peer, number in awaited.items() if number is not None}
+        messages = {peer: self.inbox[name][peer][number] for peer, number in rounds.items()}
+        self.forget(name, rounds)
+        return Inbox(messages, rounds)
+
+    def forget(self, name: PartyId, rounds: Mapping[PartyId, int]) -> None:
+        """What this party took is gone, and so is what is older; later copies will be dropped."""
+        for peer, number in rounds.items():
+            self.taken[name][peer] = max(self.taken[name][peer], number)
+            box = self.inbox[name][peer]
+            for old in [r for r in box if r <= number]:
+                del box[old]
 
     def advance(self, name: PartyId, value: Any) -> None:
         start = time.perf_counter()
@@ -207,6 +211,7 @@ class _Driver:
 
     def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = exchange
+        self.forget(name, exchange.taken or {})
         if self.watch is not None:
             self.watch(name, exchange)
         for recipient, body in exchange.send.items():
