@@ -195,7 +195,9 @@ class Journal:
                 "resume with the software that began the run, or start again in another directory"
             )
         if party != self.party:
-            raise JournalError(f"{self.path} is the journal of {party!r}, not of {self.party!r}: name another")
+            raise JournalError(
+                f"{self.path} is the journal of {party!r}, not of {self.party!r}: name another"
+            )
         if found != run:
             raise JournalError(
                 f"{self.path} belongs to a run with other parameters or data: repeat the parameters of that "
@@ -270,7 +272,9 @@ def _encoded(sender: PartyId, message: object) -> list[Part]:
 
 def digest_of(number: int, send: Mapping[PartyId, object]) -> bytes:
     """32 bytes that name what an exchange sends: the round, and each message with its recipient."""
-    whole = hashlib.blake2b(number.to_bytes(8, "little", signed=True), digest_size=DIGEST, person=b"secfc sent")
+    whole = hashlib.blake2b(
+        number.to_bytes(8, "little", signed=True), digest_size=DIGEST, person=b"secfc sent"
+    )
     known: dict[int, bytes] = {}  # one message often goes to everybody
     for recipient, message in sorted(send.items(), key=lambda item: item[0]):
         if id(message) not in known:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
     "rounding": "nearest", "reveal_centers": False, "threads": 1, "largest": None,
-    "verify": False, "attack": False, "labels": None, "report": None,
+    "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
 }  # fmt: skip
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secfc.cli.choose import check_bound, choose, foresee, make_public, plaintext_twin
@@ -45,6 +48,31 @@ def load(settings: Settings) -> tuple[Federation, str]:
     )
 
 
+@contextmanager
+def keeping(directory: Path | None) -> Iterator[None]:
+    """Within the body, a failure to read or write a checkpoint is the user's to mend."""
+    from secfc.inputs import InputError
+
+    try:
+        yield
+    except OSError as error:
+        if directory is None:
+            raise
+        name = error.filename or directory
+        raise InputError(
+            f"--checkpoint {name}: {error.strerror or error}. Make room or name another directory; what is "
+            "there already can be resumed"
+        ) from error
+
+
+def forget(directory: Path, federation: Federation) -> None:
+    """Delete the checkpoint of a finished run."""
+    from secfc.checkpoint import remove
+    from secfc.exchange import SERVER
+
+    remove(directory, (*federation.names, SERVER))
+
+
 def execute(settings: Settings, federation: Federation, source: str, screen: Screen) -> Outcome:
     """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 
@@ -75,7 +103,9 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
         _, wall["prepare"] = timed(lambda: prepare(algorithm, plan))
     witness = Witness()
-    with screen.progress() as shown, explaining(federation):
+    with screen.progress() as shown, explaining(federation), keeping(settings.checkpoint):
+        if settings.checkpoint is not None:
+            shown = screen.resuming(shown)
 
         def watch(party: PartyId, exchange: Exchange) -> None:
             witness(party, exchange)
@@ -83,7 +113,14 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
                 shown(party, exchange)
 
         result, wall["fit"] = timed(
-            lambda: fit(algorithm, federation, seed=settings.seed, bound=public.bound, watch=watch)
+            lambda: fit(
+                algorithm,
+                federation,
+                seed=settings.seed,
+                bound=public.bound,
+                watch=watch,
+                checkpoint=settings.checkpoint,
+            )
         )
     if settings.algorithm != "k-fed" and result.plan.quantizer.max_int < COARSE:
         notes += (

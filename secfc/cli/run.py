@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import Refused
-from secfc.cli.execute import execute, load
+from secfc.cli.execute import execute, forget, load
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import Screen
 from secfc.cli.settings import STARTS, Settings, check_run, names, positive
@@ -110,6 +110,11 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     help="Say what a curious server could rebuild of the points, by trying it.",
 )  # fmt: skip
 @click.option(
+    "--checkpoint", type=ANY_PATH, metavar="DIR",
+    help="Keep what is needed to resume in this directory: after a crash, the same command goes on from "
+    "there. The files hold secrets of all parties, and are deleted once the results are written.",
+)  # fmt: skip
+@click.option(
     "--labels", type=ANY_PATH, metavar="OUT.csv",
     help=f"Where labels go. Default with files: {LABELS}.",
 )  # fmt: skip
@@ -138,6 +143,7 @@ def run(context: click.Context, /, **options: Any) -> None:
       secfc run *.parquet -k 8 --columns age,weight --bound 200 --n-init 5
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
+      secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
@@ -152,6 +158,8 @@ def run(context: click.Context, /, **options: Any) -> None:
     outcome = execute(settings, federation, source, screen)
     labels = None if outcome.verified is False else label_lines(outcome.federation, outcome.result)
     outputs.write(labels, outcome)
+    if settings.checkpoint is not None and outcome.verified is not False:
+        forget(settings.checkpoint, outcome.federation)
     _print(settings, outcome, outputs, withheld=outputs.labels is not None and labels is None)
     if outcome.verified is False:
         context.exit(1)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from secfc.exchange import Exchange, PartyId
+    from secfc.simulate import Watch
 
 SLOW = 4.0  # seconds after which preparing is worth a remark
 COMPILING = (
@@ -91,6 +92,27 @@ class Screen:
                     bar.update(task, description=f"Clustering, step {steps}")
 
             yield watch
+
+    def resuming(self, watch: Watch | None) -> Watch:
+        """The same, which also says where a run goes on that was interrupted."""
+        from secfc.exchange import SERVER
+
+        steps: int | None = None  # that the server repeats from its journal
+
+        def note(party: PartyId, exchange: Exchange) -> None:
+            nonlocal steps
+            if party == SERVER:
+                if exchange.taken is not None:
+                    steps = (steps or 0) + (exchange.phase == "assign")
+                elif steps is not None:
+                    if not self.quiet:
+                        where = f"after step {steps}" if steps else "before the first step"
+                        self.console.print(f"Resumed {where}.", soft_wrap=True)
+                    steps = None
+            if watch is not None:
+                watch(party, exchange)
+
+        return note
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

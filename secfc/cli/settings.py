@@ -54,6 +54,7 @@ class Settings:
     seed: int
     verify: bool
     attack: bool
+    checkpoint: Path | None
     labels: Path | None
     report: Path | None
     force: bool

@@ -27,15 +27,10 @@ SERVER_MODE = dataclasses.replace(PRIVATE, membership=Private(psu.Server(), boun
 DIGEST = bytes(range(32))
 
 
-@pytest.fixture(autouse=True)
-def one_session(monkeypatch):
-    """Unions draw a public session; two runs with the same one number their rows alike."""
-    monkeypatch.setattr("secfc.membership.SystemCoins", lambda: SeededCoins(1, "session"))
-
-
 def roles_of(algorithm, fed, wrap=True, **options):
     """Roles with reproducible coins; clients wrapped, each with sealing coins of its own."""
-    plan = algorithm.plan(Public.of(fed))
+    # Two unions with the same session number their rows alike.
+    plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32)))
     roles = {}
     for p in fed.parties:
         role = algorithm.client(plan, p, coins=SeededCoins(1, p.name))
