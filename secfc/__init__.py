@@ -29,6 +29,7 @@ _HOME = {
     "Federation": "secfc.federation",
     "GivenLabels": "secfc.starts",
     "InputError": "secfc.inputs",
+    "JournalError": "secfc.journal",
     "KFed": "secfc.oneshot",
     "KMeansPlusPlus": "secfc.starts",
     "Lloyd": "secfc.plaintext",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from secfc.federation import Federation as Federation
     from secfc.federation import Party as Party
     from secfc.inputs import InputError as InputError
+    from secfc.journal import JournalError as JournalError
     from secfc.membership import Open as Open
     from secfc.membership import Private as Private
     from secfc.oneshot import KFed as KFed

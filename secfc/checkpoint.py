@@ -20,13 +20,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from field.coins import Coins, SystemCoins
 from secfc.exchange import Exchange, PartyId, Role
-from secfc.journal import Journal, JournalError, digest_of, fingerprint as fingerprint
+from secfc.journal import Journal, JournalError, digest_of
+from secfc.journal import fingerprint as fingerprint
 
 R = TypeVar("R")
 
@@ -45,6 +45,7 @@ def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
             try:
                 exchange = role.send(inbox)
             except StopIteration as done:
+                journal.sync()
                 result: R = done.value
                 return result
             sends = digest_of(exchange.round, exchange.send)
@@ -111,9 +112,7 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

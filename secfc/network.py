@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from secfc import wire
-from secfc.exchange import Exchange, Inbox, FaultyParty, PartyId, ProtocolError, Role, faulty
+from secfc.exchange import Exchange, FaultyParty, Inbox, PartyId, ProtocolError, Role, faulty
 
 R = TypeVar("R")
 
@@ -124,7 +124,7 @@ async def run_party(
 
     patience: seconds to wait for the messages of one exchange; then the role judges what came.  grace:
     seconds to wait for the rest once enough have come.  rejoin: seconds after a connection broke in which
-    the peer may come back: whoever accepts its new connection calls `Link.renew`.  maximum: bytes of a message.
+    the peer may come back: whoever accepts its new connection calls `Link.renew`.  maximum: of bytes.
 
     Raises what the role raises, and FaultyClient or FaultyServer for bytes that are no message.
     """

@@ -12,6 +12,7 @@ from scipy import stats
 
 from field import SeededCoins, SystemCoins
 from field.basis import LANE_PRIMES, MERSENNE_61
+from field.coins import StoredCoins
 
 
 def test_seeded_coins_repeat_and_labels_separate_them():
@@ -61,6 +62,14 @@ def test_a_prime_too_large_for_the_type_is_refused():
         SeededCoins(0, "x").fill_residues(MERSENNE_61, np.empty(3, np.uint32))
 
 
+def test_stored_coins_are_drawn_again_from_their_seed():
+    seed = SystemCoins().bytes(32)
+    assert StoredCoins(seed).bytes(64) == StoredCoins(seed).bytes(64)
+    assert StoredCoins(seed).bytes(32) not in (seed, StoredCoins(bytes(32)).bytes(32))
+    with pytest.raises(ValueError, match="a seed of 16 bytes"):
+        StoredCoins(bytes(16))
+
+
 def test_buffers_beyond_one_block_are_filled():
     out = np.zeros(300_000, np.uint32)
     SeededCoins(5, "large").fill(out)
@@ -68,7 +77,7 @@ def test_buffers_beyond_one_block_are_filled():
 
 
 def test_coins_do_not_show_or_store_themselves():
-    for coins in (SystemCoins(), SeededCoins(7, "label")):
+    for coins in (SystemCoins(), SeededCoins(7, "label"), StoredCoins(b"7" * 32)):
         assert "secret" in repr(coins)
         assert "7" not in repr(coins)
         with pytest.raises(TypeError, match="secret"):
@@ -85,10 +94,11 @@ def _draw_in_child(coins, queue):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:This process.*multi-threaded")
-def test_a_forked_child_cannot_repeat_its_parents_secrets():
+@pytest.mark.parametrize("coins", [SystemCoins(), StoredCoins(bytes(32))], ids=["system", "stored"])
+def test_a_forked_child_cannot_repeat_its_parents_secrets(coins):
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    child = context.Process(target=_draw_in_child, args=(SystemCoins(), queue))
+    child = context.Process(target=_draw_in_child, args=(coins, queue))
     child.start()
     child.join()
     assert "belong to process" in queue.get(timeout=5)
