@@ -225,8 +225,17 @@ def _draw(basis: Basis, streams: list[Coins], width: int) -> Array:
 # --- dealt polynomials that sum to zero ------------------------------------------------------------
 
 
-def deal_blinding(code: LagrangeCode, lanes: int, shape: tuple[int, ...], coins: Coins) -> list[Array]:
+def deal_blinding(
+    code: LagrangeCode,
+    lanes: int,
+    shape: tuple[int, ...],
+    coins: Coins,
+    total: Array | None = None,
+) -> list[Array]:
     """n secret shares (lanes, *shape) of uniform polynomials whose data values sum to zero.
+
+    total: residues (lanes, *shape) that they sum to instead, such as noise: then a decoded distance has
+    the totals of all dealers on it, and replies are blinded as well.
 
     Degree 2 (ell + t - 1), one polynomial a value.  Drawn as R - 1 uniform values at points other than
     beta_1, where the value is minus the sum of those at beta_2, ..., beta_ell.
@@ -240,6 +249,9 @@ def deal_blinding(code: LagrangeCode, lanes: int, shape: tuple[int, ...], coins:
     free[:, :, : code.ell - 1] = basis.add(data, basis.negate(matrix[:, :, :1]))
     size = int(np.prod(shape, dtype=np.int64))
     shares = _expanded(basis, [coins] * free.shape[2], free, size)
+    if total is not None:
+        # f(beta_1) gets the total on top: the first column times it.
+        shares = basis.add(shares, basis.matmul(matrix[:, :, :1], total.reshape(lanes, 1, size)))
     return [shares[:, j].reshape(lanes, *shape) for j in range(code.n)]
 
 

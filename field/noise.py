@@ -10,14 +10,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.basis import Basis
 from field.coins import Coins
 
 Array = NDArray[Any]
+
+
+class Sampler(Protocol):
+    """`discrete_gaussian` or `rounded_gaussian`."""
+
+    def __call__(self, sigma: Deviation, shape: int | tuple[int, ...], *, coins: Coins) -> Array: ...
+
 
 # Digits of a standard deviation; 25 binary places, so that the smallest is 2**-25.
 _DIGITS, _PLACES = 24, 25
@@ -124,3 +132,37 @@ def _fill(kernel: Callable[[Array, Array, Array], int], shape: int | tuple[int, 
         words = np.concatenate([kept, more])
         at[0] = 0
     return out
+
+
+# --- noise modulo every prime, of any width --------------------------------------------------------
+
+# Wider noise has this many digits from a sampler, and uniform digits below them.
+SAMPLED = 50
+
+
+def grain(sigma: Fraction) -> int:
+    """How many low digits of noise of this standard deviation are uniform instead of sampled."""
+    return max(0, math.floor(sigma).bit_length() - SAMPLED)
+
+
+def wide_noise(
+    sampler: Sampler, sigma: Fraction, shape: int | tuple[int, ...], basis: Basis, *, coins: Coins
+) -> Array:
+    """Residues (lanes, *shape) of noise of standard deviation at least sigma, up to 2**110.
+
+    Below 2**SAMPLED the sampler's law itself.  Beyond, with f = grain(sigma), it is 2**f Y + U: Y from
+    the sampler at sigma / 2**f, U uniform in [0, 2**f).  The last f digits V of x + 2**f Y + U are uniform
+    and independent of x, and given them the rest is ceil((x - V) / 2**f) + Y.  So adding it is the
+    sampler's mechanism on integers of unit 2**f, in which each entry that changes changes by at most one
+    unit more, 2**(1 - SAMPLED) sigma.
+    """
+    f = grain(sigma)
+    if f > 64:
+        raise ValueError(f"noise of 2**{SAMPLED + f} leaves no room: lower the scale of the integers")
+    y = basis.reduce(sampler(Deviation.above(sigma / 2**f), shape, coins=coins))
+    if not f:
+        return y
+    words = np.empty(shape, np.uint64)
+    coins.fill(words)
+    factor = np.array([2**f % p for p in basis.primes], basis.dtype).reshape(-1, *[1] * (y.ndim - 1))
+    return basis.add(basis.multiply(y, factor), basis.reduce(words >> np.uint64(64 - f)))

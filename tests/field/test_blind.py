@@ -325,6 +325,22 @@ def test_dealt_blinding_has_the_degree_and_sums_to_zero(code, seed, data):
 
 @given(cases(1), st.integers(0, 2**32), st.data())
 @settings(max_examples=30)
+def test_a_dealt_total_is_what_decoding_gets(code, seed, data):
+    lanes = data.draw(st.integers(1, code.basis.lanes))
+    basis = code.basis.prefix(lanes)
+    total = basis.sample((3, 5), SeededCoins(seed, "total"))
+    shares = deal_blinding(code, lanes, (3, 5), SeededCoins(seed, "deal"), total)
+    chosen = data.draw(st.permutations(range(code.n)))[: code.threshold(2)]
+    assert np.array_equal(code.decode({j: shares[j] for j in chosen}, 2), total)
+    # The total is all that differs: without it the same coins deal the same blinding, as far as any R - 1
+    # shares can tell.
+    plain = deal_blinding(code, lanes, (3, 5), SeededCoins(seed, "deal"))
+    differences = {j: basis.add(shares[j], basis.negate(plain[j])) for j in range(code.n)}
+    assert np.array_equal(code.decode({j: differences[j] for j in chosen}, 2), total)
+
+
+@given(cases(1), st.integers(0, 2**32), st.data())
+@settings(max_examples=30)
 def test_blinding_from_seeds_is_the_same_polynomial_for_all(code, seed, data):
     dealer = data.draw(st.integers(0, code.n - 1))
     lanes = data.draw(st.integers(1, code.basis.lanes))

@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from field.basis import LANE_PRIMES, Basis
 from field.coins import SeededCoins
-from field.noise import LARGEST, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
+from field.noise import (
+    LARGEST,
+    Deviation,
+    discrete_gaussian,
+    discrete_laplace,
+    rounded_gaussian,
+    wide_noise,
+)
 from field.reference import Words
 
 ALARM = 1e-5
@@ -153,3 +161,40 @@ def test_noise_that_leaves_no_room_is_refused():
 def test_shapes_and_nothing():
     assert draw(discrete_gaussian, 3.0, (2, 3)).shape == (2, 3)
     assert draw(rounded_gaussian, 3.0, 0).shape == (0,)
+
+
+# --- wide noise ------------------------------------------------------------------------------------
+
+BASIS = Basis(LANE_PRIMES[:4])
+
+
+@pytest.mark.parametrize("bits", [3, 49, 50, 51, 70, 105])
+def test_wide_noise_has_its_width_and_uniform_low_digits(bits):
+    sigma = Fraction(5 * 2**bits, 4)
+    noise = BASIS.lift_signed(wide_noise(discrete_gaussian, sigma, 20_000, BASIS, coins=coins()))
+    cells = np.floor(stats.norm.cdf(noise.astype(float) / float(sigma)) * 16).astype(int)
+    if bits > 40:
+        assert stats.chisquare(np.bincount(cells, minlength=16)).pvalue > ALARM
+        assert stats.chisquare(np.bincount((noise % 64).astype(int), minlength=64)).pvalue > ALARM
+    assert abs(np.var(noise.astype(float)) / float(sigma) ** 2 - 1) < 5 * math.sqrt(2 / 20_000)
+
+
+@pytest.mark.parametrize("f", [1, 3])
+def test_low_digits_of_wide_noise_hide_those_of_the_data(f):
+    # The law of x + 2**f Y + U for every x, with Y and U enumerated: its last digits are uniform, and the
+    # rest is Y moved by ceil((x - v) / 2**f), as the docstring claims.
+    y = {-1: 0.25, 0: 0.5, 1: 0.25}
+    for x in range(-9, 10):
+        law = {}
+        for value, p in y.items():
+            for u in range(2**f):
+                out = x + 2**f * value + u
+                law[out] = law.get(out, 0) + p / 2**f
+        for v in range(2**f):
+            rest = {(out - v) >> f: p * 2**f for out, p in law.items() if out % 2**f == v}
+            assert rest == {math.ceil((x - v) / 2**f) + value: p for value, p in y.items()}
+
+
+def test_noise_beyond_every_modulus_is_refused():
+    with pytest.raises(ValueError, match="lower the scale"):
+        wide_noise(discrete_gaussian, Fraction(2**115), 1, BASIS, coins=coins())
