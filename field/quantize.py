@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.basis import LANE_PRIMES, Basis
+from field.clipping import clip
 
 Array = NDArray[Any]
 
@@ -35,11 +36,14 @@ class Quantizer:
     """scale: integers per data unit.  bound: the largest absolute value accepted, in data units.
 
     rounding "nearest" (ties to even) or "floor" (the paper's eq. (3), biased by half a step).
+    radius: the L2 norm, in steps, that rows are shortened to, exactly; then values beyond the bound are moved
+    to it instead of refused, since a refusal would tell of one row.  None: rows are as they come.
     """
 
     scale: float
     bound: float
     rounding: Literal["nearest", "floor"] = "nearest"
+    radius: int | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("scale", self.scale), ("bound", self.bound)):
@@ -47,6 +51,8 @@ class Quantizer:
                 raise ValueError(f"{name}={value} must be a positive finite number")
         if self.rounding not in ("nearest", "floor"):
             raise ValueError(f"rounding={self.rounding!r} must be 'nearest' or 'floor'")
+        if self.radius is not None and self.radius < 1:
+            raise ValueError(f"radius={self.radius} steps is too small: it must be at least 1")
         if self.max_int > MAX_INT:
             raise ValueError(
                 f"scale*bound = {self.scale * self.bound:.3g} exceeds 2**52, where floats stop being "
@@ -63,9 +69,11 @@ class Quantizer:
 
         `owner` and `first_row` name the offender in errors; no value is shown.
 
-        Raises ValueError for NaN, infinite or out-of-bound values; it never clips.
+        Raises ValueError for NaN, infinite or out-of-bound values; with a radius for NaN only.
         """
         values = np.asarray(points, np.float64)
+        if self.radius is not None:
+            values = np.clip(values, -self.bound, self.bound)
         # One pass decides the usual case: NaN fails every comparison.
         if not bool((np.abs(values) <= self.bound).all()):
             row, feature = np.argwhere(~(np.abs(values) <= self.bound))[0]
@@ -79,7 +87,9 @@ class Quantizer:
             )
         steps = values * self.scale
         whole = np.rint(steps) if self.rounding == "nearest" else np.floor(steps)
-        return whole.astype(np.int64)
+        if self.radius is None:
+            return whole.astype(np.int64)
+        return clip(whole.astype(np.int64), self.radius)[0]
 
 
 def finest_scale(basis: Basis, d: int, m: int, bound: float) -> float:

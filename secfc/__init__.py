@@ -33,6 +33,8 @@ _HOME = {
     "KFed": "secfc.oneshot",
     "KMeansPlusPlus": "secfc.starts",
     "Lloyd": "secfc.plaintext",
+    "NoiseAtServer": "secfc.disclosure",
+    "NoiseInShares": "secfc.disclosure",
     "Open": "secfc.membership",
     "Party": "secfc.federation",
     "PlanMismatch": "secfc.exchange",
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from secfc.clustering import fit as fit
     from secfc.coded import SecFC as SecFC
     from secfc.disclosure import Distances as Distances
+    from secfc.disclosure import NoiseAtServer as NoiseAtServer
+    from secfc.disclosure import NoiseInShares as NoiseInShares
     from secfc.exchange import DisputedRows as DisputedRows
     from secfc.exchange import FaultyClient as FaultyClient
     from secfc.exchange import FaultyServer as FaultyServer

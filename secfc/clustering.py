@@ -21,6 +21,7 @@ from secfc.checkpoint import Checkpoint, fingerprint
 from secfc.exchange import SERVER, PartyId, Role
 from secfc.federation import Federation, Party
 from secfc.inputs import InputError, seeded
+from secfc.privacy.ledger import EXACT, Ledger
 from secfc.simulate import Faults, Run, Transcript, Watch, deliver, simulate
 
 Array = NDArray[Any]
@@ -30,14 +31,15 @@ Array = NDArray[Any]
 class Public:
     """What every party knows before the protocol: names, row counts, features and a bound on the data.
 
-    bound: no absolute value exceeds it, in data units.  session: 32 public bytes that no other run uses;
-    one party draws them, and all must hold the same.
+    bound: no absolute value exceeds it, in data units.  derived: it was read off the data.
+    session: 32 public bytes that no other run uses; one party draws them, and all must hold the same.
     """
 
     clients: tuple[PartyId, ...]
     counts: tuple[int, ...]
     d: int
     bound: float
+    derived: bool = False
     session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
 
     @property
@@ -52,11 +54,12 @@ class Public:
         Without a bound, the smallest power of two that no value exceeds is made public: that much of
         the data is then known to all.
         """
+        derived = bound is None
         if bound is None:
             bound = power_of_two(federation.largest())
         elif not (math.isfinite(bound) and bound > 0):
             raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
-        return cls(federation.names, federation.counts, federation.d, float(bound))
+        return cls(federation.names, federation.counts, federation.d, float(bound), derived)
 
 
 def power_of_two(largest: float) -> float:
@@ -117,6 +120,7 @@ class Clustering:
     rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
     Flat labels are in the order of rows.
     excluded: clients that vanished while they shared, so that their rows do not count: labels -1.
+    ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
     """
 
     k: int
@@ -133,6 +137,7 @@ class Clustering:
     seconds: Mapping[PartyId, Mapping[str, float]] = field(default_factory=dict)
     rows: list[Array] | None = None
     excluded: tuple[PartyId, ...] = ()
+    ledger: Ledger = EXACT
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"

@@ -33,7 +33,7 @@ from secfc.federation import Party
 from secfc.layout import Layout
 from secfc.lloyd import Trace, cheaper, lloyd
 from secfc.membership import Membership, Open
-from secfc.messages import Assignment, CodedCenters, Final, RevealCenters
+from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
 from secfc.sharing import (
@@ -86,7 +86,9 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                wait = reply(request.round, CodedCenters(rows.residues(sums)), "centers")
+                share = partial(rows.residues, sums)
+                message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
+                wait = reply(request.round, message, "centers")
             case Final():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 return ClientResult(mine.own(request.labels), mine.rows, sums)
@@ -177,18 +179,21 @@ class SecFC:
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
+        headroom = self.disclosure.headroom(self, public, layout)
         basis, quantizer = plan_quantization(
-            public.d, self.largest or layout.m, public.bound,
+            headroom * public.d, self.largest or layout.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
         )  # fmt: skip
         code = LagrangeCode(basis, len(public.clients), self.ell, self.t)
         revealing = self.reveal_centers
         if isinstance(revealing, bool):
             revealing = public.clients if revealing else ()
-        return Plan(
-            code, quantizer, public.clients, layout, public.d, self.k, self.max_iter,
-            self.n_init, self.init, tuple(revealing), self.largest or layout.m,
+        plan = Plan(
+            code, self.disclosure.clip(quantizer), public.clients, layout, public.d, self.k, self.max_iter,
+            self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom,
         )  # fmt: skip
+        self.disclosure.check(plan)
+        return plan
 
     def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
         """The role of one client; its coins are secret."""
@@ -217,11 +222,14 @@ class SecFC:
             learned=learned(self, plan),
             model=CodedModel(
                 plan, self.disclosure, {c: run.results[c].centers for c in plan.clients if c in run.results}
-            ),
+            )
+            if self.disclosure.predicts
+            else None,
             transcript=run.transcript,
             seconds=run.seconds,
             rows=[c.rows for c in clients],
             excluded=result.excluded,
+            ledger=self.disclosure.ledger(plan),
         )
 
 

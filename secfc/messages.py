@@ -73,7 +73,7 @@ class Shares(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributors(Message):
-    """After sharing, client to server: whose rows I have completely, (n,) bool.
+    """After sharing, client to server: whose rows I have completely, (n,) bool; later, whose noise.
 
     Then server to every client: whose rows count.
     """
@@ -109,6 +109,16 @@ class Assignment(Message):
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedDistances(Message):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues."""
+
+    values: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoiseShares(Message):
+    """Client to client: its share for the recipient of the noise it adds, uniform to the recipient.
+
+    values: residues, (lanes, k, m) for distances, (lanes, k, width) for the sums of clusters.
+    """
 
     values: Array
 

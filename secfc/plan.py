@@ -41,6 +41,7 @@ class Plan:
     init: Start
     revealing: tuple[PartyId, ...]
     largest: int  # points in the largest cluster that distances are measured to
+    headroom: int = 1  # how many times the largest distance must fit, with the noise on it
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("max_iter", self.max_iter), ("n_init", self.n_init)):
@@ -54,7 +55,7 @@ class Plan:
             raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
         if self.largest < 1:
             raise ValueError(f"largest={self.largest} is too small: it must be at least 1")
-        needed = distance_bound(self.d, self.quantizer.max_int, self.largest)
+        needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.largest)
         if needed >= self.code.basis.modulus:
             raise ValueError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
@@ -125,7 +126,7 @@ class Plan:
         size = int(sizes.max())
         if size > self.largest:
             raise RangeExceeded(size, self.largest)
-        bound = distance_bound(self.d, self.quantizer.max_int, size)
+        bound = distance_bound(self.headroom * self.d, self.quantizer.max_int, size)
         return lanes_for(bound, self.code.basis.primes)
 
     def digest(self) -> bytes:
@@ -134,6 +135,7 @@ class Plan:
         public = (
             "secfc plan 1", code.basis.primes, code.n, code.ell, code.t, self.quantizer.scale,
             self.quantizer.bound, self.quantizer.rounding, self.clients, self.layout, self.d, self.k,
-            self.max_iter, self.n_init, self.chunk, self.revealing, self.largest,
+            self.max_iter, self.n_init, self.chunk, self.revealing, self.largest, self.headroom,
+            self.quantizer.radius,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()

@@ -68,6 +68,14 @@ class CodedSource:
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
+        sums = (yield from self.opened(labels, k)).astype(np.float64)
+        sizes = cluster_sizes(labels, k)[:, None]
+        # A cluster without points has no center, also where there is noise on its sum.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(sizes > 0, sums / (sizes * self.plan.quantizer.scale), np.nan)
+
+    def opened(self, labels: Array, k: int) -> Role[Array]:
+        """The cluster sums (k, d) as integers."""
         plan = self.plan
         question = RevealCenters(next(self.rounds), k, compact_labels(labels))
         consenting = tuple(c for c in plan.revealing if c in self.present)
@@ -75,10 +83,7 @@ class CodedSource:
         shape = (k, plan.code.width(plan.d))
         values = self.coded(take(replies, CodedCenters), plan.code.basis, shape, 1)
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
-        sums = np.concatenate(list(segments), axis=-1)[:, : plan.d].astype(np.float64)
-        sizes = cluster_sizes(labels, k)[:, None]
-        with np.errstate(invalid="ignore"):
-            return np.asarray(sums / (sizes * plan.quantizer.scale))
+        return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
     def ask(self, question: Any, who: Collection[PartyId], enough: int) -> Exchange:
         return Exchange(

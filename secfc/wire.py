@@ -59,7 +59,7 @@ def registry() -> dict[int, Any]:
         1: own.Hello, 2: own.Introduction, 3: own.Multiplicities, 4: own.Shares, 5: own.Assignment,
         6: own.CodedDistances, 7: own.RevealCenters, 8: own.CodedCenters, 9: own.Final,
         10: own.RawPoints, 11: own.LocalCenters, 12: own.CenterLabels, 13: own.OwnLabels,
-        14: own.Contributors, 15: own.PublicKey,
+        14: own.Contributors, 15: own.PublicKey, 32: own.NoiseShares,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 129: Sealed,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from field.blind import PairKeys, blind, mask_context, partners
 from field.coins import Coins
-from secfc.disclosure.policy import Answer, Exposure
+from secfc.disclosure.policy import Answer, Exactly, Exposure
 from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, to_all
 from secfc.messages import Assignment, CodedDistances, compact_labels
 from secfc.pairing import pair_keys
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Distances:
+class Distances(Exactly):
     """The server decodes the exact distance of every point to every center, as in the paper.
 
     Warning: over iterations these fix the shape of the data up to rotation and reflection, and with d + 1

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from numpy.typing import NDArray
 
 from field.coins import Coins
+from field.quantize import Quantizer
 from secfc.exchange import PartyId, Role
-from secfc.messages import Assignment, Message
+from secfc.layout import Layout
+from secfc.messages import Assignment, CodedCenters, Message, RevealCenters
 from secfc.plan import Plan
+from secfc.privacy.ledger import EXACT, Ledger
 from secfc.source import CodedSource
 
 Array = NDArray[Any]
@@ -33,6 +36,26 @@ class Disclosure(Protocol):
         """What the server sees in every iteration."""
         ...
 
+    @property
+    def predicts(self) -> bool:
+        """Whether new points may be labeled by the same policy after the run."""
+        ...
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        """How many times the largest distance the modulus must hold, for a `SecFC` on public facts.
+
+        Raises ValueError if this policy does not fit them.
+        """
+        ...
+
+    def clip(self, quantizer: Quantizer) -> Quantizer:
+        """The quantizer that makes rows fit this policy."""
+        ...
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for a plan that this policy cannot follow, before any data is touched."""
+        ...
+
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         """How a client answers."""
         ...
@@ -41,6 +64,40 @@ class Disclosure(Protocol):
         """Where the server's steps come from."""
         ...
 
+    def open_centers(
+        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+    ) -> Role[Message | None]:
+        """A consenting client's answer, given how to compute its shares of the sums (lanes, k, width)."""
+        ...
+
+    def ledger(self, plan: Plan) -> Ledger:
+        """What the run costs in differential privacy, by view."""
+        ...
+
     def learned(self, plan: Plan) -> tuple[str, ...]:
         """What the server learned, in sentences for people."""
         ...
+
+
+class Exactly:
+    """What policies without noise share: rows as they come, exact centers, no differential privacy."""
+
+    predicts: ClassVar[bool] = True
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return 1
+
+    def clip(self, quantizer: Quantizer) -> Quantizer:
+        return quantizer
+
+    def check(self, plan: Plan) -> None:
+        """Fits every plan."""
+
+    def open_centers(
+        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+    ) -> Role[CodedCenters | None]:
+        yield from ()
+        return CodedCenters(compute())
+
+    def ledger(self, plan: Plan) -> Ledger:
+        return EXACT

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from secfc.exchange import PartyId
 from secfc.privacy import accountant
 from secfc.privacy.errors import PrivacyError
-from secfc.privacy.events import Composed, Event
+from secfc.privacy.events import Composed, Event, NonPrivate
 from secfc.privacy.neighbors import Neighbors
 
 EVERYBODY: PartyId = "everybody"
@@ -66,3 +66,7 @@ class Ledger:
         """EVERYBODY, and the parties that saw more than everybody did."""
         named = sorted({name for entry in self.entries for name in entry.seen_by} - {EVERYBODY})
         return (EVERYBODY, *named)
+
+
+# Labels that follow from the data without noise: what every algorithm without differential privacy costs.
+EXACT = Ledger().record(NonPrivate(), what="labels without noise")

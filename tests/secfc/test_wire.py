@@ -90,6 +90,7 @@ MESSAGES = {
     own.CodedDistances: st.builds(own.CodedDistances, arrays()),
     own.RevealCenters: assignments(own.RevealCenters),
     own.CodedCenters: st.builds(own.CodedCenters, arrays()),
+    own.NoiseShares: st.builds(own.NoiseShares, arrays()),
     own.Final: st.builds(own.Final, i64, arrays(), st.none() | arrays()),
     own.RawPoints: st.builds(own.RawPoints, arrays()),
     own.LocalCenters: st.builds(own.LocalCenters, arrays()),
@@ -220,6 +221,7 @@ def examples():
         Sealed(bytes(range(20))),
         own.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),
+        own.NoiseShares(np.array([[[5]], [[6]]], np.uint32)),
     ]
 
 
