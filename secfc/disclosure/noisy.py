@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -86,6 +86,12 @@ class Steps:
 def asked(plan: Any) -> int:
     """How many clusterings distances are measured to: every iteration of every start, and its cost."""
     return int(plan.n_init * (plan.max_iter + 1))
+
+
+@lru_cache(maxsize=64)
+def discrete_multiplier(budget: Budget) -> float:
+    """The noise multiplier of one discrete Gaussian mechanism that spends the budget."""
+    return solve(budget, DiscreteGaussian)
 
 
 @dataclass(frozen=True)
@@ -251,7 +257,7 @@ class NoiseInShares(_Noisy):
         return n - t - self.absent
 
     def noise(self, steps: Steps, radius: int) -> Noise:
-        one = solve(self.budget, DiscreteGaussian)
+        one = discrete_multiplier(self.budget)
         each = [one / math.sqrt(w) for w in self.weights(steps)]
         honest = self.honest(steps.n, steps.t)
         return Noise(discrete_gaussian, self.neighbors, radius, each[0], each[-1], honest)
@@ -392,7 +398,7 @@ class NoisingSource(BlindedSource, NoisySource):
         for lane, p in enumerate(basis.primes):
             # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
             q = int(np.flatnonzero(weights[lane])[0])
-            reply = np.ascontiguousarray(values[chosen[q]])
+            reply = values[chosen[q]].copy()  # what came stays as it came
             basis.add_scaled(
                 lane, reply[lane].reshape(-1), noise[lane].reshape(-1), pow(int(weights[lane, q]), -1, p)
             )

@@ -1,0 +1,404 @@
+"""SecFC with noise: what is released has the noise and the cost that are claimed, in every view."""
+
+import dataclasses
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import secfc
+from field.basis import LANE_PRIMES, Basis
+from field.blind import deal_blinding
+from field.code import LagrangeCode
+from field.coins import SeededCoins
+from field.exact import Exact
+from field.nearest import decode_scaled
+from field.noise import Deviation, discrete_gaussian
+from field.reference import scaled_distances
+from field.rows import cluster_sizes
+from secfc.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.layout import OwnRows
+from secfc.privacy import (
+    EVERYBODY,
+    Bound,
+    Budget,
+    Composed,
+    DiscreteGaussian,
+    DistributedDiscreteGaussian,
+    Gaussian,
+    Neighbors,
+    OverBudget,
+    PrivacyError,
+    gaussian_multiplier,
+    many_runs,
+    solve,
+)
+from secfc.privacy.accountant import epsilon
+from secfc.privacy.noisy import Noise
+from tests.field.test_code import ScriptedCoins
+
+N, T, K, STEPS = 7, 2, 3, 2
+DELTA = 1e-6
+BUDGET = Budget(2.0, DELTA)
+RADIUS = Bound.given(1.2)
+ASKED = STEPS + 1
+
+
+def federation(m=150, d=3, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(m, d)) * 0.7
+    return secfc.Federation.from_arrays(np.array_split(np.clip(points, -1.5, 1.5), n))
+
+
+def coins(party):
+    return SeededCoins(5, f"noise {party}")
+
+
+def at_server(**parameters):
+    return secfc.NoiseAtServer(
+        **{"budget": BUDGET, "radius": RADIUS, "coins": lambda: coins("server"), **parameters}
+    )
+
+
+def in_shares(**parameters):
+    return secfc.NoiseInShares(**{"budget": BUDGET, "radius": RADIUS, **parameters})
+
+
+def run(disclosure, data=None, *, bound=1.5, faults=None, **parameters):
+    way = secfc.SecFC(**{"k": K, "t": T, "max_iter": STEPS, "disclosure": disclosure, **parameters})
+    options = {} if faults is None else {"faults": faults}
+    return secfc.fit(way, data or federation(), bound=bound, coins=coins, keep_bodies=True, **options)
+
+
+def bodies(result, kind):
+    """Messages of a kind by round and sender."""
+    out = {}
+    for e in result.transcript.envelopes:
+        if e.kind == kind:
+            out.setdefault(e.round, {})[e.sender] = e.body
+    return out
+
+
+def questions(result):
+    """For every question: its labels, and what the server decodes of the replies, (k, m) integers."""
+    asked, replies = bodies(result, "Assignment"), bodies(result, "CodedDistances")
+    for number in sorted(asked):
+        labels = next(iter(asked[number].values())).labels.astype(np.int32)
+        values = {result.plan.clients.index(c): m.values for c, m in replies[number].items()}
+        yield labels, decode_scaled(result.plan.code, values).integers()
+
+
+def integers(result, data):
+    points = result.plan.quantizer(data.stacked())
+    assert ((points**2).sum(axis=1) <= result.plan.quantizer.radius**2).all()
+    return points
+
+
+# --- the noise is on what the server gets -----------------------------------------------------------
+
+
+def noise_of(result, data):
+    """All noise on decoded distances in units of its claimed deviation, by column, offsets taken off."""
+    points, plan = integers(result, data), result.plan
+    disclosure = in_shares()
+    noise = disclosure.noise(secfc.disclosure.noisy.Steps.of(plan), plan.quantizer.radius)
+    for labels, decoded in questions(result):
+        sizes = cluster_sizes(labels, K).tolist()
+        sigma = noise.on_distances(plan.layout, labels, K)
+        exact = scaled_distances(points, labels, K)
+        for h in range(K):
+            left = decoded[h] - exact[h] - N * noise.offset(sigma) * sizes[h] ** 2
+            yield np.array(left / sizes[h] ** 2, float) / (float(sigma) * math.sqrt(N))
+
+
+def test_the_server_decodes_distances_under_the_noise_of_all_clients():
+    data = federation()
+    columns = list(noise_of(run(in_shares(), data), data))
+    assert len(columns) == ASKED * K
+    # A Kolmogorov-Smirnov test at 1e-6, and one of the same that notices 15 % too little noise.
+    together = np.concatenate(columns)
+    assert stats.kstest(together, "norm").pvalue > 1e-6
+    assert stats.kstest(together * 0.85, "norm").pvalue < 1e-4
+    # Every column has the same deviation: of 150 normals five standard errors.
+    for column in columns:
+        assert abs(column.std() - 1) < 5 / math.sqrt(2 * len(column))
+    # Columns, and questions, have noises of their own.
+    for a, b in itertools.combinations(columns, 2):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 6 / math.sqrt(len(a))
+
+
+@pytest.mark.parametrize("unit", ["data point", "client"])
+def test_the_server_compares_exact_distances_plus_its_own_noise(unit):
+    data = federation()
+    policy = at_server(neighbors=Neighbors("replace", unit))
+    result = run(policy, data)
+    plan, points, stream = result.plan, integers(result, data), coins("server")
+    noise = policy.noise(secfc.disclosure.noisy.Steps.of(plan), plan.quantizer.radius)
+    for step, (labels, decoded) in enumerate(questions(result)):
+        exact = scaled_distances(points, labels, K)
+        assert (decoded == exact).all()  # what the server itself has seen
+        basis = plan.code.basis.prefix(plan.lanes(cluster_sizes(labels, K)))
+        added = noise.draw_distances(basis, plan.layout, labels, K, coins=stream)
+        noisy = basis.lift(basis.add(added, basis.reduce(exact)))
+        if step < STEPS:
+            following = Exact.of(noisy).nearest(cluster_sizes(labels, K))
+            assert np.array_equal(result.history[step + 1], following)
+
+
+@pytest.mark.parametrize("ell", [1, 2])
+def test_without_much_noise_the_labels_are_the_exact_ones(ell):
+    # An absurd budget leaves noise of a few steps in thousands: everything else must be exact.
+    data = federation()
+    policy = in_shares(budget=Budget(1e12, DELTA), radius=Bound.given(3.0))
+    result = run(policy, data, ell=ell, reveal_centers=True, max_iter=20)
+    plain = secfc.fit(secfc.SecFC(k=K, t=T, ell=ell, max_iter=20, reveal_centers=True), data, bound=1.5)
+    assert np.array_equal(result.flat, plain.flat)
+    assert result.cost == pytest.approx(plain.cost, rel=1e-3)
+    assert np.allclose(result.centers, plain.centers, atol=1e-3)
+
+
+def test_noise_is_wider_for_clients_and_for_smaller_budgets():
+    labels, layout = np.arange(150) % K, OwnRows((30,) * 5)
+
+    def width(**parameters):
+        policy = in_shares(**parameters)
+        steps = secfc.disclosure.noisy.Steps(5, 2, K, ASKED, 0)
+        return policy.noise(steps, 100).on_distances(layout, labels, K)
+
+    base = width()
+    assert width(budget=Budget(1.0, DELTA)) > 1.8 * base
+    assert width(neighbors=Neighbors("replace", "client")) > 5 * base
+    # Each of three honest clients adds a third of the variance, each of two a half.
+    assert width(absent=1) == pytest.approx(base * math.sqrt(3 / 2), rel=1e-9)
+
+
+# --- centers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", [at_server, in_shares])
+def test_opened_centers_carry_their_noise(policy):
+    data = federation(m=60)
+    errors = []
+    for seed in range(12):
+        labels = np.random.default_rng(seed).integers(0, K, 60)
+        # The last labels differ from the first; what is opened belongs to them.
+        way = policy(**({"coins": lambda s=seed: coins(f"server {s}")} if policy is at_server else {}))
+        start = secfc.GivenLabels(labels)
+        result = secfc.fit(
+            secfc.SecFC(k=K, t=T, max_iter=1, disclosure=way, reveal_centers=True, init=start),
+            data, bound=1.5, coins=lambda c, s=seed: SeededCoins(s, f"noise {c}"),
+        )  # fmt: skip
+        plan = result.plan
+        noise = way.noise(secfc.disclosure.noisy.Steps.of(plan), plan.quantizer.radius)
+        sigma = float(noise.on_sums(plan.layout, result.flat, K, 3)) * math.sqrt(
+            way.contributors(plan.code.n)
+        )
+        points, sizes = plan.quantizer(data.stacked()), cluster_sizes(result.flat, K)
+        for h in np.flatnonzero(sizes):
+            exact = points[result.flat == h].sum(axis=0)
+            errors += ((result.centers[h] * plan.quantizer.scale * sizes[h] - exact) / sigma).tolist()
+        assert np.isnan(result.centers[sizes == 0]).all()
+    assert stats.kstest(errors, "norm").pvalue > 1e-6
+    assert stats.kstest(np.array(errors) * 0.4, "norm").pvalue < 1e-4
+
+
+# --- ledgers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("centers", [False, True])
+def test_ledgers_spend_the_budget_and_name_the_views(centers):
+    server = run(at_server(), reveal_centers=centers).ledger
+    shares = run(in_shares(), reveal_centers=centers).ledger
+    assert server.epsilon(DELTA) == pytest.approx(2.0, rel=1e-6)
+    assert server.epsilon(DELTA, SERVER) == math.inf
+    for view in (EVERYBODY, SERVER, {SERVER, "client-0"}):
+        assert shares.epsilon(DELTA, view) == pytest.approx(2.0, rel=1e-5)
+        assert shares.epsilon(DELTA, view) <= 2.0
+    assert str(server.neighbors) == "replace one data point"
+
+
+def test_ledger_totals_equal_a_composition_by_hand():
+    result = run(at_server(center_share=0.19), reveal_centers=True)
+    z = gaussian_multiplier(BUDGET)
+    # Three questions share 0.81 of the budget: 0.27 each.
+    by_hand = Composed((*[Gaussian(z / math.sqrt(0.27))] * ASKED, Gaussian(z / math.sqrt(0.19))))
+    assert result.ledger.epsilon(DELTA) == pytest.approx(epsilon(by_hand, DELTA), rel=1e-9)
+    rho = DiscreteGaussian(solve(BUDGET, DiscreteGaussian)).rho
+    (entry,) = run(in_shares()).ledger.entries
+    assert sum(e.rho for e in entry.event.events) == pytest.approx(rho, rel=1e-9)
+    assert all(e.honest == N - T for e in entry.event.events)
+
+
+def test_an_exact_run_costs_everything():
+    plain = run(secfc.Distances())
+    assert plain.ledger.epsilon(DELTA) == math.inf
+    leaked = run(in_shares(radius=Bound.from_private(1.2, leak=True)))
+    assert leaked.ledger.epsilon(DELTA) == math.inf
+
+
+# --- refusals, before any data is touched -----------------------------------------------------------
+
+
+class Untouchable(secfc.Federation):
+    """Points that must not be read."""
+
+
+def plan_of(disclosure, *, derived=False, bound=1.5, **parameters):
+    """Plans from public facts alone: there is no data to touch."""
+    public = secfc.clustering.Public(tuple(f"c{i}" for i in range(N)), (20,) * N, 3, bound, derived)
+    return secfc.SecFC(**{"k": K, "t": T, "disclosure": disclosure, **parameters}).plan(public)
+
+
+def test_over_budget_runs_are_refused_before_any_data(monkeypatch):
+    assert plan_of(in_shares()).quantizer.radius
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "secfc.disclosure.noisy.discrete_multiplier", lambda b: 0.9 * solve(b, DiscreteGaussian)
+        )
+        with pytest.raises(OverBudget, match="more than the budget of epsilon=2"):
+            plan_of(in_shares())
+    # On a grid too coarse for it the noise would be less private than it looks.
+    with pytest.raises(ValueError, match="scale"):
+        plan_of(in_shares(budget=Budget(1e9, DELTA)), scale=1.0)
+
+
+@pytest.mark.parametrize("policy", [at_server, in_shares])
+def test_what_noise_does_not_cover_is_refused(policy):
+    with pytest.raises(PrivacyError, match="read off the private data"):
+        plan_of(policy(), derived=True)
+    with pytest.raises(secfc.InputError, match="read off the private data"):
+        run(policy(), bound=None)
+    for init in (secfc.KMeansPlusPlus(), secfc.RandomPoints(), secfc.CenterSeparation()):
+        with pytest.raises(PrivacyError, match="distances of its own"):
+            plan_of(policy(), init=init)
+    with pytest.raises(PrivacyError, match="are replaced"):
+        plan_of(policy(neighbors=Neighbors("add/remove")))
+    with pytest.raises(ValueError, match="center_share"):
+        policy(center_share=1.0)
+    with pytest.raises(ValueError, match="keeps no model"):
+        run(policy()).predict(federation())
+
+
+def test_noise_needs_somebody_honest():
+    with pytest.raises(ValueError, match="leave nobody"):
+        plan_of(in_shares(absent=N - T))
+    with pytest.raises(PrivacyError, match="let more consent"):
+        plan_of(in_shares(), reveal_centers=("c0", "c1", "c2"))
+
+
+# --- vanishing clients -----------------------------------------------------------------------------
+
+
+def vanishing(name, recipients):
+    """`name` sends its noise to these only, in the first question, and is not heard again."""
+
+    def faults(e):
+        if e.sender != name or e.kind not in ("NoiseShares", "CodedDistances"):
+            return (e,)
+        return (e,) if e.kind == "NoiseShares" and e.recipient in recipients else ()
+
+    return faults
+
+
+@pytest.mark.parametrize("heard_by", [(), ("client-0", "client-2"), tuple(f"client-{i}" for i in range(5))])
+def test_a_client_may_vanish_while_it_deals_noise(heard_by):
+    data = federation()
+    faults = vanishing("client-6", heard_by)
+    result = run(in_shares(absent=1), data, faults=faults)
+    assert result.ledger.epsilon(DELTA, SERVER) <= 2.0
+    # Those who lack a share say so instead of replying; the question is put anew to the others.
+    again = sorted(bodies(result, "Assignment").items())
+    assert again[0][1][SERVER].responders.size == N
+    assert again[-1][1][SERVER].responders.size == N - 1
+    with pytest.raises(TooFewReplies):
+        run(in_shares(), data, faults=faults)
+
+
+def test_a_question_with_too_little_noise_is_not_answered():
+    def faults(e):
+        if e.kind == "Assignment":
+            few = np.arange(N - 1, dtype=np.int32)
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, responders=few)),)
+        return (e,)
+
+    with pytest.raises(FaultyServer, match="less noise than was agreed"):
+        run(in_shares(), faults=faults)
+
+
+# --- views -----------------------------------------------------------------------------------------
+
+
+def test_golden_kinds_of_messages():
+    result = run(in_shares(), reveal_centers=True)
+    received = {SERVER: Counter(), "client-1": Counter()}
+    for e in result.transcript.envelopes:
+        if e.recipient in received:
+            received[e.recipient][e.kind] += 1
+    assert received == {
+        SERVER: {"Hello": N, "Contributors": N, "CodedDistances": N * ASKED, "CodedCenters": N},
+        "client-1": {
+            "Hello": N, "Shares": N - 1, "Contributors": 1, "Assignment": ASKED, "RevealCenters": 1,
+            "NoiseShares": (N - 1) * (ASKED + 1), "Final": 1,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("n", "ell", "t"), [(3, 1, 1), (4, 1, 1), (3, 2, 0)])
+def test_dealt_noise_is_hidden_from_any_t_clients_and_from_less_than_a_threshold(n, ell, t):
+    p = 7
+    code = LagrangeCode(Basis((p,)), n, ell, t)
+    free = code.threshold(2) - 1
+
+    def law(total, seen):
+        counts = Counter()
+        for values in itertools.product(range(p), repeat=free):
+            shares = deal_blinding(code, 1, (1,), ScriptedCoins(values), np.array([[total]], np.uint32))
+            counts[tuple(int(shares[j][0, 0]) for j in seen)] += 1
+        return counts
+
+    for seen in itertools.combinations(range(n), max(t, 1)):
+        if len(seen) <= t:
+            assert all(law(total, seen) == law(0, seen) for total in range(1, p))
+    # Control: a whole threshold does tell.
+    everybody = tuple(range(code.threshold(2)))
+    assert law(1, everybody) != law(0, everybody)
+
+
+# --- an audit of what the server decodes -----------------------------------------------------------
+
+
+def test_an_audit_confirms_the_noise_on_distances_and_catches_a_fifth_of_it():
+    # A cluster of one point, at the end of the ball far from all others, and then among them.
+    labels, layout, basis = np.array([0, *np.arange(7) % 2 + 1]), OwnRows((8,)), Basis(LANE_PRIMES[:2])
+    points = np.full((8, 2), [-50, 0])
+    other = points.copy()
+    points[0] = [50, 0]
+    squares = cluster_sizes(labels, K)[:, None] ** 2
+    ends = [scaled_distances(p, labels, K) for p in (points, other)]
+    gap = ((ends[0] - ends[1]) / squares**2).astype(float)
+    z, stream = 3.0, coins("audit")
+
+    def scores(noise, exact):
+        added = noise.draw_distances(basis, layout, labels, K, coins=stream)
+        return float((basis.lift(basis.add(basis.reduce(exact), added)) * gap).sum())
+
+    for weaker, caught in ((1, False), (5, True)):
+        noise = Noise(discrete_gaussian, Neighbors("replace"), 50, z / weaker, 1.0)
+        present, absent = (np.array([scores(noise, exact) for _ in range(1500)]) for exact in ends)
+        finding = many_runs(present, absent, delta=DELTA, alarm=1e-5)
+        claim = DistributedDiscreteGaussian(z, 4 * z * 50**2, 1, 24)
+        assert finding.refutes(claim) == caught
+
+
+def test_the_deviation_of_noise_on_a_column_is_what_the_sampler_holds():
+    noise = Noise(discrete_gaussian, Neighbors("replace"), 50, 3.0, 1.0)
+    labels = np.arange(9) % K
+    sigma = noise.on_distances(OwnRows((9,)), labels, K)
+    assert Deviation.above(sigma * 9).value >= sigma * 9
+    with pytest.raises(ValueError, match="lower the scale"):
+        Noise(discrete_gaussian, Neighbors("replace"), 2**52, 2.0**20, 1.0).draw_distances(
+            Basis(LANE_PRIMES[:3]), OwnRows((9,)), labels, K, coins=coins("wide")
+        )
