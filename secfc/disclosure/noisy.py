@@ -395,14 +395,11 @@ class NoisingSource(BlindedSource, NoisySource):
         lanes = len(values[chosen[0]])
         basis = self.plan.code.basis.prefix(lanes)
         noise = self.noise.draw_distances(basis, self.plan.layout, labels, k, coins=self.coins)
-        for lane, p in enumerate(basis.primes):
-            # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
-            q = int(np.flatnonzero(weights[lane])[0])
-            reply = values[chosen[q]].copy()  # what came stays as it came
-            basis.add_scaled(
-                lane, reply[lane].reshape(-1), noise[lane].reshape(-1), pow(int(weights[lane, q]), -1, p)
-            )
-            values[chosen[q]] = reply
+        # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
+        q = int(np.argmax((weights[:lanes] != 0).all(axis=0)))
+        inverse = [pow(int(w), -1, p) for w, p in zip(weights[:, q], basis.primes, strict=False)]
+        share = basis.multiply(noise, np.array(inverse, basis.dtype).reshape(-1, 1, 1))
+        values[chosen[q]] = basis.add(values[chosen[q]], share)
         return values
 
     def step(self, labels: Array, k: int) -> Role[Step]:
