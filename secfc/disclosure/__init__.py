@@ -10,8 +10,8 @@ fall to greatest common divisors, to self-consistent scales and to linking by cl
 """
 
 from secfc.disclosure.distances import Distances as Distances
-from secfc.disclosure.noisy import NoiseAtServer as NoiseAtServer
-from secfc.disclosure.noisy import NoiseInShares as NoiseInShares
+from secfc.disclosure.noise_at_server import NoiseAtServer as NoiseAtServer
+from secfc.disclosure.noise_in_shares import NoiseInShares as NoiseInShares
 from secfc.disclosure.policy import Answer as Answer
 from secfc.disclosure.policy import Disclosure as Disclosure
 from secfc.disclosure.policy import Exposure as Exposure

@@ -19,6 +19,7 @@ from field.nearest import decode_scaled
 from field.noise import Deviation, discrete_gaussian
 from field.reference import scaled_distances
 from field.rows import cluster_sizes
+from secfc.disclosure.budgeted import Steps
 from secfc.exchange import SERVER, FaultyServer, TooFewReplies
 from secfc.layout import OwnRows
 from secfc.privacy import (
@@ -104,7 +105,7 @@ def noise_of(result, data):
     """All noise on decoded distances in units of its claimed deviation, by column, offsets taken off."""
     points, plan = integers(result, data), result.plan
     disclosure = in_shares()
-    noise = disclosure.noise(secfc.disclosure.noisy.Steps.of(plan), plan.quantizer.radius)
+    noise = disclosure.noise(Steps.of(plan), plan.quantizer.radius)
     for labels, decoded in questions(result):
         sizes = cluster_sizes(labels, K).tolist()
         sigma = noise.on_distances(plan.layout, labels, K)
@@ -136,7 +137,7 @@ def test_the_server_compares_exact_distances_plus_its_own_noise(unit):
     policy = at_server(neighbors=Neighbors("replace", unit))
     result = run(policy, data)
     plan, points, stream = result.plan, integers(result, data), coins("server")
-    noise = policy.noise(secfc.disclosure.noisy.Steps.of(plan), plan.quantizer.radius)
+    noise = policy.noise(Steps.of(plan), plan.quantizer.radius)
     for step, (labels, decoded) in enumerate(questions(result)):
         exact = scaled_distances(points, labels, K)
         assert (decoded == exact).all()  # what the server itself has seen
@@ -165,7 +166,7 @@ def test_noise_is_wider_for_clients_and_for_smaller_budgets():
 
     def width(**parameters):
         policy = in_shares(**parameters)
-        steps = secfc.disclosure.noisy.Steps(5, 2, K, ASKED, 0)
+        steps = Steps(5, 2, K, ASKED, 0)
         return policy.noise(steps, 100).on_distances(layout, labels, K)
 
     base = width()
@@ -192,7 +193,7 @@ def test_opened_centers_carry_their_noise(policy):
             data, bound=1.5, coins=lambda c, s=seed: SeededCoins(s, f"noise {c}"),
         )  # fmt: skip
         plan = result.plan
-        noise = way.noise(secfc.disclosure.noisy.Steps.of(plan), plan.quantizer.radius)
+        noise = way.noise(Steps.of(plan), plan.quantizer.radius)
         sigma = float(noise.on_sums(plan.layout, result.flat, K, 3)) * math.sqrt(
             way.contributors(plan.code.n)
         )
@@ -256,7 +257,7 @@ def test_over_budget_runs_are_refused_before_any_data(monkeypatch):
     assert plan_of(in_shares()).quantizer.radius
     with monkeypatch.context() as patch:
         patch.setattr(
-            "secfc.disclosure.noisy.discrete_multiplier", lambda b: 0.9 * solve(b, DiscreteGaussian)
+            "secfc.disclosure.noise_in_shares.discrete_multiplier", lambda b: 0.9 * solve(b, DiscreteGaussian)
         )
         with pytest.raises(OverBudget, match="more than the budget of epsilon=2"):
             plan_of(in_shares())
