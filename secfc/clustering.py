@@ -112,7 +112,8 @@ class Clustering:
 
     labels: one (m_j,) int32 array a client, in its own row order.  k: clusters asked for.
     cost: sum of squared distances of points to the means of their clusters, in squared data units;
-    None if no party may know it.  n_iter: steps of Lloyd's heuristic (of the best restart).
+    None if no party may know it, or only with noise.  n_iter: steps of Lloyd's heuristic (of the best
+    restart).
     history: flat labels (m,) before the first step and after each, empty if there were none.
     centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
     transcript: every message.  seconds[party][phase]: computing time.

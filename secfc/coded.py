@@ -213,7 +213,7 @@ class SecFC:
         return Clustering(
             k=plan.k,
             labels=[c.labels for c in clients],
-            cost=trace.cost(plan.quantizer.scale),
+            cost=trace.cost(plan.quantizer.scale) if self.disclosure.exact else None,
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
@@ -223,7 +223,7 @@ class SecFC:
             model=CodedModel(
                 plan, self.disclosure, {c: run.results[c].centers for c in plan.clients if c in run.results}
             )
-            if self.disclosure.predicts
+            if self.disclosure.exact
             else None,
             transcript=run.transcript,
             seconds=run.seconds,

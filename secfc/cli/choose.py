@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.errors import bad_input
-from secfc.cli.settings import Settings
+from secfc.cli.settings import NOISE, Settings
 
 if TYPE_CHECKING:
     from field.quantize import Quantizer
     from secfc.clustering import Algorithm, Public
     from secfc.coded import SecFC
+    from secfc.disclosure import Disclosure
     from secfc.federation import Federation
     from secfc.plaintext import Lloyd
 
@@ -109,11 +110,28 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
             "gives other starts",
         )
         chosen |= {"merge": settings.merge, "id_column": settings.id_column}
+    if settings.epsilon is not None:
+        common["disclosure"] = noise(settings)
+        chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
     algorithm = SecFC(
         k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
         **common,
     )  # fmt: skip
     return algorithm, chosen, notes
+
+
+def noise(settings: Settings) -> Disclosure:
+    """The policy that spends the budget."""
+    from secfc.disclosure import NoiseAtServer, NoiseInShares
+    from secfc.privacy import Bound, Budget, Neighbors
+
+    if settings.epsilon is None or settings.radius is None:
+        raise ValueError("noise needs a budget and a radius")
+    budget, radius = Budget(settings.epsilon, settings.delta), Bound.given(settings.radius)
+    neighbors = Neighbors("replace", "client" if settings.protect == "client" else "data point")
+    if settings.noise == "server":
+        return NoiseAtServer(budget, radius, neighbors)
+    return NoiseInShares(budget, radius, neighbors)
 
 
 def choose_code(

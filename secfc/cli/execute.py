@@ -129,7 +129,7 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
             + ("raise --scale" if settings.scale else "use --field ring"),
         )
     comparison: Comparison | None = None
-    if settings.verify and isinstance(algorithm, SecFC):
+    if settings.verify and isinstance(algorithm, SecFC) and algorithm.disclosure.exact:
         twin = plaintext_twin(algorithm)
         with screen.status("Comparing with plaintext k-means"):
             plain, wall["verify"] = timed(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from secfc.cli.errors import Refused
 from secfc.cli.execute import execute, forget, load
@@ -90,6 +91,28 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "--threads", type=click.IntRange(1), default=1, show_default=True,
     help="Processor threads; they change no result.",
 )  # fmt: skip
+@click.option(
+    "--epsilon", type=float, callback=positive,
+    help="Differential privacy: noise on every distance, for this total budget over all iterations. Choose "
+    "few; --max-iter is then 5 by default.",
+)  # fmt: skip
+@click.option(
+    "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
+    help="The probability that the claim fails.",
+)  # fmt: skip
+@click.option(
+    "--radius", type=float, callback=positive,
+    help="The distance from the origin that points are shortened to; needs to be known without the data.",
+)  # fmt: skip
+@click.option(
+    "--noise", type=click.Choice(["shares", "server"]), default="shares", show_default=True,
+    help="shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
+    "itself, and protects only what it publishes.",
+)  # fmt: skip
+@click.option(
+    "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True,
+    help="What the noise hides: one data point, or all points of one client.",
+)  # fmt: skip
 @click.option("--reveal-centers", is_flag=True, help="Open the final centers to the server and all clients.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(
@@ -144,11 +167,14 @@ def run(context: click.Context, /, **options: Any) -> None:
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
+      secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3 --bound 3
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
     or bad input; 130 interrupted.
     """
+    if options["epsilon"] is not None and context.get_parameter_source("max_iter") is ParameterSource.DEFAULT:
+        options["max_iter"] = 5  # every iteration costs budget, also one that was not needed
     settings = Settings(**options)
     check_run(context, settings)
     screen = Screen.stderr(settings.as_json)

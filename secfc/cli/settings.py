@@ -12,15 +12,18 @@ import click
 from click.core import ParameterSource
 
 STARTS = ("random", "random-points", "k-means++", "center-separation")
+# What else there is to say of differential privacy.
+NOISE = ("delta", "radius", "noise", "protect")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
 MEANINGLESS = {
     "secfc": ("k_local",),
     "lloyd": (
         "k_local", "t", "ell", "reveal_centers", "verify", "attack", "membership", "merge", "threads",
+        "epsilon", *NOISE,
     ),
     "k-fed": (
         "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
-        "field", "rounding", "membership", "merge", "threads", "largest",
+        "field", "rounding", "membership", "merge", "threads", "largest", "epsilon", *NOISE,
     ),
 }  # fmt: skip
 
@@ -51,6 +54,11 @@ class Settings:
     reveal_centers: bool
     threads: int
     largest: int | None
+    epsilon: float | None
+    delta: float
+    radius: float | None
+    noise: str
+    protect: str
     seed: int
     verify: bool
     attack: bool
@@ -96,6 +104,15 @@ def check_run(context: click.Context, settings: Settings) -> None:
     if not settings.files:
         columns = ("client_column", "columns", "id_column", "label_column")
         refuse(context, columns, "{option} needs a FILE whose columns it names.")
+    if settings.epsilon is None:
+        refuse(context, NOISE, "{option} needs --epsilon, which asks for differential privacy.")
+    elif settings.radius is None:
+        raise click.UsageError(
+            "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "
+            "ones are shortened. Give a number that you know without looking at the data."
+        )
+    else:
+        refuse(context, ("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
     if settings.membership == "open":
         refuse(
             context, ("merge",),

@@ -75,7 +75,7 @@ class Budgeted:
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
     center_share: float = 0.1
 
-    predicts: ClassVar[bool] = False  # labels of new points would cost more than the budget
+    exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:
         if not 0 < self.center_share < 1:

@@ -37,8 +37,8 @@ class Disclosure(Protocol):
         ...
 
     @property
-    def predicts(self) -> bool:
-        """Whether new points may be labeled by the same policy after the run."""
+    def exact(self) -> bool:
+        """Whether labels are those of exact k-means; then a cost is known, and new points may be labeled."""
         ...
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
@@ -82,7 +82,7 @@ class Disclosure(Protocol):
 class Exactly:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
 
-    predicts: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return 1

@@ -15,6 +15,7 @@ from secfc import metrics
 from secfc.attacks.replay import Finding
 from secfc.clustering import Clustering
 from secfc.federation import Federation
+from secfc.report.privacy import DELTA
 
 Array = NDArray[Any]
 
@@ -103,6 +104,16 @@ class Outcome:
     def verified(self) -> bool | None:
         """Whether all labels equal plaintext Lloyd's, None if that was not checked."""
         return None if self.comparison is None else self.comparison.equal
+
+    @property
+    def delta(self) -> float:
+        """The delta that privacy is reported for."""
+        return float(self.settings.get("delta", DELTA))
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the run was differentially private."""
+        return "epsilon" in self.settings
 
     @property
     def private(self) -> bool:

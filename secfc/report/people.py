@@ -10,6 +10,7 @@ from secfc.report.attacks import rebuilt
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.membership import hidden, identity, opened
 from secfc.report.outcome import Outcome
+from secfc.report.privacy import spent
 from secfc.report.programs import quantizer_of
 
 TITLES = {
@@ -22,7 +23,8 @@ TITLES = {
 def show(console: Console, outcome: Outcome) -> None:
     """Print the whole report."""
     result = outcome.result
-    text.heading(console, TITLES.get(outcome.algorithm, outcome.algorithm))
+    title = "SecFC with differential privacy: k-means on noisy distances" if outcome.noisy else None
+    text.heading(console, title or TITLES.get(outcome.algorithm, outcome.algorithm))
     text.pairs(console, _setup(outcome))
     for note in outcome.notes:
         text.paragraph(console, f"Note: {note}", "yellow")
@@ -43,6 +45,8 @@ def show(console: Console, outcome: Outcome) -> None:
     text.items(console, result.learned)
     if outcome.finding is not None:
         text.items(console, rebuilt(outcome.finding))
+    text.heading(console, "Differential privacy")
+    text.items(console, spent(outcome.result.ledger, outcome.delta))
     if outcome.private:
         text.heading(console, "What private membership hides")
         text.items(console, hidden(outcome))
@@ -53,6 +57,8 @@ def show(console: Console, outcome: Outcome) -> None:
 def verdict(outcome: Outcome) -> str:
     """Whether the labels are those of plaintext k-means, in a sentence."""
     comparison = outcome.comparison
+    if outcome.noisy:
+        return "Not exact, by intent: every distance carries noise, so labels differ from plaintext k-means."
     if comparison is None and outcome.algorithm == "secfc":
         return "Not verified: the comparison with plaintext k-means was switched off."
     if comparison is None:
@@ -139,6 +145,8 @@ def _quality(outcome: Outcome) -> list[tuple[str, str]]:
     lines.append(("Cost", f"{outcome.cost:.8g} (squared distances to the cluster means{where})"))
     if result.history:
         end = "converged" if result.converged else "NOT converged: raise --max-iter"
+        if outcome.noisy:
+            end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{result.n_iter} ({end})"))
     sizes = outcome.sizes
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")

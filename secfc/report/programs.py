@@ -14,6 +14,7 @@ import secfc
 from field.quantize import Quantizer
 from secfc.clustering import Clustering
 from secfc.plan import Plan
+from secfc.report import privacy
 from secfc.report.attacks import as_object
 from secfc.report.costs import rounds, seconds
 from secfc.report.membership import hidden, opened
@@ -54,6 +55,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         },
         "learned": list(result.learned),
         "attack": as_object(outcome.finding),
+        "privacy": privacy.as_object(result.ledger, outcome.delta),
         "membership": {"hidden": hidden(outcome), "opened": opened(outcome)} if outcome.private else None,
         "notes": list(outcome.notes),
     }

@@ -157,7 +157,7 @@ def test_without_much_noise_the_labels_are_the_exact_ones(ell):
     result = run(policy, data, ell=ell, reveal_centers=True, max_iter=20)
     plain = secfc.fit(secfc.SecFC(k=K, t=T, ell=ell, max_iter=20, reveal_centers=True), data, bound=1.5)
     assert np.array_equal(result.flat, plain.flat)
-    assert result.cost == pytest.approx(plain.cost, rel=1e-3)
+    assert result.cost is None  # what is known of it has noise
     assert np.allclose(result.centers, plain.centers, atol=1e-3)
 
 

@@ -1,0 +1,70 @@
+"""`secfc run --epsilon`: what it reports, writes and refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc import cli
+
+
+@pytest.fixture(autouse=True)
+def _sites(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        np.save(f"{name}.npy", rng.uniform(-1, 1, (20, 2)))
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.main, ["run", "a.npy", "b.npy", "c.npy", "-k", "2", *arguments])
+
+
+NOISY = ("--epsilon", "4", "--radius", "1.5", "--bound", "1")
+
+
+@pytest.mark.parametrize("more", [(), ("--noise", "server"), ("--protect", "client"), ("--reveal-centers",)])
+def test_a_noisy_run_reports_its_ledger(more):
+    done = run(*NOISY, *more)
+    assert done.exit_code == 0, done.output
+    assert "differential privacy: k-means on noisy distances" in done.output
+    assert "Not exact, by intent" in done.output
+    assert "epsilon = 4 at delta = 1e-06, replace one" in " ".join(done.output.split())
+    assert ("not private, epsilon is infinite" in done.output) == ("server" in more)
+
+
+def test_programs_read_the_ledger_too():
+    found = json.loads(run(*NOISY, "--json", "--noise", "server").output)
+    assert found["privacy"]["epsilon"] == {"everybody": pytest.approx(4, rel=1e-5), "server": None}
+    assert found["privacy"]["neighbors"] == "replace one data point"
+    assert found["verified"] is None
+    # Every iteration costs, so few are planned; a wish of the user stands.
+    assert found["parameters"]["max_iter"] == 5
+    assert (
+        json.loads(run(*NOISY, "--json", "--force", "--max-iter", "2").output)["parameters"]["max_iter"] == 2
+    )
+
+
+def test_an_exact_run_says_that_it_is_not_private():
+    assert "not private, epsilon is infinite" in run("--bound", "1").output
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--epsilon 1 --bound 1", "--epsilon needs --radius"),
+        ("--epsilon 1 --radius 1", "read off the private data"),
+        ("--radius 1", "--radius needs --epsilon"),
+        ("--noise server", "--noise needs --epsilon"),
+        ("--epsilon 0 --radius 1 --bound 1", "positive"),
+        ("--epsilon 1 --radius 1 --bound 1 --init k-means++", "distances of its own"),
+        ("--epsilon 1 --radius 1 --bound 1 --verify", "no meaning with --epsilon"),
+        ("--algorithm lloyd --epsilon 1", "no meaning for --algorithm lloyd"),
+        ("--epsilon 1 --radius 1 --bound 1 --protect client --membership private", "open membership"),
+    ],
+)
+def test_what_is_refused(line, message):
+    done = run(*line.split())
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
