@@ -25,6 +25,7 @@ FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
     "rounding": "nearest", "reveal_centers": False, "threads": 1, "largest": None,
     "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
+    "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
 }  # fmt: skip
 
 

@@ -29,6 +29,12 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
             algorithm, k=2, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
             membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
         )  # fmt: skip
+        if not algorithm.disclosure.exact:
+            # A radius that fits the tiny run, and a basis that holds noise on it.
+            from secfc.privacy import Bound
+
+            noisy: Any = algorithm.disclosure
+            small = replace(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
         tiny_run(small)
         tiny_run(plaintext_twin(small))
     elif isinstance(algorithm, Lloyd):
@@ -100,8 +106,10 @@ def compile_all() -> None:
     from field.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
     from secfc.coded import SecFC
+    from secfc.disclosure import NoiseAtServer, NoiseInShares
     from secfc.membership import Private
     from secfc.plaintext import Lloyd
+    from secfc.privacy import Bound, Budget
     from secfc.starts import CenterSeparation, KMeansPlusPlus, Start
 
     starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
@@ -109,6 +117,9 @@ def compile_all() -> None:
     for basis, init, threads in itertools.product(bases, starts, (1, 2)):
         algorithm = SecFC(2, 1, init=init, max_iter=3, basis=basis, reveal_centers=True, threads=threads)
         tiny_run(algorithm).predict(few_points())
+    budget, radius = Budget(10, 1e-6), Bound.given(8.0)
+    for noise in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
+        tiny_run(SecFC(2, 1, max_iter=1, disclosure=noise))
     for mode in (Threshold(1), Server()):
         tiny_union(mode)
         tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))

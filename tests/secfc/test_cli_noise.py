@@ -34,6 +34,13 @@ def test_a_noisy_run_reports_its_ledger(more):
     assert ("not private, epsilon is infinite" in done.output) == ("server" in more)
 
 
+def test_an_extreme_radius_is_no_trouble():
+    # Far beyond the bound, so noise is wide, and so far below it that points are all but zero.
+    for radius in ("1000", "0.02"):
+        done = run("--epsilon", "0.05", "--bound", "1", "--radius", radius, "--force")
+        assert done.exit_code == 0, done.output
+
+
 def test_programs_read_the_ledger_too():
     found = json.loads(run(*NOISY, "--json", "--noise", "server").output)
     assert found["privacy"]["epsilon"] == {"everybody": pytest.approx(4, rel=1e-5), "server": None}
