@@ -190,7 +190,7 @@ def mixed(factor):
     return several(Gaussian(factor), DiscreteLaplace(2 * factor, 1), Pure(0.5 / factor))
 
 
-@pytest.mark.parametrize("e", [0.005, 0.5, 5.0])
+@pytest.mark.parametrize("e", [0.005, 2.0])
 def test_any_mixture_is_solved_for_the_total(e):
     factor = solve(Budget(e, DELTA), mixed)
     assert e * (1 - 1e-3) < epsilon(mixed(factor), DELTA) <= e
