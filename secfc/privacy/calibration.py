@@ -87,7 +87,16 @@ def solve(budget: Budget, make: Callable[[float], Event]) -> float:
         high, low = low, low / 4
         if low < 2.0**-60:
             return high
-    while high > low * (1 + _PRECISION):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+    from scipy.optimize import brentq
+
+    def excess(exponent: float) -> float:
+        """log of the cost over the budget; nearly a straight line in the exponent."""
+        cost = accountant.epsilon(make(math.exp(exponent)), budget.delta)
+        return math.log(cost / budget.epsilon) if 0 < cost < math.inf else math.copysign(50, cost - 1)
+
+    # The root is found to a third of the precision, then put on the safe side.
+    root = brentq(excess, math.log(low), math.log(high), xtol=_PRECISION / 3)
+    found = math.exp(float(root) + _PRECISION / 2)
+    while not meets(found):  # the accountant's own grid is coarser
+        found *= 1 + _PRECISION
+    return found

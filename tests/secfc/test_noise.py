@@ -318,6 +318,16 @@ def test_a_client_may_vanish_while_it_deals_noise(heard_by):
         run(in_shares(), data, faults=faults)
 
 
+def test_a_client_may_vanish_while_it_shares():
+    def faults(e):
+        return () if e.sender == "client-6" and e.kind != "Hello" and e.recipient != "client-0" else (e,)
+
+    result = run(in_shares(absent=1), faults=faults)
+    assert result.excluded == ("client-6",)
+    assert result.ledger.epsilon(DELTA, SERVER) <= 2.0
+    assert all(q[SERVER].responders.size == N - 1 for q in bodies(result, "Assignment").values())
+
+
 def test_a_question_with_too_little_noise_is_not_answered():
     def faults(e):
         if e.kind == "Assignment":
