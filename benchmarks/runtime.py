@@ -41,7 +41,7 @@ GRIDS: dict[str, list[int]] = {
     "ell": [1, 2, 3, 4],
     "t": [1, 2, 3, 4],
 }
-# The default cell and the issue's second end-to-end setting, run to convergence.
+# The default cell and a larger one end to end, run to convergence.
 TARGETS: list[Row] = [
     {"vary": "target", **DEFAULTS, "t": 4},
     {"vary": "target", "n": 16, "m": 16384, "d": 100, "k": 16, "ell": 2, "t": 5},
@@ -102,9 +102,9 @@ class Timed:
         """The role of a client."""
         return self.timed(party.name, self.algorithm.client(plan, party, coins=coins))
 
-    def server(self, plan: Any, *, rng: np.random.Generator) -> Iterator[Any]:
+    def server(self, plan: Any, *, rng: np.random.Generator, coins: Any) -> Iterator[Any]:
         """The role of the server."""
-        return self.timed(SERVER, self.algorithm.server(plan, rng=rng))
+        return self.timed(SERVER, self.algorithm.server(plan, rng=rng, coins=coins))
 
     def timed(self, name: str, role: Any) -> Iterator[Any]:
         """The role, with a clock."""

@@ -97,8 +97,8 @@ class Algorithm(Protocol):
         """The role of one client."""
         ...
 
-    def server(self, plan: Any, *, rng: np.random.Generator) -> Role[Any]:
-        """The role of the server."""
+    def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
+        """The role of the server: rng draws starts only, and its coins are secret."""
         ...
 
     def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
@@ -201,14 +201,15 @@ def fit(
     run = fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
         make = coins or kept.coins
+        drawn = make(SERVER)
         with refusing():
-            plan = algorithm.plan(replace(public, session=make(SERVER).bytes(32)))
+            plan = algorithm.plan(replace(public, session=drawn.bytes(32)))
         roles: dict[PartyId, Role[Any]] = {}
         for party in federation.parties:
             own = make(party.name)
             role = algorithm.client(plan, party, coins=own)
             roles[party.name] = seal(role, party.name, federation.names, plan, own) if sealed else role
-        roles[SERVER] = algorithm.server(plan, rng=rng)
+        roles[SERVER] = algorithm.server(plan, rng=rng, coins=drawn)
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)

@@ -109,14 +109,14 @@ class ServerResult:
     centers: Array | None
 
 
-def server(way: SecFC, draft: Any, *, rng: np.random.Generator) -> Role[ServerResult]:
+def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
     plan, settle = yield from way.membership.server(draft)
     yield from agree(plan, SERVER)
     shared = plan
     plan, present = yield from settle_contributors_at_server(shared)
     yield from settle()
-    source = yield from way.disclosure.server(plan, present, threads=way.threads)
+    source = yield from way.disclosure.server(plan, present, coins=coins, threads=way.threads)
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
@@ -199,9 +199,9 @@ class SecFC:
         """The role of one client; its coins are secret."""
         return client(self, plan, party, coins=coins)
 
-    def server(self, plan: Any, *, rng: np.random.Generator) -> Role[ServerResult]:
-        """The role of the server; rng draws starts only."""
-        return server(self, plan, rng=rng)
+    def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
+        """The role of the server; rng draws starts only, and its coins are secret."""
+        return server(self, plan, rng=rng, coins=coins)
 
     def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering all parties agree on."""

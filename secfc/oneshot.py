@@ -80,7 +80,7 @@ class KFed:
         yield Exchange({SERVER: OwnLabels(labels)}, round=1, phase="label")
         return labels, 0.0
 
-    def server(self, plan: OneShotPlan, *, rng: np.random.Generator) -> Role[Array]:
+    def server(self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Array]:
         """Group the local centers, tell every client what became of its own."""
         inbox = take((yield Exchange({}, plan.clients, phase="receive")), LocalCenters)
         seed = int(rng.integers(2**31))

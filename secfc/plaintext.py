@@ -98,7 +98,9 @@ class Lloyd:
         start = sum(plan.counts[: plan.clients.index(party.name)])
         return np.asarray(labels[start : start + len(points)], np.int32)
 
-    def server(self, plan: PlainPlan, *, rng: np.random.Generator) -> Role[tuple[Trace, PlainModel]]:
+    def server(
+        self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
+    ) -> Role[tuple[Trace, PlainModel]]:
         """Pool the points and run Lloyd's heuristic."""
         inbox = take((yield Exchange({}, plan.clients, phase="receive")), RawPoints)
         points = np.concatenate([inbox[c].points for c in plan.clients])

@@ -69,7 +69,7 @@ class CodedModel:
             )
             for party in federation.parties
         }
-        roles[SERVER] = predicting_server(self.disclosure, plan, sizes)
+        roles[SERVER] = predicting_server(self.disclosure, plan, sizes, coins=coins(SERVER))
         results = simulate(roles).results
         return [results[name] for name in federation.names]
 
@@ -93,11 +93,13 @@ def predicting_client(
     return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
 
 
-def predicting_server(disclosure: Disclosure, plan: Plan, sizes: Array, *, threads: int = 1) -> Role[Array]:
+def predicting_server(
+    disclosure: Disclosure, plan: Plan, sizes: Array, *, coins: Coins, threads: int = 1
+) -> Role[Array]:
     """Decode the distances of new points to the hidden centers and tell everybody the nearest."""
     yield from agree(plan, SERVER)
     plan, present = yield from settle_contributors_at_server(plan)
-    source = yield from disclosure.server(plan, present, threads=threads)
+    source = yield from disclosure.server(plan, present, coins=coins, threads=threads)
     labels = compact_labels((yield from source.retained(sizes)))
     final = Final(len(sizes), labels, None)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")

@@ -48,7 +48,9 @@ class Distances(Exactly):
         keys = yield from pair_keys(plan, name, coins)
         return partial(masked, plan, plan.clients.index(name), keys, self.colluding)
 
-    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         yield from ()
         return (BlindedSource if self.blind else CodedSource)(plan, present, threads=threads)
 

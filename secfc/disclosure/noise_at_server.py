@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins, SystemCoins
+from field.coins import Coins
 from field.noise import DISTANCE, rounded_gaussian
 from secfc.disclosure.budgeted import Budgeted, NoisySource, Steps
 from secfc.disclosure.distances import BlindedSource, Distances
@@ -43,7 +43,7 @@ class NoiseAtServer(Budgeted):
     distances, and exact cluster sums if they are opened: for its view the run is not private.
     radius: no point is longer, in data units; longer ones are shortened before they are shared.
     neighbors: replace one data point, or one client.  center_share: of the budget, if centers are opened.
-    colluding: see `Distances`.  coins: makes the server's secret coins.
+    colluding: see `Distances`.
 
     Noise is rounded Gaussian, accounted as the continuous one.
     """
@@ -51,7 +51,6 @@ class NoiseAtServer(Budgeted):
     exposes: ClassVar[Exposure] = "distances"
 
     colluding: int = 1
-    coins: Callable[[], Coins] = field(default=SystemCoins, repr=False)
 
     def contributors(self, n: int) -> int:
         return 1
@@ -75,10 +74,12 @@ class NoiseAtServer(Budgeted):
     ) -> Role[CodedCenters | None]:
         return Distances().open_centers(plan, name, question, compute, coins)
 
-    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
-        return NoisingSource(plan, present, noise, self.coins(), threads=threads)
+        return NoisingSource(plan, present, noise, coins, threads=threads)
 
     def ledger(self, plan: Plan) -> Ledger:
         ledger = self._ledger(plan, "noise added by the server")

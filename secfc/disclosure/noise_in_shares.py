@@ -122,7 +122,9 @@ class NoiseInShares(Budgeted):
         values, lost = yield from exchanged(plan, name, plan.revealing, shares, question.round)
         return None if lost else CodedCenters(code.basis.add(values, compute()))
 
-    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
         return NoisedSource(plan, present, noise, threads=threads)

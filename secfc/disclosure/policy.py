@@ -60,7 +60,9 @@ class Disclosure(Protocol):
         """How a client answers."""
         ...
 
-    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         """Where the server's steps come from."""
         ...
 

@@ -294,7 +294,7 @@ def builders(algorithm, fed, directory, sealed=False):
             open_now[name].close()
         journal = open_now[name] = Journal.open(path_of(directory, name), name, RUN)
         if name == SERVER:
-            role = algorithm.server(plan, rng=np.random.default_rng(0))
+            role = algorithm.server(plan, rng=np.random.default_rng(0), coins=journal.coins())
         else:
             (party,) = (p for p in fed.parties if p.name == name)
             coins = journal.coins()

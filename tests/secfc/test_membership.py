@@ -121,7 +121,9 @@ def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
     from secfc.simulate import simulate
 
     roles = {p.name: watched(p.name, algorithm.client(draft, p, coins=SystemCoins())) for p in parties}
-    roles[SERVER] = watched(SERVER, algorithm.server(draft, rng=np.random.default_rng(0)))
+    roles[SERVER] = watched(
+        SERVER, algorithm.server(draft, rng=np.random.default_rng(0), coins=SystemCoins())
+    )
     simulate(roles)
     assert set(errors) == {SERVER, *broken.names}
     for name, error in errors.items():

@@ -59,9 +59,7 @@ def coins(party):
 
 
 def at_server(**parameters):
-    return secfc.NoiseAtServer(
-        **{"budget": BUDGET, "radius": RADIUS, "coins": lambda: coins("server"), **parameters}
-    )
+    return secfc.NoiseAtServer(**{"budget": BUDGET, "radius": RADIUS, **parameters})
 
 
 def in_shares(**parameters):
@@ -137,6 +135,7 @@ def test_the_server_compares_exact_distances_plus_its_own_noise(unit):
     policy = at_server(neighbors=Neighbors("replace", unit))
     result = run(policy, data)
     plan, points, stream = result.plan, integers(result, data), coins("server")
+    stream.bytes(32)  # the session
     noise = policy.noise(Steps.of(plan), plan.quantizer.radius)
     for step, (labels, decoded) in enumerate(questions(result)):
         exact = scaled_distances(points, labels, K)
@@ -186,7 +185,7 @@ def test_opened_centers_carry_their_noise(policy):
     for seed in range(12):
         labels = np.random.default_rng(seed).integers(0, K, 60)
         # The last labels differ from the first; what is opened belongs to them.
-        way = policy(**({"coins": lambda s=seed: coins(f"server {s}")} if policy is at_server else {}))
+        way = policy()
         start = secfc.GivenLabels(labels)
         result = secfc.fit(
             secfc.SecFC(k=K, t=T, max_iter=1, disclosure=way, reveal_centers=True, init=start),

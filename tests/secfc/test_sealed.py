@@ -40,7 +40,7 @@ def roles_of(algorithm, fed, wrap=True, **options):
             digest, coins = own.pop("digest", DIGEST), SeededCoins(2, p.name)
             role = sealed(role, p.name, fed.names, digest, coins, **own, **shared)
         roles[p.name] = role
-    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(0))
+    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
     return roles
 
 

@@ -459,7 +459,7 @@ def roles_of(algorithm, fed, seed=0):
     # Two unions with the same session number their rows alike.
     plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32)))
     roles = {p.name: algorithm.client(plan, p, coins=coins(p.name)) for p in fed.parties}
-    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(seed))
+    roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(seed), coins=SeededCoins(seed, SERVER))
     return roles
 
 
