@@ -81,7 +81,9 @@ def power_of_two(largest: float) -> float:
 class Model(Protocol):
     """What the parties keep after a run, able to label new points."""
 
-    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+    ) -> list[Array]:
         """Labels of new points: one (m_j,) array a client."""
         ...
 
@@ -153,18 +155,22 @@ class Clustering:
         return np.concatenate(self.labels)
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins] | None = None
+        self,
+        federation: Federation,
+        *,
+        coins: Callable[[PartyId], Coins] | None = None,
+        sealed: bool = False,
     ) -> list[Array]:
         """Labels of new private points, one (m_j,) array a client of the same federation.
 
         Under SecFC a second protocol over shares: the centers stay hidden, and the server sees exact
-        distances of the new points to them.
+        distances of the new points to them.  sealed: as in `fit`.
 
         Raises ValueError if the clients, the features or the range of the data differ from the fit.
         """
         if self.model is None:
             raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
-        return self.model.predict(federation, coins=coins or _system_coins)
+        return self.model.predict(federation, coins=coins or _system_coins, sealed=sealed)
 
 
 def fit(
@@ -186,8 +192,8 @@ def fit(
     values, in data units; derived from the data if None (see `Public.of`).  coins: secret coins by party,
     the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
     transcript holds contents too.  faults: what the network does to messages.  watch: called with
-    (party, exchange) at every exchange, for progress.  sealed: what clients say to one another is encrypted
-    and authenticated between them, as over a network; not needed inside one process.
+    (party, exchange) at every exchange, for progress.  sealed: what any party says to another is encrypted
+    and authenticated between the two, as over a network; not needed inside one process.
     checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
     where it ended (`secfc.checkpoint`).  The files are secret, and stay when the run has finished.
 
@@ -201,31 +207,29 @@ def fit(
     run = fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
         make = coins or kept.coins
-        drawn = make(SERVER)
+        secrets = {name: make(name) for name in (*federation.names, SERVER)}
         with refusing():
-            plan = algorithm.plan(replace(public, session=drawn.bytes(32)))
-        roles: dict[PartyId, Role[Any]] = {}
-        for party in federation.parties:
-            own = make(party.name)
-            role = algorithm.client(plan, party, coins=own)
-            roles[party.name] = seal(role, party.name, federation.names, plan, own) if sealed else role
-        roles[SERVER] = algorithm.server(plan, rng=rng, coins=drawn)
+            plan = algorithm.plan(replace(public, session=secrets[SERVER].bytes(32)))
+        roles: dict[PartyId, Role[Any]] = {
+            party.name: algorithm.client(plan, party, coins=secrets[party.name])
+            for party in federation.parties
+        }
+        roles[SERVER] = algorithm.server(plan, rng=rng, coins=secrets[SERVER])
+        if sealed:
+            roles = seal(roles, plan.digest(), secrets)
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
     return algorithm.collect(plan, done, federation.counts)
 
 
-def seal(role: Role[Any], name: PartyId, clients: tuple[PartyId, ...], plan: Any, coins: Coins) -> Role[Any]:
-    """A client's role whose messages to other clients are sealed.
-
-    Raises InputError for an algorithm whose clients never talk to one another.
-    """
+def seal(
+    roles: Mapping[PartyId, Role[Any]], digest: bytes, secrets: Mapping[PartyId, Coins]
+) -> dict[PartyId, Role[Any]]:
+    """The roles of all parties of a run, every message between any two of them sealed."""
     from secfc.sealed import sealed
 
-    if not hasattr(plan, "digest"):
-        raise InputError("sealed=True: the clients of this algorithm only talk to the server. Leave it out.")
-    return sealed(role, name, clients, plan.digest(), coins)
+    return {name: sealed(role, name, tuple(roles), digest, secrets[name]) for name, role in roles.items()}
 
 
 @contextmanager

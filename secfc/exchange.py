@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 # Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
-ALIGN, AGREE, SHARE, SETTLE, PAIR, ITERATE = (phase << 32 for phase in range(6))
+GREET, ALIGN, AGREE, SHARE, SETTLE, PAIR, ITERATE = (phase << 32 for phase in range(7))
 
 # The server's questions are so many rounds apart; those between belong to the answers.
 STRIDE = 1 << 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from secfc.clustering import Clustering, Public
-from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take
+from secfc.exchange import ITERATE, SERVER, SHARE, Exchange, PartyId, Role, only, take
 from secfc.federation import Federation, Party
 from secfc.kfed import local_centers, merge_centers
 from secfc.messages import CenterLabels, LocalCenters, OwnLabels
@@ -29,6 +30,11 @@ class OneShotPlan:
     k_local: int
     seed: int
 
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        public = ("k-fed plan 1", self.clients, self.k, self.k_local, self.seed)
+        return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CentersModel:
@@ -36,8 +42,10 @@ class CentersModel:
 
     centers: Array
 
-    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
-        """Nearest centers: one (m_j,) int32 array a client."""
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+    ) -> list[Array]:
+        """Nearest centers: one (m_j,) int32 array a client.  Nobody says anything."""
         return [nearest_center(party.read(), self.centers) for party in federation.parties]
 
 
@@ -74,22 +82,22 @@ class KFed:
         number = plan.clients.index(party.name)
         centers, _ = local_centers(points, plan.k_local, plan.seed * len(plan.clients) + number)
         mine = nearest_center(points, centers)
-        inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), phase="cluster")
+        inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), round=SHARE, phase="cluster")
         merged = only(take(inbox, CenterLabels), SERVER)
         labels = merged.labels[mine].astype(np.int32)
-        yield Exchange({SERVER: OwnLabels(labels)}, round=1, phase="label")
+        yield Exchange({SERVER: OwnLabels(labels)}, round=ITERATE, phase="label")
         return labels, 0.0
 
     def server(self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Array]:
         """Group the local centers, tell every client what became of its own."""
-        inbox = take((yield Exchange({}, plan.clients, phase="receive")), LocalCenters)
+        inbox = take((yield Exchange({}, plan.clients, round=SHARE, phase="receive")), LocalCenters)
         seed = int(rng.integers(2**31))
         centers, groups = merge_centers([inbox[c].centers for c in plan.clients], plan.k, seed)
         answers = {
             c: CenterLabels(group.astype(np.int32), centers)
             for c, group in zip(plan.clients, groups, strict=True)
         }
-        yield Exchange(answers, plan.clients, accept=1, phase="merge")
+        yield Exchange(answers, plan.clients, round=SHARE, accept=ITERATE, phase="merge")
         return centers
 
     def collect(self, plan: OneShotPlan, run: Run, counts: tuple[int, ...]) -> Clustering:

@@ -6,6 +6,7 @@ starts and the same comparisons, that the secure protocol runs.  No privacy at a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from field.exact import Exact
 from field.quantize import Quantizer, plan_quantization
 from field.rows import cluster_sizes
 from secfc.clustering import Clustering, Public, restarts
-from secfc.exchange import SERVER, Exchange, PartyId, Role, only, take, to_all
+from secfc.exchange import SERVER, SHARE, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
 from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
 from secfc.messages import Final, RawPoints
@@ -38,6 +39,12 @@ class PlainPlan:
     counts: tuple[int, ...]
     k: int
 
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        q = self.quantizer
+        public = ("lloyd plan 1", q.scale, q.bound, q.rounding, self.clients, self.counts, self.k)
+        return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PlainModel:
@@ -47,8 +54,10 @@ class PlainModel:
     sums: Array
     sizes: Array
 
-    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
-        """Nearest centers of new points: one (m_j,) int32 array a client."""
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+    ) -> list[Array]:
+        """Nearest centers of new points: one (m_j,) int32 array a client.  Nobody says anything."""
         from field import kernels
 
         labels = []
@@ -93,7 +102,7 @@ class Lloyd:
     def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Send my points in the clear, receive all labels."""
         points = plan.quantizer(party.read(), owner=f"client {party.name!r}")
-        inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), phase="send")
+        inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), round=SHARE, phase="send")
         labels = only(take(inbox, Final), SERVER).labels
         start = sum(plan.counts[: plan.clients.index(party.name)])
         return np.asarray(labels[start : start + len(points)], np.int32)
@@ -102,7 +111,7 @@ class Lloyd:
         self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
     ) -> Role[tuple[Trace, PlainModel]]:
         """Pool the points and run Lloyd's heuristic."""
-        inbox = take((yield Exchange({}, plan.clients, phase="receive")), RawPoints)
+        inbox = take((yield Exchange({}, plan.clients, round=SHARE, phase="receive")), RawPoints)
         points = np.concatenate([inbox[c].points for c in plan.clients])
         source = PlainSource(points)
 
@@ -111,7 +120,7 @@ class Lloyd:
             return (yield from lloyd(start, self.k, self.max_iter, source))
 
         trace: Trace = yield from restarts(self.n_init, once, cheaper)
-        yield Exchange(to_all(plan.clients, Final(self.k, trace.labels, None)), phase="cluster")
+        yield Exchange(to_all(plan.clients, Final(self.k, trace.labels, None)), round=SHARE, phase="cluster")
         labels = trace.labels.astype(np.int32)
         model = PlainModel(plan.quantizer, source.sums(labels, self.k), cluster_sizes(labels, self.k))
         return trace, model

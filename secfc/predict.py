@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from field.rows import ClusterSums
+from secfc.clustering import seal
 from secfc.disclosure import Disclosure
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
@@ -44,10 +45,13 @@ class CodedModel:
     disclosure: Disclosure
     centers: Mapping[PartyId, ClusterSums]
 
-    def predict(self, federation: Federation, *, coins: Callable[[PartyId], Coins]) -> list[Array]:
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+    ) -> list[Array]:
         """Labels of new points, one (m_j,) int32 array a client.
 
-        The server sees the exact scaled distances of the new points to the hidden centers.
+        The server sees the exact scaled distances of the new points to the hidden centers.  sealed: what
+        any party says to another is encrypted and authenticated between the two.
 
         Raises ValueError if the clients or the features are not those of the fit.
         """
@@ -63,13 +67,17 @@ class CodedModel:
         # and there may be fewer new points than centers.
         plan = replace(self.plan, layout=OwnRows(federation.counts), k=1, init=RandomLabels(), revealing=())
         sizes = next(iter(self.centers.values())).sizes
+        secrets = {name: coins(name) for name in federation.names}
         roles: dict[PartyId, Role[Any]] = {
             party.name: predicting_client(
-                self.disclosure, plan, party, self.centers[party.name], coins=coins(party.name)
+                self.disclosure, plan, party, self.centers[party.name], coins=secrets[party.name]
             )
             for party in federation.parties
         }
-        roles[SERVER] = predicting_server(self.disclosure, plan, sizes, coins=coins(SERVER))
+        secrets[SERVER] = coins(SERVER)
+        roles[SERVER] = predicting_server(self.disclosure, plan, sizes, coins=secrets[SERVER])
+        if sealed:
+            roles = seal(roles, plan.digest(), secrets)
         results = simulate(roles).results
         return [results[name] for name in federation.names]
 

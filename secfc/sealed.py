@@ -1,10 +1,14 @@
-"""Sealed transport: what clients say to one another, nobody on the way reads, alters, repeats or reorders.
+"""Sealed transport: what parties say to one another, nobody on the way reads, alters, repeats or reorders.
 
-`sealed` wraps the role of a client.  Clients first agree on keys: ephemeral X25519, signed with Ed25519
-identities, bound to the plan.  From then on every message to another client leaves as ciphertext
-(AES-256-GCM, one key a message), bound to the plan, the sender, the recipient and the round of the exchange,
-which rises from each client to each other and so numbers the messages.  Both ends know all that, so none of
-it is sent.  Messages to and from the server pass unchanged: that link is the transport's business.
+`sealed` wraps the role of a party.  All parties first agree on keys: ephemeral X25519, signed with Ed25519
+identities, bound to the plan.  From then on every message leaves as ciphertext (AES-256-GCM, one key a
+message), bound to the plan, the sender, the recipient and the round of the exchange, which rises from each
+party to each other and so numbers the messages.  The round travels beside the ciphertext, since a party may
+await whatever the server says next; of the rest both ends know everything.
+
+The server is a party like any other: it can open what is said to it and nothing that clients say to one
+another.  Where its links are protected otherwise (TLS), clients may seal among themselves alone: messages
+to and from parties that are not named pass unchanged, and flipped bits in them are the transport's business.
 
 Assumes that identities are right: pinned beforehand, or, without pins, introduced over a transport that is
 honest at that moment; a relay that is not can then sit in the middle.  A relay can still withhold messages,
@@ -26,7 +30,7 @@ from psu.keys import Channel, Ephemeral, Identity
 from psu.messages import Offer
 from secfc import wire
 from secfc.exchange import (
-    ALIGN,
+    GREET,
     Exchange,
     PartyId,
     PlanMismatch,
@@ -40,8 +44,6 @@ from secfc.messages import Message
 
 R = TypeVar("R")
 
-# Before the first round of any role.
-GREET = ALIGN
 OVERHEAD = 16
 # What one call of AES-GCM encrypts.
 MAXIMUM = (1 << 31) - 1 - OVERHEAD
@@ -66,7 +68,7 @@ class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Greeting(Message):
-    """Client to client, first: the digest of its plan, its identity, its signed ephemeral key."""
+    """Party to party, first: the digest of its plan, its identity, its signed ephemeral key."""
 
     digest: bytes
     identity: bytes
@@ -80,18 +82,21 @@ class Greeting(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sealed(Message):
-    """Client to client: a message, encrypted and authenticated; says nothing but its size."""
+    """Party to party: the message of a round, encrypted and authenticated; says nothing but its size."""
 
+    number: int
     ciphertext: bytes
 
     def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError("rounds count from 0")
         if len(self.ciphertext) < OVERHEAD:
             raise ValueError(f"a ciphertext has at least {OVERHEAD} bytes")
 
 
 @dataclass(frozen=True)
 class Session:
-    """What keys are bound to: the number of clients and a digest."""
+    """What keys are bound to: the number of parties and a digest."""
 
     n: int
     digest: bytes
@@ -100,44 +105,46 @@ class Session:
 def sealed(
     role: Role[R],
     me: PartyId,
-    clients: tuple[PartyId, ...],
+    parties: tuple[PartyId, ...],
     digest: bytes,
     coins: Coins,
     *,
     identity: Identity | None = None,
     identities: Mapping[PartyId, bytes] | None = None,
 ) -> Role[R]:
-    """The role of client `me`, its messages to other clients sealed.  All clients must be wrapped.
+    """The role of party `me`, its messages to the other parties sealed.  All of them must be wrapped.
 
-    clients: all of them, in the same order everywhere.  digest: 32 bytes of what must be the same at
-    all, the plan's digest.  coins: secret; keys are drawn from them before the role starts.  identity:
-    the long-term key of this client, drawn anew if None.  identities: everybody's pinned public keys.
+    parties: those that seal, in the same order everywhere: the clients, and the server unless its links are
+    protected otherwise.  digest: 32 bytes of what must be the same at all, the plan's digest.  coins:
+    secret; keys are drawn from them before the role starts.  identity: the long-term key of this party,
+    drawn anew if None.  identities: everybody's pinned public keys.
 
-    The role must await messages of clients in exact rounds after round 0, which is the greeting's.
+    The role sends nothing before round GREET + 1, and in rounds that rise.
 
-    Raises TamperedMessage; PlanMismatch, FaultyClient (genuine, but no message), TooFewReplies.
+    Raises TamperedMessage; PlanMismatch, FaultyClient or FaultyServer (genuine, but no message),
+    TooFewReplies.
     """
-    if me not in clients or len(set(clients)) != len(clients):
-        raise ValueError(f"{me!r} must be one of the clients, and their names must differ")
+    if me not in parties or len(set(parties)) != len(parties):
+        raise ValueError(f"{me!r} must be one of the parties, and their names must differ")
     if identities is not None:
-        if missing := sorted(set(clients) - set(identities)):
-            raise ValueError(f"no identity is pinned for {', '.join(missing)}: pin every client's")
+        if missing := sorted(set(parties) - set(identities)):
+            raise ValueError(f"no identity is pinned for {', '.join(missing)}: pin every party's")
         if identity is None or identity.public != identities[me]:
             raise ValueError(f"{me!r} needs the identity that the others have pinned for it")
-    return _sealed(role, me, clients, digest, coins, identity or Identity.draw(coins), identities)
+    return _sealed(role, me, parties, digest, coins, identity or Identity.draw(coins), identities)
 
 
 def _sealed(
     role: Role[R],
     me: PartyId,
-    clients: tuple[PartyId, ...],
+    parties: tuple[PartyId, ...],
     digest: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[R]:
     try:
-        lines = yield from greet(me, clients, digest, coins, identity, identities)
+        lines = yield from greet(me, parties, digest, coins, identity, identities)
         inbox: Any = None
         while True:
             try:
@@ -146,8 +153,6 @@ def _sealed(
                 result: R = done.value
                 return result
             awaited = exchange.round if exchange.accept is None else exchange.accept
-            if not exchange.exact and not lines.keys().isdisjoint(exchange.expect):
-                raise ValueError("what clients send one another is awaited in an exact round, to be opened")
             # One message at a time is encoded: a second copy of all plaintexts is never held.
             send = {
                 to: lines[to].seal(exchange.round, message) if to in lines else message
@@ -155,7 +160,9 @@ def _sealed(
             }
             arrived = yield replace(exchange, send=send)
             inbox = {
-                sender: lines[sender].open(awaited, message) if sender in lines else message
+                sender: lines[sender].open(awaited, message, exact=exchange.exact)
+                if sender in lines
+                else message
                 for sender, message in arrived.items()
             }
     finally:
@@ -164,17 +171,17 @@ def _sealed(
 
 def greet(
     me: PartyId,
-    clients: tuple[PartyId, ...],
+    parties: tuple[PartyId, ...],
     digest: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[dict[PartyId, Line]]:
-    """Agree on keys with every other client: a line to each."""
-    others = tuple(c for c in clients if c != me)
-    bound = hashlib.blake2b(digest + repr(clients).encode(), digest_size=32, person=b"secfc sealed").digest()
-    session = Session(len(clients), bound)
-    ephemeral = Ephemeral(session, clients.index(me), identity, coins)
+    """Agree on keys with every other party: a line to each."""
+    others = tuple(c for c in parties if c != me)
+    bound = hashlib.blake2b(digest + repr(parties).encode(), digest_size=32, person=b"secfc sealed").digest()
+    session = Session(len(parties), bound)
+    ephemeral = Ephemeral(session, parties.index(me), identity, coins)
     offer = ephemeral.offer
     mine = Greeting(digest, identity.public, offer.ephemeral, offer.signature)
     inbox = yield Exchange(to_all(others, mine), others, round=GREET, exact=True, phase="greet")
@@ -189,12 +196,12 @@ def greet(
     for peer in others:
         if identities is not None and public[peer] != identities[peer]:
             raise TamperedMessage(peer, "another identity than the pinned one came")
-    offers = {j: _offer(j, inbox[c]) for j, c in enumerate(clients) if c != me}
+    offers = {j: _offer(j, inbox[c]) for j, c in enumerate(parties) if c != me}
     try:
-        ring = ephemeral.agree(offers, {j: public[c] for j, c in enumerate(clients)})
+        ring = ephemeral.agree(offers, {j: public[c] for j, c in enumerate(parties)})
     except UnionAborted as error:
-        raise TamperedMessage(clients[error.parties[0]], "a greeting with a wrong signature came") from None
-    return {c: Line(c, ring.channels[j]) for j, c in enumerate(clients) if c != me}
+        raise TamperedMessage(parties[error.parties[0]], "a greeting with a wrong signature came") from None
+    return {c: Line(c, ring.channels[j]) for j, c in enumerate(parties) if c != me}
 
 
 def _offer(number: int, greeting: Greeting) -> Offer:
@@ -202,14 +209,14 @@ def _offer(number: int, greeting: Greeting) -> Offer:
 
 
 class Line:
-    """One client's end of its connection to a peer: seals what leaves, opens what comes.
+    """One party's end of its connection to a peer: seals what leaves, opens what comes.
 
-    Rounds rise from one client to another (see `Exchange`), so a round is the number of a message: each
-    is sealed once and opened once.
+    Rounds rise from one party to another (see `Exchange`), so a round is the number of a message: each
+    is sealed once and opened once, and none is opened after a later one.
     """
 
     def __init__(self, peer: PartyId, channel: Channel) -> None:
-        self.peer, self._channel = peer, channel
+        self.peer, self._channel, self._opened = peer, channel, GREET
 
     def __repr__(self) -> str:
         return f"Line({self.peer!r})"
@@ -219,18 +226,23 @@ class Line:
         data = wire.encode(message)
         if len(data) > MAXIMUM:
             raise ValueError(f"{len(data)} bytes in one message: at most {MAXIMUM} can be sealed")
-        return Sealed(self._channel.seal(f"sealed {self._channel.me}>{self._channel.peer} {number}", data))
+        label = f"sealed {self._channel.me}>{self._channel.peer} {number}"
+        return Sealed(number, self._channel.seal(label, data))
 
-    def open(self, number: int, message: Any) -> Any:
-        """The peer's message of the round of this number."""
+    def open(self, number: int, message: Any, *, exact: bool = True) -> Any:
+        """The peer's message of the round of this number, or, unless `exact`, of a later one."""
         if not isinstance(message, Sealed):
             raise TamperedMessage(self.peer, f"{type(message).__name__} came unsealed")
+        due = message.number == number if exact else message.number >= number
         try:
-            label = f"sealed {self._channel.peer}>{self._channel.me} {number}"
+            if not due or message.number <= self._opened:
+                raise UnionAborted("a message of another round came")
+            label = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
             data = self._channel.open(label, message.ciphertext)
         except UnionAborted:
             why = "an altered, repeated, reordered or misdirected message came"
             raise TamperedMessage(self.peer, why) from None
+        self._opened = message.number
         try:
             return wire.decode(data)
         except wire.WireError as error:

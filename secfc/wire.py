@@ -62,7 +62,7 @@ def registry() -> dict[int, Any]:
         14: own.Contributors, 15: own.PublicKey, 32: own.NoiseShares,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
-        128: Greeting, 129: Sealed,
+        128: Greeting, 130: Sealed,  # 129 was a Sealed without its round
     }  # fmt: skip
 
 

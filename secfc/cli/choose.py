@@ -75,7 +75,7 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
     from secfc.starts import STARTS
 
     k = 4 if settings.k is None else settings.k
-    chosen: dict[str, Any] = {"seed": settings.seed}
+    chosen: dict[str, Any] = {"seed": settings.seed, "sealed": settings.sealed}
     notes: tuple[str, ...] = ()
     if settings.algorithm == "k-fed":
         k_local = settings.k_local or math.isqrt(k)

@@ -119,6 +119,7 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
                 seed=settings.seed,
                 bound=public.bound,
                 watch=watch,
+                sealed=settings.sealed,
                 checkpoint=settings.checkpoint,
             )
         )

@@ -113,6 +113,10 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True,
     help="What the noise hides: one data point, or all points of one client.",
 )  # fmt: skip
+@click.option(
+    "--sealed", is_flag=True,
+    help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
+)  # fmt: skip
 @click.option("--reveal-centers", is_flag=True, help="Open the final centers to the server and all clients.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(

@@ -52,6 +52,7 @@ class Settings:
     field: str
     rounding: str
     reveal_centers: bool
+    sealed: bool
     threads: int
     largest: int | None
     epsilon: float | None

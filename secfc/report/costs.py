@@ -11,6 +11,7 @@ from secfc.report import text
 # Client or server work by the phase it is booked under, in words; a phase not listed is shown as it is.
 WORK = {
     "align": "find the union of the IDs",
+    "greet": "agree on keys",
     "agree": "compare parameters",
     "share": "share the points",
     "noise": "deal noise, each step",
@@ -25,6 +26,8 @@ WORK = {
     "finish": "finish",
 }
 CONTENTS = {
+    "Greeting": "signed keys",
+    "Sealed": "anything, encrypted",
     "Introduction": "signing keys",
     "Offer": "key agreement",
     "KeyPacket": "keys of common randomness",
@@ -53,8 +56,9 @@ CONTENTS = {
 
 def rounds(result: Clustering) -> int:
     """How often distances were decoded: iterations of all restarts, and what the starts needed."""
-    sent = result.transcript.summary().get("server -> client", {}).get("Assignment", (0, 0))[0]
-    return sent // len(result.labels)
+    # By phase and round, which a sealed run shows as well; the server asks for the centers once.
+    asked = {e.round for e in result.transcript.envelopes if e.sender == SERVER and e.phase == "assign"}
+    return max(0, len(asked) - (result.centers is not None))
 
 
 def seconds(result: Clustering) -> dict[str, dict[str, float]]:

@@ -112,6 +112,8 @@ def _setup(outcome: Outcome) -> list[tuple[str, str]]:
         basis = code.basis
         primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
         lines.append(("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"))
+    if outcome.settings.get("sealed"):
+        lines.append(("Transport", "every message is encrypted and authenticated from party to party"))
     if quantizer := quantizer_of(result):
         lines.append(
             (

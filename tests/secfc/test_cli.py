@@ -131,6 +131,18 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     assert found["versions"]["numpy"] == np.__version__
 
 
+@pytest.mark.parametrize("algorithm", ["secfc", "lloyd", "k-fed"])
+def test_a_sealed_run_says_so_and_clusters_the_same(algorithm: str) -> None:
+    open_run, sealed = (
+        strict_json(run("--json", "--algorithm", algorithm, *more).stdout) for more in ((), ("--sealed",))
+    )
+    assert (sealed["cluster_sizes"], sealed["steps"]) == (open_run["cluster_sizes"], open_run["steps"])
+    assert (open_run["parameters"]["sealed"], sealed["parameters"]["sealed"]) == (False, True)
+    contents = {kind for direction in sealed["transcript"]["by_direction"].values() for kind in direction}
+    assert contents == {"Greeting", "Sealed"}
+    assert "encrypted and authenticated" in run("--algorithm", algorithm, "--sealed").stdout
+
+
 # --- files -----------------------------------------------------------------------------------------
 
 

@@ -603,14 +603,30 @@ def test_lloyd_checks_its_parameters_too():
             secfc.fit(secfc.Lloyd(k=2, **wrong), federation())
 
 
-def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext_between_clients():
-    plain = secfc.fit(ALGORITHM, federation())
-    sealed = secfc.fit(ALGORITHM, federation(), sealed=True)
+@pytest.mark.parametrize(
+    "algorithm", [ALGORITHM, secfc.Lloyd(k=3), secfc.KFed(k=3, k_local=2)], ids=["secfc", "lloyd", "kfed"]
+)
+def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext(algorithm):
+    plain = secfc.fit(algorithm, federation())
+    sealed = secfc.fit(algorithm, federation(), sealed=True)
     assert same(plain, sealed)
-    between = {e.kind for e in sealed.transcript.envelopes if SERVER not in (e.sender, e.recipient)}
-    assert between == {"Greeting", "Sealed"}
-    with pytest.raises(secfc.InputError, match="only talk to the server"):
-        secfc.fit(secfc.Lloyd(k=2), federation(), sealed=True)
+    assert all((a == b).all() for a, b in zip(plain.labels, sealed.labels, strict=True))
+    assert {e.kind for e in sealed.transcript.envelopes} == {"Greeting", "Sealed"}
+
+
+def test_a_sealed_prediction_gives_the_same_and_shows_only_ciphertext(monkeypatch):
+    runs = []
+
+    def watched(roles):
+        runs.append(simulate(roles))
+        return runs[-1]
+
+    monkeypatch.setattr("secfc.predict.simulate", watched)
+    for algorithm in (ALGORITHM, secfc.Lloyd(k=3)):
+        result = secfc.fit(algorithm, federation(), bound=32.0)
+        plain, sealed = (result.predict(federation(m=40), sealed=flag) for flag in (False, True))
+        assert all((a == b).all() for a, b in zip(plain, sealed, strict=True))
+    assert {e.kind for e in runs[1].transcript.envelopes} == {"Greeting", "Sealed"}
 
 
 @pytest.mark.parametrize("blind", [True, False])

@@ -13,7 +13,7 @@ from psu.errors import AlreadyUsed
 from psu.keys import Channel, Identity
 from secfc import wire
 from secfc.clustering import Public
-from secfc.exchange import SERVER, Exchange, FaultyClient, PlanMismatch, ProtocolError, TooFewReplies
+from secfc.exchange import GREET, SERVER, Exchange, FaultyClient, PlanMismatch, ProtocolError, TooFewReplies
 from secfc.membership import Private
 from secfc.messages import Hello, Shares
 from secfc.sealed import Greeting, Line, Sealed, TamperedMessage, sealed
@@ -28,19 +28,21 @@ DIGEST = bytes(range(32))
 
 
 def roles_of(algorithm, fed, wrap=True, **options):
-    """Roles with reproducible coins; clients wrapped, each with sealing coins of its own."""
+    """Roles with reproducible coins; all wrapped, each with sealing coins of its own."""
     # Two unions with the same session number their rows alike.
     plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32)))
     roles = {}
     for p in fed.parties:
         role = algorithm.client(plan, p, coins=SeededCoins(1, p.name))
-        if wrap:
-            own = {key: value[p.name] for key, value in options.items() if key in ("digest", "identity")}
-            shared = {key: value for key, value in options.items() if key == "identities"}
-            digest, coins = own.pop("digest", DIGEST), SeededCoins(2, p.name)
-            role = sealed(role, p.name, fed.names, digest, coins, **own, **shared)
         roles[p.name] = role
     roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(0), coins=SystemCoins())
+    if not wrap:
+        return roles
+    shared = {key: value for key, value in options.items() if key == "identities"}
+    for name, role in roles.items():
+        own = {key: value[name] for key, value in options.items() if key in ("digest", "identity")}
+        digest, coins = own.pop("digest", DIGEST), SeededCoins(2, name)
+        roles[name] = sealed(role, name, tuple(roles), digest, coins, **own, **shared)
     return roles
 
 
@@ -49,8 +51,7 @@ def run(algorithm=OPEN, *, wrap=True, faults=None, **options):
     return simulate(roles_of(algorithm, federation(), wrap, **options), keep_bodies=True, **network)
 
 
-def between_clients(run):
-    return [e for e in run.transcript.envelopes if SERVER not in (e.sender, e.recipient)]
+PARTIES = (*federation().names, SERVER)
 
 
 @pytest.mark.parametrize("algorithm", [OPEN, PRIVATE, SERVER_MODE], ids=["open", "private", "server"])
@@ -62,13 +63,27 @@ def test_a_sealed_run_equals_an_open_one_and_shows_only_ciphertext(algorithm):
             assert (got.results[name].labels == result.labels).all()
     for a, b in zip(plain.results[SERVER].trace.history, got.results[SERVER].trace.history, strict=True):
         assert (a == b).all()
-    assert {e.kind for e in between_clients(got)} == {"Greeting", "Sealed"}
-    assert Counter(e.kind for e in between_clients(got))["Greeting"] == 5 * 4
-    # The envelopes are those of the open run after the greetings, each as long as its encoding and 16.
-    lengths = Counter((e.sender, e.recipient, wire.encoded_size(e.body) + 16) for e in between_clients(plain))
-    assert lengths == Counter(
-        (e.sender, e.recipient, e.nbytes) for e in between_clients(got) if e.kind == "Sealed"
+    sent = got.transcript.envelopes
+    assert {e.kind for e in sent} == {"Greeting", "Sealed"}
+    assert Counter(e.kind for e in sent)["Greeting"] == 6 * 5
+    # The envelopes are those of the open run after the greetings, each as long as its encoding, a tag of 16
+    # and its number.
+    lengths = Counter(
+        (e.sender, e.recipient, wire.encoded_size(e.body) + 16 + 8) for e in plain.transcript.envelopes
     )
+    assert lengths == Counter((e.sender, e.recipient, e.nbytes) for e in sent if e.kind == "Sealed")
+    assert all(e.body.number == e.round for e in sent if e.kind == "Sealed")
+
+
+def test_clients_can_seal_among_themselves_alone():
+    roles = roles_of(OPEN, federation(), wrap=False)
+    for name in federation().names:
+        roles[name] = sealed(roles[name], name, federation().names, DIGEST, SystemCoins())
+    got = simulate(roles)
+    assert (got.results["client-2"].labels == run(wrap=False).results["client-2"].labels).all()
+    kinds = {(e.kind, SERVER in (e.sender, e.recipient)) for e in got.transcript.envelopes}
+    assert {kind for kind, to_server in kinds if not to_server} == {"Greeting", "Sealed"}
+    assert {"Hello", "Assignment", "CodedDistances", "Final"} <= {k for k, to_server in kinds if to_server}
 
 
 def test_sockets_carry_a_sealed_run():
@@ -80,7 +95,7 @@ def test_sockets_carry_a_sealed_run():
 
 
 def test_pinned_identities():
-    names = federation().names
+    names = PARTIES
     own = {name: Identity.draw(SystemCoins()) for name in names}
     pins = {name: key.public for name, key in own.items()}
     run(identity=own, identities=pins)
@@ -93,11 +108,11 @@ def test_pinned_identities():
     with pytest.raises(TamperedMessage, match="another identity than the pinned one came from client-3"):
         simulate(roles)
     role = (x for x in ())
-    with pytest.raises(ValueError, match="no identity is pinned for client-4"):
+    with pytest.raises(ValueError, match="no identity is pinned for client-4, server"):
         sealed(role, "client-0", names, DIGEST, SystemCoins(), identities={n: pins[n] for n in names[:4]})
     with pytest.raises(ValueError, match="'client-0' needs the identity"):
         sealed(role, "client-0", names, DIGEST, SystemCoins(), identities=pins)
-    with pytest.raises(ValueError, match="'nobody' must be one of the clients"):
+    with pytest.raises(ValueError, match="'nobody' must be one of the parties"):
         sealed(role, "nobody", names, DIGEST, SystemCoins())
 
 
@@ -124,17 +139,21 @@ def flip(bit):
     def change(e, seen):
         data = bytearray(e.body.ciphertext)
         data[bit // 8 % len(data)] ^= 1 << bit % 8
-        return Sealed(bytes(data))
+        return Sealed(e.body.number, bytes(data))
 
     return change
 
 
 def cut(e, seen):
-    return Sealed(e.body.ciphertext[:-1])
+    return Sealed(e.body.number, e.body.ciphertext[:-1])
 
 
 def extend(e, seen):
-    return Sealed(e.body.ciphertext + b"\0")
+    return Sealed(e.body.number, e.body.ciphertext + b"\0")
+
+
+def renumber(e, seen):
+    return Sealed(e.body.number + 1, e.body.ciphertext)
 
 
 def replay(e, seen):
@@ -159,7 +178,7 @@ def unseal(e, seen):
     return Hello(bytes(32))
 
 
-CHANGES = [flip(0), flip(77777), cut, extend, replay, misdirect, reflect, unseal]
+CHANGES = [flip(0), flip(77777), cut, extend, renumber, replay, misdirect, reflect, unseal]
 
 
 def error_of(algorithm, faults):
@@ -172,7 +191,7 @@ def error_of(algorithm, faults):
 
 
 def count_sealed(algorithm):
-    return sum(e.kind == "Sealed" for e in between_clients(run(algorithm)))
+    return sum(e.kind == "Sealed" for e in run(algorithm).transcript.envelopes)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
@@ -210,7 +229,7 @@ def test_a_lost_message_is_no_tampering():
         assert not isinstance(error_of(OPEN, lose), TamperedMessage)
 
 
-LOST = Sealed(bytes(16))
+LOST = Sealed(0, bytes(16))
 
 
 def test_swapped_envelopes_are_refused():
@@ -245,7 +264,7 @@ def test_without_a_greeting_nothing_is_sealed():
 
 
 def test_what_was_sealed_for_another_plan_or_run_is_refused():
-    first = run(digest=dict.fromkeys(federation().names, bytes(32))).transcript.envelopes
+    first = run(digest=dict.fromkeys(PARTIES, bytes(32))).transcript.envelopes
     old = {(e.sender, e.recipient, e.round): e.body for e in first if e.kind == "Sealed"}
     for digest in (bytes(32), DIGEST):  # the same coins, so all keys but those of the plan repeat
 
@@ -257,11 +276,11 @@ def test_what_was_sealed_for_another_plan_or_run_is_refused():
             with pytest.raises(TamperedMessage):
                 run(faults=replay)
         else:
-            run(faults=replay, digest=dict.fromkeys(federation().names, digest))
+            run(faults=replay, digest=dict.fromkeys(PARTIES, digest))
 
 
 def test_other_plans_are_named_before_anything_is_sealed():
-    digests = dict.fromkeys(federation().names, DIGEST) | {"client-2": bytes(32)}
+    digests = dict.fromkeys(PARTIES, DIGEST) | {"client-2": bytes(32)}
     with pytest.raises(PlanMismatch) as caught:
         run(digest=digests)
     assert caught.value.parties in (("client-2",), ("client-0", "client-1", "client-3", "client-4"))
@@ -308,7 +327,7 @@ def test_one_round_carries_one_message_each_way():
 
 def test_a_genuine_message_that_is_none_is_proof_against_its_sender():
     a, b = pair()
-    noise = Sealed(a._channel.seal("sealed 0>1 5", b"\x01\xff\xff"))
+    noise = Sealed(5, a._channel.seal("sealed 0>1 5", b"\x01\xff\xff"))
     with pytest.raises(FaultyClient, match="a sent bytes that are no message"):
         b.open(5, noise)
 
@@ -319,14 +338,16 @@ def test_too_large_a_message_is_our_own_error(monkeypatch):
         pair()[0].seal(0, Hello(bytes(32)))
 
 
-def test_exchanges_that_cannot_be_opened_are_refused():
-    def vague(peer):
-        yield Exchange({peer: Hello(b"x")}, (peer,), round=1)
-
-    with pytest.raises(ValueError, match="exact round"):
-        simulate({
-            me: sealed(vague(peer), me, ("a", "b"), DIGEST, SystemCoins()) for me, peer in ("ab", "ba")
-        })  # fmt: skip
+def test_a_party_may_await_whatever_the_other_says_next():
+    a, b = pair()
+    sent = {n: a.seal(n, Hello(bytes([n]))) for n in (3, 4, 7, 9)}
+    assert b.open(4, sent[7], exact=False).digest == b"\7"
+    for awaited, number in ((4, 7), (4, 4), (3, 3), (10, 9)):  # again, an older one, an old one, too old
+        with pytest.raises(TamperedMessage):
+            b.open(awaited, sent[number], exact=False)
+    with pytest.raises(TamperedMessage):
+        b.open(8, Sealed(10, sent[9].ciphertext), exact=False)
+    assert b.open(8, sent[9], exact=False).digest == b"\t"
 
 
 def test_the_inner_role_is_closed_and_gives_its_result():
@@ -334,7 +355,7 @@ def test_the_inner_role_is_closed_and_gives_its_result():
 
     def speaks(peer):
         try:
-            yield Exchange({peer: Hello(b"x")}, (peer,), round=1, exact=True)
+            yield Exchange({peer: Hello(b"x")}, (peer,), round=GREET + 1, exact=True)
             return "heard"
         finally:
             closed.append(peer)
@@ -346,10 +367,10 @@ def test_the_inner_role_is_closed_and_gives_its_result():
 
 def test_messages_check_themselves():
     with pytest.raises(ValueError, match="at least 16 bytes"):
-        Sealed(bytes(15))
+        Sealed(0, bytes(15))
     with pytest.raises(ValueError, match="three times 32 bytes"):
         Greeting(bytes(32), bytes(32), bytes(32), bytes(63))
-    assert Sealed(bytes(20)).nbytes == 20
+    assert Sealed(0, bytes(20)).nbytes == 28
 
 
 def test_nothing_secret_is_shown():
@@ -357,7 +378,7 @@ def test_nothing_secret_is_shown():
     a, b = pair(secret)
     shown = [repr(a), repr(b), repr(a.seal(1, Hello(secret)))]
     with pytest.raises(TamperedMessage) as caught:
-        b.open(1, Sealed(secret))
+        b.open(1, Sealed(1, secret))
     shown.append(str(caught.value))
     assert not any("plaintext" in text or secret.hex()[:16] in text for text in shown)
     assert caught.value.__suppress_context__

@@ -106,7 +106,7 @@ MESSAGES = {
     union.UnionTags: tags(),
     union.Confirmation: st.builds(union.Confirmation, count, count, binary),
     Greeting: st.builds(Greeting, exactly(32), exactly(32), exactly(32), exactly(64)),
-    Sealed: st.builds(Sealed, st.binary(min_size=16, max_size=40)),
+    Sealed: st.builds(Sealed, count, st.binary(min_size=16, max_size=40)),
 }
 every_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 
@@ -218,7 +218,7 @@ def examples():
         union.UnionTags(z, z),
         union.Confirmation(0, 1, b"sealed"),
         Greeting(bytes(32), bytes(32), bytes(32), bytes(64)),
-        Sealed(bytes(range(20))),
+        Sealed(7, bytes(range(20))),
         own.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),
         own.NoiseShares(np.array([[[5]], [[6]]], np.uint32)),
