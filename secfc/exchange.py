@@ -19,7 +19,8 @@ R = TypeVar("R")
 
 
 # Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
-GREET, ALIGN, AGREE, SHARE, SETTLE, PAIR, ITERATE = (phase << 32 for phase in range(7))
+PHASE = 1 << 32
+GREET, ALIGN, AGREE, SHARE, SETTLE, PAIR, ITERATE = (phase * PHASE for phase in range(7))
 
 # The server's questions are so many rounds apart; those between belong to the answers.
 STRIDE = 1 << 10
@@ -31,8 +32,9 @@ class Exchange:
 
     send: at most one message a peer.  expect: whose message I wait for.  enough: with how many of them I
     can go on if the rest stay silent (all by default).  round: stamped on what I send.  accept: the round
-    of what I wait for, `round` by default; exact: nothing newer will do either, and waits for its turn.
-    Older and repeated messages are dropped, so a late reply is never taken for the next one.
+    of what I wait for, `round` by default, or else a newer one of the same phase; exact: that one only.
+    What is newer waits for its turn.  Older and repeated messages are dropped, so a late reply is never
+    taken for the next one, and one that is lost is missed, not mistaken.
     phase: what the work before this exchange is booked under.
     taken: set when this exchange repeats one from before a crash: the last round that was taken then from
     each sender.  A driver drops that one and older ones.
@@ -54,6 +56,12 @@ class Inbox(dict[PartyId, Any]):
     def __init__(self, messages: Mapping[PartyId, Any], rounds: Mapping[PartyId, int]) -> None:
         super().__init__(messages)
         self.rounds = dict(rounds)
+
+    def due(self, rounds: Iterable[int]) -> int | None:
+        """Which of these rounds of a peer's messages is the one awaited, None if none is."""
+        first = self.round if self.accept is None else self.accept
+        last = first if self.exact else first - first % PHASE + PHASE - 1
+        return min((r for r in rounds if first <= r <= last), default=None)
 
 
 Role = Generator[Exchange, Mapping[PartyId, Any], R]
@@ -173,6 +181,16 @@ def only(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
     if party not in inbox:
         raise TooFewReplies(1, tuple(inbox))
     return inbox[party]
+
+
+def everyone(inbox: Mapping[PartyId, M], parties: Collection[PartyId]) -> Mapping[PartyId, M]:
+    """The messages of peers who all were awaited.
+
+    Raises TooFewReplies if any fell silent.
+    """
+    if len(inbox) < len(parties):
+        raise TooFewReplies(len(parties), tuple(inbox))
+    return inbox
 
 
 def to_all(recipients: Iterable[PartyId], message: Any) -> dict[PartyId, Any]:

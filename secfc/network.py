@@ -101,9 +101,7 @@ class Link:
         accept = exchange.round if exchange.accept is None else exchange.accept
         for late in [r for r in self.box if r < accept]:
             del self.box[late]
-        if exchange.exact:
-            return accept if accept in self.box else None
-        return min(self.box, default=None)
+        return exchange.due(self.box)
 
     def take(self, number: int) -> Any:
         """Hand over the message of this round."""

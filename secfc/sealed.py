@@ -36,7 +36,7 @@ from secfc.exchange import (
     PlanMismatch,
     ProtocolError,
     Role,
-    TooFewReplies,
+    everyone,
     faulty,
     to_all,
 )
@@ -152,7 +152,6 @@ def _sealed(
             except StopIteration as done:
                 result: R = done.value
                 return result
-            awaited = exchange.round if exchange.accept is None else exchange.accept
             # One message at a time is encoded: a second copy of all plaintexts is never held.
             send = {
                 to: lines[to].seal(exchange.round, message) if to in lines else message
@@ -160,9 +159,7 @@ def _sealed(
             }
             arrived = yield replace(exchange, send=send)
             inbox = {
-                sender: lines[sender].open(awaited, message, exact=exchange.exact)
-                if sender in lines
-                else message
+                sender: lines[sender].open(exchange, message) if sender in lines else message
                 for sender, message in arrived.items()
             }
     finally:
@@ -188,8 +185,7 @@ def greet(
     for peer, message in inbox.items():
         if not isinstance(message, Greeting):
             raise TamperedMessage(peer, f"{type(message).__name__} came instead of a greeting")
-    if len(inbox) < len(others):
-        raise TooFewReplies(len(others), tuple(inbox))
+    everyone(inbox, others)
     if differing := [c for c in others if inbox[c].digest != digest]:
         raise PlanMismatch(differing)
     public = {c: inbox[c].identity for c in others} | {me: identity.public}
@@ -229,13 +225,12 @@ class Line:
         label = f"sealed {self._channel.me}>{self._channel.peer} {number}"
         return Sealed(number, self._channel.seal(label, data))
 
-    def open(self, number: int, message: Any, *, exact: bool = True) -> Any:
-        """The peer's message of the round of this number, or, unless `exact`, of a later one."""
+    def open(self, exchange: Exchange, message: Any) -> Any:
+        """The peer's message that this exchange awaits."""
         if not isinstance(message, Sealed):
             raise TamperedMessage(self.peer, f"{type(message).__name__} came unsealed")
-        due = message.number == number if exact else message.number >= number
         try:
-            if not due or message.number <= self._opened:
+            if exchange.due((message.number,)) is None or message.number <= self._opened:
                 raise UnionAborted("a message of another round came")
             label = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
             data = self._channel.open(label, message.ciphertext)

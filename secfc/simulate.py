@@ -155,11 +155,7 @@ class _Driver:
 
     def due(self, name: PartyId, peer: PartyId) -> int | None:
         """The round of the peer's message that this party waits for, if it is there."""
-        exchange, box = self.waiting[name], self.inbox[name][peer]
-        accept = exchange.round if exchange.accept is None else exchange.accept
-        if exchange.exact:
-            return accept if accept in box else None
-        return min((r for r in box if r >= accept), default=None)
+        return self.waiting[name].due(self.inbox[name][peer])
 
     def most_served(self) -> PartyId:
         """Who goes on when nobody has everything: who has enough, else who has received most.

@@ -309,6 +309,14 @@ def test_altered_greetings_are_refused(field):
 # --- the wrapper ------------------------------------------------------------------------------------
 
 
+def at(number):
+    return Exchange(round=number, exact=True)
+
+
+def after(number):
+    return Exchange(accept=number)
+
+
 def pair(secret=bytes(96)):
     return Line("b", Channel(0, 1, secret, DIGEST)), Line("a", Channel(1, 0, secret, DIGEST))
 
@@ -316,20 +324,20 @@ def pair(secret=bytes(96)):
 def test_one_round_carries_one_message_each_way():
     a, b = pair()
     message = a.seal(3, Hello(b"x"))
-    assert b.open(3, message).digest == b"x"
+    assert b.open(at(3), message).digest == b"x"
     assert b.seal(3, Hello(b"x")).ciphertext != message.ciphertext
     with pytest.raises(AlreadyUsed):
         a.seal(3, Hello(b"y"))
     for number in (3, 4, 2):
         with pytest.raises(TamperedMessage):
-            b.open(number, message)
+            b.open(at(number), message)
 
 
 def test_a_genuine_message_that_is_none_is_proof_against_its_sender():
     a, b = pair()
     noise = Sealed(5, a._channel.seal("sealed 0>1 5", b"\x01\xff\xff"))
     with pytest.raises(FaultyClient, match="a sent bytes that are no message"):
-        b.open(5, noise)
+        b.open(at(5), noise)
 
 
 def test_too_large_a_message_is_our_own_error(monkeypatch):
@@ -341,13 +349,13 @@ def test_too_large_a_message_is_our_own_error(monkeypatch):
 def test_a_party_may_await_whatever_the_other_says_next():
     a, b = pair()
     sent = {n: a.seal(n, Hello(bytes([n]))) for n in (3, 4, 7, 9)}
-    assert b.open(4, sent[7], exact=False).digest == b"\7"
+    assert b.open(after(4), sent[7]).digest == b"\7"
     for awaited, number in ((4, 7), (4, 4), (3, 3), (10, 9)):  # again, an older one, an old one, too old
         with pytest.raises(TamperedMessage):
-            b.open(awaited, sent[number], exact=False)
+            b.open(after(awaited), sent[number])
     with pytest.raises(TamperedMessage):
-        b.open(8, Sealed(10, sent[9].ciphertext), exact=False)
-    assert b.open(8, sent[9], exact=False).digest == b"\t"
+        b.open(after(8), Sealed(10, sent[9].ciphertext))
+    assert b.open(after(8), sent[9]).digest == b"\t"
 
 
 def test_the_inner_role_is_closed_and_gives_its_result():
@@ -378,7 +386,7 @@ def test_nothing_secret_is_shown():
     a, b = pair(secret)
     shown = [repr(a), repr(b), repr(a.seal(1, Hello(secret)))]
     with pytest.raises(TamperedMessage) as caught:
-        b.open(1, Sealed(1, secret))
+        b.open(at(1), Sealed(1, secret))
     shown.append(str(caught.value))
     assert not any("plaintext" in text or secret.hex()[:16] in text for text in shown)
     assert caught.value.__suppress_context__
@@ -387,7 +395,7 @@ def test_nothing_secret_is_shown():
 def test_large_shares_arrive_unchanged_and_aligned():
     a, b = pair()
     values = np.random.default_rng(0).integers(0, 2**61, (1, 1000, 7), dtype=np.uint64)
-    got = b.open(9, a.seal(9, Shares(4, values)))
+    got = b.open(at(9), a.seal(9, Shares(4, values)))
     assert got.start == 4
     assert (got.values == values).all()
     assert got.values.flags.aligned
