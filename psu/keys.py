@@ -168,7 +168,7 @@ class Ephemeral:
             raise AlreadyUsed("this ephemeral key")
         plan, me, key = self.plan, self.me, self._key
         self._key = None
-        absent = [j for j in range(plan.n) if j != me and j not in offers]
+        absent = [j for j in range(plan.n) if j != me and (j not in offers or j not in pinned)]
         if absent:
             raise UnionAborted("no key was offered", absent)
         everyone = dict(offers) | {me: self.offer}

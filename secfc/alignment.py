@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from secfc.exchange import (
     ALIGN,
     SERVER,
     Exchange,
+    FaultyClient,
     FaultyServer,
     PartyId,
     Role,
@@ -51,6 +52,7 @@ from secfc.exchange import (
 from secfc.messages import Introduction
 
 Array = NDArray[Any]
+M = TypeVar("M")
 
 PHASE = "align"
 
@@ -73,9 +75,16 @@ class Clock:
         return self.phase + self._uploads
 
 
-def numbered(inbox: Mapping[PartyId, Any], clients: tuple[PartyId, ...]) -> dict[int, Any]:
-    """Messages by the number of their sender."""
-    return {clients.index(sender): message for sender, message in inbox.items()}
+def numbered(inbox: Mapping[PartyId, Any], kind: type[M], clients: tuple[PartyId, ...]) -> dict[int, M]:
+    """Messages of this type by the number of their sender, which they hold themselves if they hold any.
+
+    Raises FaultyClient naming the sender of anything else.
+    """
+    found = {clients.index(sender): message for sender, message in take(inbox, kind).items()}
+    for j, message in found.items():
+        if getattr(message, "sender", j) != j:
+            raise FaultyClient(clients[j], "spoke in the name of another client")
+    return found
 
 
 @contextmanager
@@ -113,16 +122,16 @@ def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -
     others = tuple(c for j, c in enumerate(clients) if j != me)
     identity, clock = Identity.draw(coins), Clock()
     inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
-    pinned = {j: m.public for j, m in numbered(take(inbox, Introduction), clients).items()}
+    pinned = {j: m.public for j, m in numbered(inbox, Introduction, clients).items()}
     ephemeral = Ephemeral(plan, me, identity, coins)
     inbox = yield meet(clock, to_all(others, ephemeral.offer), others)
-    offers = numbered(take(inbox, Offer), clients)
+    offers = numbered(inbox, Offer, clients)
     ring = ephemeral.agree(offers, {**pinned, me: identity.public})
     packets = deal_keys(plan, ring, coins)
     own = {me: packets.pop(me)} if me in packets else {}
     awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
     inbox = yield meet(clock, {clients[j]: p for j, p in packets.items()}, awaited)
-    received = numbered(take(inbox, KeyPacket), clients)
+    received = numbered(inbox, KeyPacket, clients)
     return Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock)
 
 
@@ -146,7 +155,7 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
         own = blocks.pop(seat.me, None)
         waits = seat.others if member and seat.me not in sharing.expanding(plan, chunk) else ()
         inbox = yield meet(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
-        for block in (*([own] if own else []), *take(inbox, ShareBlock).values()):
+        for block in (*([own] if own else []), *numbered(inbox, ShareBlock, seat.clients).values()):
             if holding is not None:
                 holding = sharing.absorb(plan, secrets, holding, block)
     if holding is None:
@@ -204,7 +213,7 @@ def confirm(seat: Seat, union: UnionTags) -> Role[None]:
     """Clients compare the digests of what they were told.  Raises UnionAborted if they differ."""
     messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
     inbox = yield meet(seat.clock, messages, seat.others)
-    align.confirmed(seat.secrets, union, numbered(take(inbox, Confirmation), seat.clients))
+    align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients))
 
 
 # --- server ----------------------------------------------------------------------------------------
@@ -260,7 +269,7 @@ class Relay:
         state = masked.tally(sheet)
         for _ in range(sheet.chunks):
             inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), exact=True, phase=PHASE)
-            for block in take(inbox, MaskedBlock).values():
+            for block in numbered(inbox, MaskedBlock, self.clients).values():
                 state = masked.absorb(self.plan, state, block)
         return masked.total(self.plan, state)
 
@@ -280,7 +289,7 @@ class Relay:
                 to_all(committee, turn), quorum, 0,
                 round=self.clock.between(), accept=self.clock.phase + turn.number, exact=True, phase=PHASE,
             )  # fmt: skip
-            openings = numbered(take(inbox, Opening), self.clients)
+            openings = numbered(inbox, Opening, self.clients)
             missing = set(turn.quorum) - set(openings)
             if not missing:
                 return opening.gather(sheet, rows, turn, openings)

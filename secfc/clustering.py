@@ -243,6 +243,12 @@ def refusing() -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
+def heard(run: Run, clients: tuple[PartyId, ...], counts: tuple[int, ...]) -> list[Array]:
+    """The labels each client returned, (m_j,); -1 for one that was cut off before it heard the result."""
+    nothing = (np.full(count, -1, np.int32) for count in counts)
+    return [run.results.get(c, nobody) for c, nobody in zip(clients, nothing, strict=True)]
+
+
 def _system_coins(party: PartyId) -> Coins:
     return SystemCoins()
 

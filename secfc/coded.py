@@ -28,7 +28,7 @@ from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc.clustering import Clustering, Public, restarts
 from secfc.disclosure import Disclosure, Distances
-from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, only, to_all
+from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.federation import Party
 from secfc.layout import Layout
 from secfc.lloyd import Trace, cheaper, lloyd
@@ -36,6 +36,7 @@ from secfc.membership import Membership, Open
 from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
+from secfc.questions import question
 from secfc.sharing import (
     agree,
     reply,
@@ -76,7 +77,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
     consenting = party.name in plan.revealing
     wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
     while True:
-        request = only((yield wait), SERVER)
+        request = yield from question(plan, plan.k, wait)
         match request:
             case Assignment():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)

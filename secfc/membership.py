@@ -22,7 +22,7 @@ from psu import plan as psu_plan
 from psu.identify import digests, row_digests, tags
 from psu.messages import Turn
 from secfc.alignment import Relay, Seat, answer, blaming, deal, find_union, listen, row_numbers, take_seat
-from secfc.exchange import SERVER, SETTLE, DisputedRows, PartyId, Role, only, take
+from secfc.exchange import SERVER, SETTLE, DisputedRows, FaultyServer, PartyId, Role, only, take
 from secfc.federation import Party
 from secfc.layout import AllRows, Layout, OwnRows
 from secfc.messages import Multiplicities
@@ -212,6 +212,8 @@ class Private:
             while isinstance(word, Turn):
                 word = only((yield answer(seat, members, word)), SERVER)
         result = take({SERVER: word}, Multiplicities)[SERVER]
+        if len(result.held) != m or int(result.held.max()) > len(seat.clients):
+            raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
         if len(result.disputed):
             mine = np.flatnonzero(np.isin(rows, result.disputed))
             names = [party.ids[i] if party.ids is not None else f"row {i}" for i in mine]

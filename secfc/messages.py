@@ -19,6 +19,33 @@ def compact_labels(labels: Array) -> Array:
     return labels.astype(np.int8 if top < 2**7 else np.int16 if top < 2**15 else np.int32)
 
 
+def _refuse(wrong: bool, rule: str) -> None:
+    if wrong:
+        raise ValueError(rule)
+
+
+def _is(value: Any, kinds: str, axes: int) -> bool:
+    """Whether this is an array of these kinds of dtype (of `numpy.dtype.kind`) with so many axes."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == axes
+
+
+def _check_labels(labels: Array, k: int, what: str, lowest: int = -1) -> None:
+    rule = f"{what} is a vector of signed integer labels and k of at least 1"
+    _refuse(not _is(labels, "i", 1) or k < 1, rule)
+    inside = not labels.size or (int(labels.min()) >= lowest and int(labels.max()) < k)
+    _refuse(not inside, f"labels must lie in [{lowest}, {k})")
+
+
+def _check_residues(values: Array, what: str) -> None:
+    _refuse(not _is(values, "u", 3), f"{what} are three axes of residues, which are unsigned")
+
+
+def _check_centers(centers: Array, what: str) -> None:
+    """In data units, whose squares and sums stay in the range of floats."""
+    _refuse(not _is(centers, "f", 2), f"{what} are rows of floats")
+    _refuse(not bool((np.abs(centers) <= 2.0**400).all()), f"{what} are finite and below 2**400")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Hello(Message):
     """Everyone to everyone, first: the digest of the plan the sender agreed to (32 bytes)."""
@@ -32,6 +59,9 @@ class Introduction(Message):
 
     public: bytes
 
+    def __post_init__(self) -> None:
+        _refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicKey(Message):
@@ -40,8 +70,7 @@ class PublicKey(Message):
     key: bytes
 
     def __post_init__(self) -> None:
-        if len(self.key) != 32:
-            raise ValueError(f"a public key has 32 bytes, this one has {len(self.key)}")
+        _refuse(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +82,16 @@ class Multiplicities(Message):
 
     held: Array
     disputed: Array
+
+    def __post_init__(self) -> None:
+        held, rows = self.held, self.disputed
+        _refuse(not _is(held, "u", 1), "how many hold a row is an unsigned number a row")
+        _refuse(bool((held < 1).any()), "at least one client holds every row")
+        _refuse(not _is(rows, "i", 1), "disputed rows are a vector of integers")
+        ascending = bool((np.diff(rows) > 0).all()) and (
+            not rows.size or 0 <= rows[0] <= rows[-1] < len(held)
+        )
+        _refuse(not ascending, f"disputed rows are ascending, distinct and below {len(held)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,8 +106,8 @@ class Shares(Message):
     values: Array
 
     def __post_init__(self) -> None:
-        if self.values.ndim != 3 or self.start < 0:
-            raise ValueError("shares are (lanes, rows, width) residues from a row of at least 0")
+        _check_residues(self.values, "shares, (lanes, rows, width),")
+        _refuse(self.start < 0, "rows are numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,8 +120,7 @@ class Contributors(Message):
     complete: Array
 
     def __post_init__(self) -> None:
-        if self.complete.ndim != 1 or self.complete.dtype != np.bool_:
-            raise ValueError("contributors are one truth value a client")
+        _refuse(not _is(self.complete, "b", 1), "contributors are one truth value a client")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,11 +137,11 @@ class Assignment(Message):
     responders: Array
 
     def __post_init__(self) -> None:
-        labels = self.labels
-        if labels.ndim != 1 or labels.dtype.kind != "i" or self.k < 1:
-            raise ValueError("an assignment is a vector of signed integer labels and k of at least 1")
-        if labels.size and not (int(labels.min()) >= -1 and int(labels.max()) < self.k):
-            raise ValueError(f"labels must lie in [-1, {self.k})")
+        _refuse(self.round < 0, "rounds count from 0")
+        _check_labels(self.labels, self.k, "an assignment")
+        _refuse(not _is(self.responders, "i", 1), "responders are a vector of integers")
+        ascending = bool((np.diff(self.responders) > 0).all()) and bool((self.responders[:1] >= 0).all())
+        _refuse(not ascending, "responders are ascending, distinct and numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,6 +149,9 @@ class CodedDistances(Message):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues."""
 
     values: Array
+
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "coded distances, (lanes, k, m),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,11 +166,15 @@ class NoiseShares(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RevealCenters(Message):
-    """Server to consenting clients: send your share of these clusters' centers."""
+    """Server to consenting clients: send your share of these clusters' centers.  labels: (m,) in [-1, k)."""
 
     round: int
     k: int
     labels: Array
+
+    def __post_init__(self) -> None:
+        _refuse(self.round < 0, "rounds count from 0")
+        _check_labels(self.labels, self.k, "a request for centers")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,14 +183,29 @@ class CodedCenters(Message):
 
     values: Array
 
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "coded centers, (lanes, k, width),")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Final(Message):
-    """Server to every client: the result.  labels (m,); centers (k, d) only if they were revealed."""
+    """Server to every client: the result.  labels (m,) in [0, k); centers (k, d) only if they were revealed.
+
+    The center of an empty cluster is a row of NaN.
+    """
 
     k: int
     labels: Array
     centers: Array | None
+
+    def __post_init__(self) -> None:
+        _check_labels(self.labels, self.k, "a result", lowest=0)
+        if self.centers is not None:
+            _refuse(
+                not _is(self.centers, "f", 2) or len(self.centers) != self.k, "centers are k rows of floats"
+            )
+            empty = np.isnan(self.centers).all(axis=1)
+            _check_centers(self.centers[~empty], "centers of clusters that are not empty")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,12 +214,18 @@ class RawPoints(Message):
 
     points: Array
 
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.points, "i", 2), "quantized points are rows of signed integers")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalCenters(Message):
     """Client to server in k-FED: local centers (k', d) in data units, in the clear."""
 
     centers: Array
+
+    def __post_init__(self) -> None:
+        _check_centers(self.centers, "local centers")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,9 +235,17 @@ class CenterLabels(Message):
     labels: Array
     centers: Array
 
+    def __post_init__(self) -> None:
+        _check_centers(self.centers, "merged centers")
+        _check_labels(self.labels, len(self.centers), "the clusters of local centers", lowest=0)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OwnLabels(Message):
     """Client to server in k-FED: the cluster of each of its points (m_j,), for the common result."""
 
     labels: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.labels, "i", 1), "labels are a vector of signed integers")
+        _refuse(bool((self.labels < 0).any()), "labels of points are not negative")

@@ -11,8 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
-from secfc.clustering import Clustering, Public
-from secfc.exchange import ITERATE, SERVER, SHARE, Exchange, PartyId, Role, only, take
+from secfc.clustering import Clustering, Public, heard
+from secfc.exchange import (
+    ITERATE,
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    everyone,
+    only,
+    take,
+)
 from secfc.federation import Federation, Party
 from secfc.kfed import local_centers, merge_centers
 from secfc.messages import CenterLabels, LocalCenters, OwnLabels
@@ -29,10 +41,12 @@ class OneShotPlan:
     k: int
     k_local: int
     seed: int
+    counts: tuple[int, ...]
+    d: int
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        public = ("k-fed plan 1", self.clients, self.k, self.k_local, self.seed)
+        public = ("k-fed plan 1", self.clients, self.k, self.k_local, self.seed, self.counts, self.d)
         return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
 
 
@@ -74,9 +88,9 @@ class KFed:
             raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={self.k}]")
         if self.k > public.m:
             raise ValueError(f"k={self.k} clusters of m={public.m} points: lower k or add points")
-        return OneShotPlan(public.clients, self.k, self.k_local, self.seed)
+        return OneShotPlan(public.clients, self.k, self.k_local, self.seed, public.counts, public.d)
 
-    def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[tuple[Array, float]]:
+    def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Cluster my points, send the centers, label my points by what became of my centers."""
         points = party.read().astype(np.float64)
         number = plan.clients.index(party.name)
@@ -84,27 +98,38 @@ class KFed:
         mine = nearest_center(points, centers)
         inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), round=SHARE, phase="cluster")
         merged = only(take(inbox, CenterLabels), SERVER)
-        labels = merged.labels[mine].astype(np.int32)
+        if merged.labels.shape != (len(centers),) or merged.centers.shape != (plan.k, plan.d):
+            raise FaultyServer(SERVER, f"merged other than {len(centers)} local centers into k={plan.k}")
+        labels: Array = merged.labels[mine].astype(np.int32)
         yield Exchange({SERVER: OwnLabels(labels)}, round=ITERATE, phase="label")
-        return labels, 0.0
+        return labels
 
     def server(self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Array]:
         """Group the local centers, tell every client what became of its own."""
-        inbox = take((yield Exchange({}, plan.clients, round=SHARE, phase="receive")), LocalCenters)
+        arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+        inbox = everyone(take(arrived, LocalCenters), plan.clients)
+        for sender, message in inbox.items():
+            rows, d = message.centers.shape
+            if not 1 <= rows <= plan.k_local or d != plan.d:
+                raise FaultyClient(sender, f"sent {rows} local centers of {d} features")
         seed = int(rng.integers(2**31))
         centers, groups = merge_centers([inbox[c].centers for c in plan.clients], plan.k, seed)
         answers = {
             c: CenterLabels(group.astype(np.int32), centers)
             for c, group in zip(plan.clients, groups, strict=True)
         }
-        yield Exchange(answers, plan.clients, round=SHARE, accept=ITERATE, phase="merge")
+        arrived = yield Exchange(answers, plan.clients, round=SHARE, accept=ITERATE, phase="merge")
+        for sender, own in take(arrived, OwnLabels).items():
+            count = plan.counts[plan.clients.index(sender)]
+            if len(own.labels) != count or int(own.labels.max()) >= plan.k:
+                raise FaultyClient(sender, f"labeled other points than its {count}, or beyond k={plan.k}")
         return centers
 
     def collect(self, plan: OneShotPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""
         return Clustering(
             k=plan.k,
-            labels=[run.results[name][0] for name in plan.clients],
+            labels=heard(run, plan.clients, counts),
             cost=None,
             n_iter=1,
             converged=True,

@@ -19,8 +19,20 @@ from field.coins import Coins
 from field.exact import Exact
 from field.quantize import Quantizer, plan_quantization
 from field.rows import cluster_sizes
-from secfc.clustering import Clustering, Public, restarts
-from secfc.exchange import SERVER, SHARE, Exchange, PartyId, Role, only, take, to_all
+from secfc.clustering import Clustering, Public, heard, restarts
+from secfc.exchange import (
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    everyone,
+    only,
+    take,
+    to_all,
+)
 from secfc.federation import Federation, Party
 from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
 from secfc.messages import Final, RawPoints
@@ -38,11 +50,12 @@ class PlainPlan:
     clients: tuple[PartyId, ...]
     counts: tuple[int, ...]
     k: int
+    d: int
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
         q = self.quantizer
-        public = ("lloyd plan 1", q.scale, q.bound, q.rounding, self.clients, self.counts, self.k)
+        public = ("lloyd plan 1", q.scale, q.bound, q.rounding, self.clients, self.counts, self.k, self.d)
         return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
 
 
@@ -97,13 +110,17 @@ class Lloyd:
         if not 1 <= self.k <= public.m:
             raise ValueError(f"k={self.k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, self.k)
-        return PlainPlan(quantizer, public.clients, public.counts, self.k)
+        return PlainPlan(quantizer, public.clients, public.counts, self.k, public.d)
 
     def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Send my points in the clear, receive all labels."""
         points = plan.quantizer(party.read(), owner=f"client {party.name!r}")
         inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), round=SHARE, phase="send")
-        labels = only(take(inbox, Final), SERVER).labels
+        final = only(take(inbox, Final), SERVER)
+        labels = final.labels
+        if final.k != plan.k or len(labels) != sum(plan.counts):
+            why = f"labeled {len(labels)} points of m={sum(plan.counts)}, or not with k={plan.k}"
+            raise FaultyServer(SERVER, why)
         start = sum(plan.counts[: plan.clients.index(party.name)])
         return np.asarray(labels[start : start + len(points)], np.int32)
 
@@ -111,7 +128,13 @@ class Lloyd:
         self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
     ) -> Role[tuple[Trace, PlainModel]]:
         """Pool the points and run Lloyd's heuristic."""
-        inbox = take((yield Exchange({}, plan.clients, round=SHARE, phase="receive")), RawPoints)
+        arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+        inbox = everyone(take(arrived, RawPoints), plan.clients)
+        for (sender, message), count in zip(inbox.items(), plan.counts, strict=True):
+            largest = plan.quantizer.max_int
+            outside = bool(((message.points > largest) | (message.points < -largest)).any())
+            if message.points.shape != (count, plan.d) or outside:
+                raise FaultyClient(sender, f"sent other than {count} points of d={plan.d} within the bound")
         points = np.concatenate([inbox[c].points for c in plan.clients])
         source = PlainSource(points)
 
@@ -132,7 +155,7 @@ class Lloyd:
             centers = model.sums / (model.sizes[:, None] * plan.quantizer.scale)
         return Clustering(
             k=plan.k,
-            labels=[run.results[name] for name in plan.clients],
+            labels=heard(run, plan.clients, counts),
             cost=trace.cost(plan.quantizer.scale),
             n_iter=trace.n_iter,
             converged=trace.converged,

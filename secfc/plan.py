@@ -94,7 +94,8 @@ class Plan:
         if contributors.all():
             return np.arange(self.m)
         spans = [self.layout.span(j) for j in np.flatnonzero(contributors).tolist()]
-        return np.concatenate([np.arange(first, first + count) for first, count in spans])
+        kept = [np.arange(first, first + count) for first, count in spans]
+        return np.concatenate([np.arange(0), *kept])
 
     def without(self, contributors: Array) -> Plan:
         """The plan when only these clients' rows, (n,) bool, count: the rest move up.

@@ -24,6 +24,7 @@ from secfc.layout import OwnRows
 from secfc.membership import Open
 from secfc.messages import Assignment, Final, compact_labels
 from secfc.plan import Plan
+from secfc.questions import question
 from secfc.sharing import (
     agree,
     reply,
@@ -63,9 +64,7 @@ class CodedModel:
         cut_off = [c for c in self.plan.clients if c not in self.centers]
         if cut_off:
             raise ValueError(f"{', '.join(cut_off)} never heard the result of the fit: fit again to predict")
-        # The range depends on the retained clusters (`largest` stays), not on how many points are new,
-        # and there may be fewer new points than centers.
-        plan = replace(self.plan, layout=OwnRows(federation.counts), k=1, init=RandomLabels(), revealing=())
+        plan = self.plan_for(federation)
         sizes = next(iter(self.centers.values())).sizes
         secrets = {name: coins(name) for name in federation.names}
         roles: dict[PartyId, Role[Any]] = {
@@ -81,6 +80,12 @@ class CodedModel:
         results = simulate(roles).results
         return [results[name] for name in federation.names]
 
+    def plan_for(self, federation: Federation) -> Plan:
+        """The plan under which this federation's points are labeled."""
+        # The range depends on the retained clusters (`largest` stays), not on how many points are new,
+        # and there may be fewer new points than centers.
+        return replace(self.plan, layout=OwnRows(federation.counts), k=1, init=RandomLabels(), revealing=())
+
 
 def predicting_client(
     disclosure: Disclosure, plan: Plan, party: Party, centers: ClusterSums, *, coins: Coins
@@ -94,10 +99,11 @@ def predicting_client(
     rows.finish()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
     compute = partial(rows.distances, centers, plan.lanes(centers.sizes))
-    request = only((yield Exchange({}, (SERVER,), round=ITERATE, phase="share")), SERVER)
+    ask = partial(question, plan, len(centers.sizes))
+    request = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
     while isinstance(request, Assignment):
         message = yield from answer(request, compute)
-        request = only((yield reply(request.round, message, "distances")), SERVER)
+        request = yield from ask(reply(request.round, message, "distances"))
     return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
 
 

@@ -96,11 +96,12 @@ def settle_contributors(plan: Plan, received: Received) -> Role[tuple[Plan, Code
         {SERVER: Contributors(received.complete)}, (SERVER,), round=number, exact=True, phase="share"
     )
     contributors = only(take(inbox, Contributors), SERVER).complete
+    if contributors.shape != received.complete.shape:
+        raise FaultyServer(SERVER, "counted other clients than the plan has")
     if (contributors & ~received.complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
-    kept = plan.kept_rows(contributors)
-    rows = received.rows if len(kept) == plan.m else received.rows.select(kept)
-    return plan.without(contributors), rows
+    remaining, kept = plan.without(contributors), plan.kept_rows(contributors)
+    return remaining, received.rows if len(kept) == plan.m else received.rows.select(kept)
 
 
 def settle_contributors_at_server(plan: Plan) -> Role[tuple[Plan, tuple[PartyId, ...]]]:

@@ -51,12 +51,48 @@ def residues(axes):
     return arrays(dtype=np.uint64, axes=(axes, axes), elements=residue)
 
 
+def coded():
+    return arrays(dtype=st.sampled_from([np.uint32, np.uint64]), axes=(3, 3))
+
+
 @st.composite
 def assignments(draw, cls=own.Assignment):
     k = draw(st.integers(1, 100))
-    labels = arrays(dtype=st.sampled_from([np.int8, np.int32]), axes=(1, 1), elements=st.integers(-1, k - 1))
-    more = () if cls is own.RevealCenters else (draw(arrays()),)
-    return cls(draw(i64), k, draw(labels), *more)
+    numbers = draw(st.sets(st.integers(0, 2**31 - 1), max_size=3))
+    more = () if cls is own.RevealCenters else (np.array(sorted(numbers), np.int32),)
+    return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(-1, k)), *more)
+
+
+def vectors_of_labels(lowest, k):
+    dtypes = st.sampled_from([np.int8, np.int32, np.int64])
+    return arrays(dtype=dtypes, axes=(1, 1), elements=st.integers(lowest, k - 1))
+
+
+def centers(k):
+    floats = st.floats(-(2.0**400), 2.0**400)
+    return st.tuples(k, st.integers(0, 3)).flatmap(lambda s: npst.arrays(np.float64, s, elements=floats))
+
+
+@st.composite
+def finals(draw):
+    k = draw(st.integers(1, 3))
+    shown = draw(st.none() | centers(st.just(k)))
+    if shown is not None and draw(st.booleans()):
+        shown[0] = np.nan
+    return own.Final(k, draw(vectors_of_labels(0, k)), shown)
+
+
+@st.composite
+def merged(draw):
+    shown = draw(centers(st.integers(1, 3)))
+    return own.CenterLabels(draw(vectors_of_labels(0, len(shown))), shown)
+
+
+@st.composite
+def multiplicities(draw):
+    held = draw(npst.arrays(np.uint16, draw(st.integers(0, 5)), elements=st.integers(1, 9)))
+    disputed = draw(st.sets(st.integers(0, len(held) - 1))) if len(held) else ()
+    return own.Multiplicities(held, np.array(sorted(disputed), np.int64))
 
 
 @st.composite
@@ -81,21 +117,21 @@ def tags(draw):
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
     own.Hello: st.builds(own.Hello, binary),
-    own.Introduction: st.builds(own.Introduction, binary),
+    own.Introduction: st.builds(own.Introduction, exactly(32)),
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
-    own.Multiplicities: st.builds(own.Multiplicities, arrays(), arrays()),
-    own.Shares: st.builds(own.Shares, count, arrays(axes=(3, 3))),
+    own.Multiplicities: multiplicities(),
+    own.Shares: st.builds(own.Shares, count, coded()),
     own.Contributors: st.builds(own.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
     own.Assignment: assignments(),
-    own.CodedDistances: st.builds(own.CodedDistances, arrays()),
+    own.CodedDistances: st.builds(own.CodedDistances, coded()),
     own.RevealCenters: assignments(own.RevealCenters),
-    own.CodedCenters: st.builds(own.CodedCenters, arrays()),
-    own.NoiseShares: st.builds(own.NoiseShares, arrays()),
-    own.Final: st.builds(own.Final, i64, arrays(), st.none() | arrays()),
-    own.RawPoints: st.builds(own.RawPoints, arrays()),
-    own.LocalCenters: st.builds(own.LocalCenters, arrays()),
-    own.CenterLabels: st.builds(own.CenterLabels, arrays(), arrays()),
-    own.OwnLabels: st.builds(own.OwnLabels, arrays()),
+    own.CodedCenters: st.builds(own.CodedCenters, coded()),
+    own.NoiseShares: st.builds(own.NoiseShares, coded()),
+    own.Final: finals(),
+    own.RawPoints: st.builds(own.RawPoints, arrays(dtype=st.sampled_from([np.int16, np.int64]), axes=(2, 2))),
+    own.LocalCenters: st.builds(own.LocalCenters, centers(st.integers(0, 3))),
+    own.CenterLabels: merged(),
+    own.OwnLabels: st.builds(own.OwnLabels, vectors_of_labels(0, 100)),
     union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
     union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
     union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
@@ -205,8 +241,8 @@ def examples():
         own.Final(2, np.array([1, 0], np.int8), None),
         own.Final(1, np.array([0], np.int16), np.array([[0.5, -2.0]])),
         own.RawPoints(np.array([[1, -2]], np.int32)),
-        own.LocalCenters(np.array([[1.5]], np.float32)),
-        own.CenterLabels(np.array([0], np.int32), np.array([[np.inf]])),
+        own.LocalCenters(np.array([[1.5]])),
+        own.CenterLabels(np.array([0], np.int32), np.array([[2.5]])),
         own.OwnLabels(np.array([1, 1], np.int32)),
         union.Offer(1, bytes(32), bytes(64)),
         union.KeyPacket(0, 1, b"sealed"),
@@ -292,18 +328,25 @@ def test_size_is_bounded_before_anything_is_read():
         wire.decode(data, len(data) - 1)
 
 
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A message of any array."""
+
+    values: np.ndarray
+
+
 @pytest.mark.parametrize(
     ("message", "rule"),
     [
         (object(), "object has no tag"),
         (own.Hello("text"), r"Hello.digest, bytes: it is no bytes"),
-        (own.RawPoints([1]), "it is no array"),
-        (own.RawPoints(np.zeros(1, complex)), "dtype has no code"),
-        (own.RawPoints(np.array([object()])), "dtype has no code"),
-        (own.RawPoints(np.zeros((1,) * 9)), "at most 8 axes"),
-        (own.Final(True, np.zeros(1), None), "it is no integer"),
-        (own.Final(2**63, np.zeros(1), None), "64 bits"),
-        (own.Final(1.0, np.zeros(1), None), "it is no integer"),
+        (Field([1]), "it is no array"),
+        (Field(np.zeros(1, complex)), "dtype has no code"),
+        (Field(np.array([object()])), "dtype has no code"),
+        (Field(np.zeros((1,) * 9)), "at most 8 axes"),
+        (union.Begin(True, 0), "it is no integer"),
+        (union.Begin(2**63, 0), "64 bits"),
+        (union.Begin(1.0, 0), "it is no integer"),
         (union.Confirmation(0, 1, memoryview(b"x")), "it is no bytes"),
         (union.ShareBlock(0, 1, b"label", 0, b""), "it is no string"),
         (union.ShareBlock(0, 1, "\ud800", 0, b""), "UTF-8"),
@@ -312,7 +355,8 @@ def test_size_is_bounded_before_anything_is_read():
         (dataclasses.replace(examples()[18], quorum=[1]), "it is no tuple"),
     ],
 )
-def test_what_is_no_message_is_not_encoded(message, rule):
+def test_what_is_no_message_is_not_encoded(message, rule, monkeypatch):
+    monkeypatch.setitem(wire._tags(), Field, 1000)
     with pytest.raises(wire.WireError, match=rule):
         wire.encode(message)
 
@@ -352,7 +396,7 @@ def test_errors_show_rules_and_no_contents():
 
 
 def test_large_arrays_are_views_of_what_came_and_read_only():
-    data = wire.encode(own.CodedDistances(np.arange(1 << 16, dtype=np.uint64)))
+    data = wire.encode(own.CodedDistances(np.arange(1 << 16, dtype=np.uint64).reshape(1, 1, -1)))
     values = wire.decode(data).values
     assert np.shares_memory(values, np.frombuffer(data, np.uint8))
     assert not values.flags.writeable
@@ -365,14 +409,16 @@ def test_large_arrays_are_views_of_what_came_and_read_only():
 
 
 def test_encoding_in_pieces_copies_no_contiguous_array():
-    values = np.arange(1 << 12, dtype=np.uint32)
+    values = np.arange(1 << 12, dtype=np.uint32).reshape(1, 1, -1)
     pieces = wire.buffers(own.CodedDistances(values))
     assert np.shares_memory(np.frombuffer(pieces[-1], np.uint8), values)
 
 
-@pytest.mark.parametrize("turn", [np.transpose, lambda a: a[::-1, ::2], lambda a: a.astype(">u4"), np.array])
+@pytest.mark.parametrize(
+    "turn", [np.transpose, lambda a: a[::-1, :, ::2], lambda a: a.astype(">u4"), np.array]
+)
 def test_layout_in_memory_and_byte_order_do_not_show(turn):
-    values = turn(np.arange(24, dtype=np.uint32).reshape(4, 6))
+    values = turn(np.arange(24, dtype=np.uint32).reshape(2, 3, 4))
     again = wire.decode(wire.encode(own.CodedDistances(values))).values
     assert again.dtype == np.dtype("<u4")
     assert (again == values).all()

@@ -1,0 +1,451 @@
+"""A hostile network for whole runs, small runs to put it under, and the judge of what came out.
+
+Every message of a run is at the mercy of a schedule: any may be dropped, delayed past others or past the
+deadline, doubled, cut off with its party, replaced by an older one, or corrupted, as bytes or in its fields.
+
+What must hold (`judge`), whatever the schedule:
+
+* the run ends, with a result or with a ProtocolError; no other exception, no hang;
+* proof (FaultyClient, FaultyServer, UnionFailed with proof) and every pointed finger (PlanMismatch,
+  TamperedMessage) name a party a message of which really was corrupted, never another;
+* what is merely lost leads to too few replies, to the exclusion of rows or to RowsLost, and to no blame;
+* copies and mere reordering change nothing at all;
+* the labels that any party gets are exactly those of plaintext Lloyd over the rows that count.
+
+The last rule has one exception, and that is the limit of the model: a LIE.  An unsealed message whose
+contents are changed to other contents of the right form (another canonical residue, another valid label) is
+what a lying sender would send, and who cannot check what was said cannot notice.  Those messages are listed
+in UNCHECKABLE.  After a lie the other rules still hold, the labels may be wrong.  Out of the model is also a
+greeting forged in full between parties that pinned no identities.  Sealed, nobody on the way can lie: every
+alteration of any message is in the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import psu
+import secfc
+from field import SeededCoins
+from psu import messages as union
+from secfc import messages as own
+from secfc import wire
+from secfc.clustering import Public, seal
+from secfc.exchange import (
+    SERVER,
+    FaultyParty,
+    PlanMismatch,
+    ProtocolError,
+    RowsLost,
+    TooFewReplies,
+    UnionFailed,
+    faulty,
+)
+from secfc.membership import Private
+from secfc.predict import predicting_client, predicting_server
+from secfc.sealed import TamperedMessage
+from secfc.simulate import Envelope, simulate
+from secfc.starts import KMeansPlusPlus, RandomPoints
+
+# Contents that their receiver cannot check, only their form.  What clients seal among themselves in a union,
+# digests, signatures and what all clients confirm to one another is not among them.
+UNCHECKABLE = (
+    own.Shares, own.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
+    own.Final, own.Multiplicities, own.PublicKey, own.RawPoints, own.LocalCenters, own.CenterLabels,
+    own.OwnLabels, union.MaskedBlock, union.Turn, union.Opening, union.Begin,
+)  # fmt: skip
+
+# --- schedules -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens to one message, or to all of a party from then on.  a, b: which of the ways to do it."""
+
+    action: str
+    a: int = 0
+    b: int = 0
+
+
+LOSSES = ("drop", "delay", "cut")
+CORRUPTIONS = ("flip", "truncate", "noise", "replay", "malform", "alter")
+ACTIONS = (*LOSSES, "double", *CORRUPTIONS)
+
+
+def schedules(messages: int, actions: tuple[str, ...] = ACTIONS) -> st.SearchStrategy[dict[int, Fault]]:
+    """Faults by the number of the message they befall, in a run of about so many messages."""
+    ways = st.integers(0, 2**16)
+    fault = st.builds(Fault, st.sampled_from(actions), ways, ways)
+    return st.dictionaries(st.integers(0, messages - 1), fault, min_size=1, max_size=6)
+
+
+@dataclass
+class Network:
+    """Faults for `simulate`, from a schedule; remembers what it did."""
+
+    schedule: dict[int, Fault]
+    sealed: bool
+    passed: list[Envelope] = field(default_factory=list)
+    held: list[tuple[int, Envelope]] = field(default_factory=list)
+    cut: set[str] = field(default_factory=set)
+    corrupters: set[str] = field(default_factory=set)
+    liars: set[str] = field(default_factory=set)
+    lost: bool = False
+
+    def __call__(self, e: Envelope) -> list[Envelope]:
+        now = len(self.passed)
+        self.passed.append(e)
+        fault = self.schedule.get(now)
+        arriving = [e] if fault is None else self.befall(e, fault, now)
+        arriving += [late for due, late in self.held if due <= now]
+        self.held = [(due, late) for due, late in self.held if due > now]
+        gone = [x for x in arriving if {x.sender, x.recipient} & self.cut]
+        self.lost |= bool(gone)
+        return [x for x in arriving if x not in gone]
+
+    def befall(self, e: Envelope, fault: Fault, now: int) -> list[Envelope]:
+        match fault.action:
+            case "drop":
+                self.lost = True
+                return []
+            case "delay":
+                self.lost = True  # perhaps: it may come after the deadline
+                self.held.append((now + 1 + fault.a % 60, e))
+                return []
+            case "double":
+                self.held.append((now + fault.a % 60, e))
+                return [e]
+            case "cut":
+                self.cut.add((e.sender, e.recipient)[fault.a % 2])
+                return [e]
+        body = self.corrupted(e, fault)
+        return [e] if body is None else [dataclasses.replace(e, body=body, kind=type(body).__name__)]
+
+    def corrupted(self, e: Envelope, fault: Fault) -> Any:
+        """Another message in place of this one, or None if there is none.
+
+        Raises FaultyClient or FaultyServer if what arrives is no message, as a driver does.
+        """
+        try:
+            body = CORRUPT[fault.action](e, fault.a, fault.b, self.passed)
+            if body is None or wire.encode(body) == wire.encode(e.body):
+                return None
+            body = wire.decode(wire.encode(body))
+        except ValueError as error:  # WireError, or a constructor that refuses
+            self.corrupters.add(e.sender)
+            raise faulty(e.sender, "sent bytes that are no message") from error
+        self.corrupters.add(e.sender)
+        if not self.sealed and fault.action != "malform" and type(body) is type(e.body):
+            self.liars |= {e.sender} if isinstance(body, UNCHECKABLE) else set()
+        return body
+
+
+# --- corruptions -----------------------------------------------------------------------------------
+
+
+def flip(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
+    data = bytearray(wire.encode(e.body))
+    data[a % len(data)] ^= 1 + b % 255
+    return wire.decode(bytes(data))
+
+
+def truncate(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
+    data = wire.encode(e.body)
+    return wire.decode(data[: a % len(data)] if b % 2 else data + bytes(1 + a % 9))
+
+
+def noise(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
+    data = wire.encode(e.body)
+    at = a % len(data)
+    return wire.decode(data[:at] + np.random.default_rng(b).bytes(len(data) - at))
+
+
+def replay(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
+    """What the same party said before, to anyone or about anything; or what was said to it."""
+    older = [x.body for x in passed[:-1] if e.sender == (x.sender if b % 4 else x.recipient)]
+    return older[a % len(older)] if older else None
+
+
+def malform(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
+    """The same message with one field of another form, which its receiver can tell from the plan."""
+    return _changed(e.body, MALFORMED, a, b)
+
+
+def alter(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
+    """The same message with one field of the same form and other contents."""
+    return _changed(e.body, ALTERED, a, b)
+
+
+def _changed(message: Any, ways: Any, a: int, b: int) -> Any:
+    name = dataclasses.fields(message)[a % len(dataclasses.fields(message))].name
+    if ways is MALFORMED and (type(message).__name__, name) == ("LocalCenters", "centers"):
+        return None  # fewer of them are of the right form
+    value = getattr(message, name)
+    found = ways(value, b)
+    return None if found is None else dataclasses.replace(message, **{name: found})
+
+
+def MALFORMED(value: Any, b: int) -> Any:  # noqa: N802 - a table in the shape of a function
+    match value:
+        case bool() | None:
+            return None
+        case int():
+            return (-1, -(2**63), 2**63 - 1)[b % 3]
+        case bytes():
+            return (b"", value[:-1], value + b"\0")[b % 3]
+        case str():
+            return ("", "x", value + "0")[b % 3]
+        case tuple():
+            return ((*value, 2**32 - 1), value[::-1] + value, (7, 3))[b % 3]
+    ways = [value[None], value.astype(np.float64), value.astype(bool)]
+    if value.ndim:
+        ways += [value[..., :-1], np.concatenate([value, value[-1:]]), value[:0], value[..., None]]
+    if value.dtype.kind in "iu":
+        ways += [np.full_like(value, np.iinfo(value.dtype).max)]
+    if value.dtype.kind == "i":
+        ways += [np.full_like(value, np.iinfo(value.dtype).min)]
+    if value.dtype.kind == "f":
+        ways += [np.full_like(value, x) for x in (np.nan, np.inf, -np.finfo(value.dtype).max)]
+    return ways[b % len(ways)]
+
+
+def ALTERED(value: Any, b: int) -> Any:  # noqa: N802
+    match value:
+        case bool() | None:
+            return None
+        case int():
+            return max(0, value + (1, -1, 1 << 10, 1 << 32)[b % 4])
+        case bytes():
+            return value[: b % max(1, len(value))] + bytes(1) + value[b % max(1, len(value)) + 1 :]
+        case str():
+            return value.replace("0", "1")
+        case tuple():
+            return value[:-1]
+    if value.size == 0:
+        return None
+    changed = value.copy().reshape(-1)
+    at = b % changed.size
+    match b % 4:
+        case 0:
+            one = np.ones(1, value.dtype)[0]
+            changed[at] = (
+                not changed[at] if value.dtype == bool else changed[at] - one if changed[at] else one
+            )
+        case 1:
+            changed = np.roll(changed, 1)
+        case 2:
+            changed[:] = 0
+        case _:
+            return value[:-1] if value.ndim else value
+    return changed.reshape(value.shape)
+
+
+CORRUPT = {
+    "flip": flip, "truncate": truncate, "noise": noise, "replay": replay, "malform": malform, "alter": alter,
+}  # fmt: skip
+
+# --- small runs ------------------------------------------------------------------------------------
+
+N, D, K, BOUND, SCALE = 5, 2, 2, 8.0, 16.0
+
+
+@cache
+def federation(m: int = 12) -> secfc.Federation:
+    rng = np.random.default_rng(m)
+    points = np.round(rng.uniform(-8, 8, (m, D)) * 4) / 4
+    return secfc.Federation.from_arrays(np.array_split(points, N))
+
+
+def coins(name: str) -> SeededCoins:
+    return SeededCoins(5, name)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run to be disturbed.  Its coins are fixed, so every undisturbed run of it is the same."""
+
+    algorithm: Any
+    sealed: bool = False
+    predict: bool = False
+
+    @cached_property
+    def plan(self) -> Any:
+        if self.predict:
+            raise NotImplementedError
+        return self.algorithm.plan(Public.of(federation(), BOUND))
+
+    @cached_property
+    def fitted(self) -> secfc.Clustering:
+        return secfc.fit(self.algorithm, federation(), bound=BOUND, seed=3)
+
+    @cached_property
+    def clean(self) -> Any:
+        """What an undisturbed run gives, itself checked against plaintext Lloyd in the tests."""
+        network = Network({}, self.sealed)
+        return self.run(network), len(network.passed)
+
+    def roles(self) -> dict[str, Any]:
+        fed, secrets = federation(), {name: coins(name) for name in (*federation().names, SERVER)}
+        if self.predict:
+            model = self.fitted.model
+            plan = model.plan_for(fed)
+            roles = {
+                p.name: predicting_client(
+                    model.disclosure, plan, p, model.centers[p.name], coins=secrets[p.name]
+                )
+                for p in fed.parties
+            }
+            roles[SERVER] = predicting_server(
+                model.disclosure, plan, next(iter(model.centers.values())).sizes
+            )
+        else:
+            plan = self.plan
+            roles = {p.name: self.algorithm.client(plan, p, coins=secrets[p.name]) for p in fed.parties}
+            roles[SERVER] = self.algorithm.server(plan, rng=np.random.default_rng(3))
+        if self.sealed:
+            roles = seal(roles, plan.digest(), secrets)
+        return {name: signed(name, role) for name, role in roles.items()}
+
+    def run(self, network: Network) -> Outcome:
+        """One run under this network.  Raises AssertionError if it does not end, and ProtocolError."""
+        exchanges = Counter[str]()
+
+        def watch(party: str, exchange: Any) -> None:
+            exchanges[party] += 1
+            assert exchanges[party] < 2000, "the run does not end"
+
+        run = simulate(self.roles(), faults=network, watch=watch)
+        names, counts = federation().names, federation().counts
+        if self.predict:
+            return Outcome(
+                tuple(run.results.get(c, np.full(n, -1)) for c, n in zip(names, counts, strict=True))
+            )
+        result = self.algorithm.collect(self.plan, run, counts)
+        return Outcome(tuple(result.labels), result.excluded, result.centers, result.history)
+
+
+def signed(name: str, role: Any) -> Any:
+    """The role, whose errors say who raised them."""
+    try:
+        return (yield from role)
+    except ProtocolError as error:
+        error.accuser = name
+        raise
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Labels by client, all -1 where there are none; whose rows do not count; centers; labels by step."""
+
+    labels: tuple[Any, ...]
+    excluded: tuple[str, ...] = ()
+    centers: Any = None
+    history: tuple[Any, ...] = ()
+
+
+BASE = secfc.SecFC(k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints())
+vary = dataclasses.replace
+BARE = secfc.Distances(blind=False)
+SCENARIOS = {
+    "blinded": Scenario(BASE),
+    "bare": Scenario(vary(BASE, disclosure=BARE)),
+    "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),
+    "bare, centers": Scenario(vary(BASE, disclosure=BARE, reveal_centers=True)),
+    "k-means++": Scenario(vary(BASE, init=KMeansPlusPlus())),
+    "predict": Scenario(BASE, predict=True),
+    "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
+    "private": Scenario(vary(BASE, membership=Private(bound=64))),
+    "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64))),
+    "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
+    "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
+}
+SEALED = {
+    f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)
+    for name in ("blinded", "bare, centers", "predict", "private", "k-fed")
+}
+
+# --- the judge -------------------------------------------------------------------------------------
+
+
+@cache
+def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...]) -> secfc.Clustering:
+    """Plaintext Lloyd over the rows of everybody else."""
+    twin = secfc.Lloyd(
+        K, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE
+    )
+    kept = tuple(p for p in federation().parties if p.name not in excluded)
+    plan = twin.plan(Public.of(secfc.Federation(kept), BOUND))
+    fed = secfc.Federation(kept)
+    roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
+    roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3))
+    return twin.collect(plan, simulate(roles), fed.counts)
+
+
+def judge(scenario: Scenario, schedule: dict[int, Fault]) -> str:
+    """How the run under this schedule ended, in a word.  Raises AssertionError if a rule is broken."""
+    network = Network(schedule, scenario.sealed)
+    try:
+        got = scenario.run(network)
+    except ProtocolError as error:
+        caught = error
+    else:
+        if network.liars:
+            return "lie"
+        check(scenario, network, got)
+        return "exact"
+    check_blame(scenario, network, caught)
+    return type(caught).__name__
+
+
+def check_blame(scenario: Scenario, network: Network, error: ProtocolError) -> None:
+    """That an error has a cause, and names nobody else than whose messages were corrupted."""
+    guilty = network.corrupters
+    assert network.lost or guilty, f"nothing was lost or corrupted: {error!r}"
+    if getattr(error, "accuser", None) in network.liars:
+        return  # an honest answer to a lie may look like a fault; a liar's accusations prove nothing
+    match error:
+        case FaultyParty():
+            assert error.party in guilty, f"blamed {error.party}, corrupted {guilty}: {error}"
+        case TamperedMessage():
+            assert scenario.sealed
+            assert error.party in guilty, f"suspected {error.party}, corrupted {guilty}: {error}"
+        case PlanMismatch():
+            assert set(error.parties) <= guilty, f"{error.parties} differ, corrupted {guilty}"
+        case UnionFailed() if error.proof:
+            assert set(error.parties) <= guilty, f"blamed {error.parties}, corrupted {guilty}: {error}"
+        case TooFewReplies() | RowsLost() | UnionFailed():
+            pass
+        case _:  # RangeExceeded and DisputedRows say that the data are at fault, and they are not
+            assert network.liars, f"{error!r} without a lie"
+
+
+def check(scenario: Scenario, network: Network, got: Outcome) -> None:
+    """That every label is that of plaintext Lloyd over the rows that count."""
+    want, _ = scenario.clean
+    if got.excluded and not scenario.predict:
+        plain = plaintext(scenario.algorithm, got.excluded)
+        kept = iter(plain.labels)
+        want = Outcome(
+            tuple(
+                np.full(n, -1) if c in got.excluded else next(kept)
+                for c, n in zip(federation().names, federation().counts, strict=True)
+            ),
+            got.excluded,
+            plain.centers if want.centers is not None else None,
+            plain.history,
+        )
+    for mine, expected in zip(got.labels, want.labels, strict=True):
+        unheard = (mine == -1).all()
+        assert (mine == expected).all() or (unheard and (network.lost or network.corrupters))
+        assert not unheard or (expected == -1).all() or network.lost or network.corrupters
+    assert len(got.history) == len(want.history)
+    assert all((a == b).all() for a, b in zip(got.history, want.history, strict=True))
+    if want.centers is not None:
+        np.testing.assert_array_equal(got.centers, want.centers)
