@@ -92,6 +92,15 @@ def test_directions_have_their_own_keys(plan: Plan) -> None:
         rings[0].channels[1].open("a", sealed)
 
 
+@pytest.mark.parametrize("lost", ["offer", "identity"])
+def test_who_introduces_no_key_is_named(plan: Plan, lost: str) -> None:
+    made, offers, pinned = offers_of(plan)
+    del (offers if lost == "offer" else pinned)[1]
+    with pytest.raises(UnionAborted, match="no key was offered") as caught:
+        made[0].agree(offers, pinned)
+    assert (caught.value.parties, caught.value.proof) == ((1,), False)
+
+
 @pytest.mark.parametrize("what", ["signature", "ephemeral", "pin", "plan", "sender", "missing", "low order"])
 def test_forged_offers_are_refused(plan: Plan, what: str) -> None:
     made, offers, pinned = offers_of(plan)

@@ -1,7 +1,8 @@
 """A hostile network for whole runs, small runs to put it under, and the judge of what came out.
 
 Every message of a run is at the mercy of a schedule: any may be dropped, delayed past others or past the
-deadline, doubled, cut off with its party, replaced by an older one, or corrupted, as bytes or in its fields.
+deadline, doubled, cut off with its party, given the number of another round, replaced by an older one, or
+corrupted, as bytes or in its fields.
 
 What must hold (`judge`), whatever the schedule:
 
@@ -13,11 +14,12 @@ What must hold (`judge`), whatever the schedule:
 * the labels that any party gets are exactly those of plaintext Lloyd over the rows that count.
 
 The last rule has one exception, and that is the limit of the model: a LIE.  An unsealed message whose
-contents are changed to other contents of the right form (another canonical residue, another valid label) is
-what a lying sender would send, and who cannot check what was said cannot notice.  Those messages are listed
-in UNCHECKABLE.  After a lie the other rules still hold, the labels may be wrong.  Out of the model is also a
-greeting forged in full between parties that pinned no identities.  Sealed, nobody on the way can lie: every
-alteration of any message is in the model.
+contents are changed to other contents of the right form (another canonical residue, another valid label), or
+that is moved to another round, is what a lying sender would send, and who cannot check what was said cannot
+notice.  Those messages are listed in UNCHECKABLE.  After a lie the other rules still hold, except that a liar
+may accuse whoever answered the lie honestly; the labels may be wrong.  Out of the model is also a greeting
+forged in full between parties that pinned no identities.  Sealed, nobody on the way can lie: every alteration
+of any message is in the model.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from secfc import wire
 from secfc.clustering import Public, seal
 from secfc.exchange import (
     SERVER,
+    STRIDE,
     FaultyParty,
     PlanMismatch,
     ProtocolError,
@@ -76,14 +79,21 @@ class Fault:
 
 LOSSES = ("drop", "delay", "cut")
 CORRUPTIONS = ("flip", "truncate", "noise", "replay", "malform", "alter")
-ACTIONS = (*LOSSES, "double", *CORRUPTIONS)
+ACTIONS = (*LOSSES, "double", "renumber", *CORRUPTIONS)
 
 
-def schedules(messages: int, actions: tuple[str, ...] = ACTIONS) -> st.SearchStrategy[dict[int, Fault]]:
-    """Faults by the number of the message they befall, in a run of about so many messages."""
-    ways = st.integers(0, 2**16)
-    fault = st.builds(Fault, st.sampled_from(actions), ways, ways)
-    return st.dictionaries(st.integers(0, messages - 1), fault, min_size=1, max_size=6)
+def schedules(messages: int) -> st.SearchStrategy[dict[int, Fault]]:
+    """Faults by the number of the message they befall, in a run of about so many messages.
+
+    Most corruptions end a run, so half of the schedules have losses and copies only, and more of them.
+    """
+    ways, number = st.integers(0, 2**16), st.integers(0, messages - 1)
+
+    def of(actions: tuple[str, ...], most: int) -> st.SearchStrategy[dict[int, Fault]]:
+        fault = st.builds(Fault, st.sampled_from(actions), ways, ways)
+        return st.dictionaries(number, fault, min_size=1, max_size=most)
+
+    return of((*LOSSES, "double"), 12) | of(ACTIONS, 4)
 
 
 @dataclass
@@ -122,6 +132,12 @@ class Network:
             case "double":
                 self.held.append((now + fault.a % 60, e))
                 return [e]
+            case "renumber":
+                self.lost = True
+                self.mark(e.sender, e.body)
+                others = [x.round for x in self.passed if x.sender == e.sender]
+                moved = (e.round + 1, e.round + STRIDE, others[fault.b % len(others)])[fault.a % 3]
+                return [dataclasses.replace(e, round=moved)]
             case "cut":
                 self.cut.add((e.sender, e.recipient)[fault.a % 2])
                 return [e]
@@ -141,10 +157,17 @@ class Network:
         except ValueError as error:  # WireError, or a constructor that refuses
             self.corrupters.add(e.sender)
             raise faulty(e.sender, "sent bytes that are no message") from error
-        self.corrupters.add(e.sender)
-        if not self.sealed and fault.action != "malform" and type(body) is type(e.body):
-            self.liars |= {e.sender} if isinstance(body, UNCHECKABLE) else set()
+        if fault.action == "malform" or type(body) is not type(e.body):
+            self.corrupters.add(e.sender)
+        else:
+            self.mark(e.sender, body)
         return body
+
+    def mark(self, sender: str, body: Any) -> None:
+        """This party's message was changed to one of the right form, which is a lie if it is not sealed."""
+        self.corrupters.add(sender)
+        if not self.sealed and isinstance(body, UNCHECKABLE):
+            self.liars.add(sender)
 
 
 # --- corruptions -----------------------------------------------------------------------------------
@@ -393,7 +416,7 @@ def judge(scenario: Scenario, schedule: dict[int, Fault]) -> str:
     network = Network(schedule, scenario.sealed)
     try:
         got = scenario.run(network)
-    except ProtocolError as error:
+    except (ProtocolError, secfc.InputError) as error:
         caught = error
     else:
         if network.liars:
@@ -404,7 +427,7 @@ def judge(scenario: Scenario, schedule: dict[int, Fault]) -> str:
     return type(caught).__name__
 
 
-def check_blame(scenario: Scenario, network: Network, error: ProtocolError) -> None:
+def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
     """That an error has a cause, and names nobody else than whose messages were corrupted."""
     guilty = network.corrupters
     assert network.lost or guilty, f"nothing was lost or corrupted: {error!r}"
@@ -422,7 +445,7 @@ def check_blame(scenario: Scenario, network: Network, error: ProtocolError) -> N
             assert set(error.parties) <= guilty, f"blamed {error.parties}, corrupted {guilty}: {error}"
         case TooFewReplies() | RowsLost() | UnionFailed():
             pass
-        case _:  # RangeExceeded and DisputedRows say that the data are at fault, and they are not
+        case _:  # RangeExceeded, DisputedRows, InputError say that the data are at fault, and they are not
             assert network.liars, f"{error!r} without a lie"
 
 

@@ -1,0 +1,437 @@
+"""The fault campaign: whatever happens to its messages, a run is exact or ends with the right error.
+
+`tests.secfc.campaign` says what is done to runs, what must hold, and what is out of the model.  Each scenario
+is run under so many schedules as the profile of the suite has examples, at least 500 schedules in all; more
+than 10^4 with
+
+    HYPOTHESIS_PROFILE=nightly python -m pytest tests/secfc/test_faults.py
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import event, given, settings
+
+import secfc
+from field import SeededCoins
+from secfc import wire
+from secfc.exchange import (
+    ITERATE,
+    SERVER,
+    STRIDE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PlanMismatch,
+    RowsLost,
+    TooFewReplies,
+    UnionFailed,
+)
+from secfc.messages import Assignment, Contributors, Final, Multiplicities, OwnLabels
+from secfc.sealed import Line, Sealed, TamperedMessage, greet
+from tests.secfc.campaign import (
+    ACTIONS,
+    SCENARIOS,
+    SEALED,
+    Fault,
+    N,
+    Network,
+    check,
+    coins,
+    federation,
+    judge,
+    plaintext,
+    schedules,
+)
+
+EVERY = {**SCENARIOS, **SEALED}
+
+
+@pytest.fixture(autouse=True)
+def one_session(monkeypatch):
+    """Unions draw a public session; two runs with the same one number their rows alike."""
+    monkeypatch.setattr("secfc.membership.SystemCoins", lambda: SeededCoins(1, "session"))
+
+
+# --- the campaign ----------------------------------------------------------------------------------
+
+
+def test_the_campaign_is_large_enough():
+    assert len(EVERY) * settings.get_profile("ci").max_examples >= 500
+    assert len(EVERY) * settings.get_profile("nightly").max_examples >= 10**4
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name):
+    _, messages = EVERY[name].clean
+
+    @given(schedules(messages))
+    def law(schedule):
+        event(judge(EVERY[name], schedule))
+
+    law()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
+    scenario = EVERY[name]
+    got, _ = scenario.clean
+    assert not any((labels == -1).any() for labels in got.labels)
+    if isinstance(scenario.algorithm, secfc.KFed):
+        return
+    plain = plaintext(scenario.algorithm, ())
+    if scenario.predict:
+        twin = secfc.Lloyd(2, scale=16.0, n_init=2, max_iter=4, init=scenario.algorithm.init)
+        expected = secfc.fit(twin, federation(), bound=8.0, seed=3).predict(federation())
+        assert all((a == b).all() for a, b in zip(got.labels, expected, strict=True))
+        return
+    if "private" not in name:
+        assert all((a == b).all() for a, b in zip(got.labels, plain.labels, strict=True))
+        return
+    # Rows of a union are in another order, and starts are drawn by row.
+    points = np.concatenate([p.points for p in federation().parties])
+    result = secfc.fit(scenario.algorithm, federation(), bound=8.0, coins=coins, seed=3)
+    ordered = np.empty_like(points)
+    ordered[np.concatenate(result.rows)] = points
+    twin = dataclasses.replace(scenario.algorithm, membership=secfc.SecFC(2, 1).membership)
+    open_run = secfc.fit(twin, secfc.Federation.from_arrays(np.array_split(ordered, N)), bound=8.0, seed=3)
+    assert all((a == b).all() for a, b in zip(result.history, open_run.history, strict=True))
+
+
+def random_schedules(scenario, seed, actions=ACTIONS, most=3):
+    _, messages = scenario.clean
+    rng = np.random.default_rng(seed)
+    while True:
+        yield {
+            int(rng.integers(messages)): Fault(
+                actions[rng.integers(len(actions))], int(rng.integers(2**16)), int(rng.integers(2**16))
+            )
+            for _ in range(rng.integers(1, most + 1))
+        }
+
+
+def first_failure(scenario, seed=0, tries=400, **options):
+    """What the campaign finds first, None if it finds nothing."""
+    for schedule in itertools.islice(random_schedules(scenario, seed, **options), tries):
+        try:
+            judge(scenario, schedule)
+        except Exception as error:
+            return error
+    return None
+
+
+# --- what the campaign would notice ----------------------------------------------------------------
+
+
+def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
+    monkeypatch.setattr("secfc.questions._refuse", lambda wrong, why: None)
+    monkeypatch.setattr("secfc.messages._refuse", lambda wrong, rule: None)
+    found = first_failure(SCENARIOS["bare, centers"], actions=("malform",))
+    assert isinstance(found, (ValueError, IndexError, KeyError, TypeError, MemoryError, OverflowError))
+
+
+def test_the_campaign_notices_wrong_labels():
+    # Flipped bits of an unsealed run, judged as if nobody could have flipped them.
+    class Blind(Network):
+        def mark(self, sender, body):
+            self.corrupters.add(sender)
+
+    scenario = SCENARIOS["bare"]
+    for schedule in itertools.islice(random_schedules(scenario, 0, ("alter",), 1), 200):
+        network = Blind(schedule, False)
+        try:
+            got = scenario.run(network)
+        except secfc.ProtocolError:
+            continue
+        try:
+            check(scenario, network, got)
+        except AssertionError:
+            return
+    pytest.fail("an altered share or reply changed nothing")
+
+
+def test_the_campaign_notices_blame_for_what_was_lost(monkeypatch):
+    def due(self, rounds):  # whatever comes next, of whatever phase
+        first = self.round if self.accept is None else self.accept
+        last = first if self.exact else 1 << 60
+        return min((r for r in rounds if first <= r <= last), default=None)
+
+    network = Network({}, False)
+    SCENARIOS["private"].run(network)
+    last = [i for i, e in enumerate(network.passed) if e.kind in ("UnionTags", "Multiplicities")]
+    monkeypatch.setattr(Exchange, "due", due)
+    for number in last:
+        with pytest.raises(AssertionError, match=r"blamed server, corrupted set\(\)"):
+            judge(SCENARIOS["private"], {number: Fault("drop")})
+
+
+def test_the_campaign_notices_a_seal_that_does_not_bind_the_round(monkeypatch):
+    def seal(self, number, message):
+        used.add(number)
+        return Sealed(number, self._channel.seal(f"{len(used)}", wire.encode(message)))
+
+    def lax(self, exchange, message):
+        return wire.decode(message.ciphertext[:-16])
+
+    used: set[int] = set()
+    monkeypatch.setattr(Line, "seal", lambda self, number, m: Sealed(number, wire.encode(m) + bytes(16)))
+    monkeypatch.setattr(Line, "open", lax)
+    assert first_failure(SEALED["blinded, sealed"], actions=("alter", "renumber", "replay")) is not None
+
+
+# --- every byte of every message -------------------------------------------------------------------
+
+
+def flips(data, step=1):
+    """The bytes with one of them changed, each in turn (or every few): one bit of it, not always the same."""
+    for i in range(0, len(data), step):
+        flipped = bytearray(data)
+        flipped[i] ^= 1 << i % 8
+        yield bytes(flipped)
+
+
+@pytest.mark.parametrize("name", SEALED)
+def test_every_flipped_byte_of_every_sealed_message_is_refused(name, monkeypatch):
+    # Every line tries all flips before it opens the genuine message, so one run has them all.
+    tried, genuine, step = [0, 0], Line.open, 11 if "private" in name else 1  # a union says much
+
+    def open_after_flips(self, exchange, message):
+        tried[0] += 1
+        for data in flips(wire.encode(message), step):
+            tried[1] += 1
+            try:
+                forged = wire.decode(data)
+            except wire.WireError:
+                continue
+            with pytest.raises(TamperedMessage) as caught:
+                genuine(self, exchange, forged)
+            assert caught.value.party == self.peer
+        return genuine(self, exchange, message)
+
+    monkeypatch.setattr(Line, "open", open_after_flips)
+    scenario = SEALED[name]
+    network = Network({}, True)
+    check(scenario, network, scenario.run(network))
+    sealed = [e for e in network.passed if e.kind == "Sealed"]
+    # Not all are opened: what comes after enough have answered is not needed.
+    assert 0.8 * len(sealed) <= tried[0] <= len(sealed)
+    assert step * tried[1] > 50 * tried[0]
+
+
+def test_every_flipped_byte_of_every_greeting_is_refused():
+    parties, digest = ("a", "b", SERVER), bytes(range(32))
+
+    def greeter(me):
+        secret = SeededCoins(7, me)
+        return greet(me, parties, digest, secret, identity(me), None)
+
+    def identity(me):
+        from psu.keys import Identity
+
+        return Identity.draw(SeededCoins(8, me))
+
+    greetings = {me: next(greeter(me)).send for me in parties}
+    outcomes = set()
+    for me in parties:
+        inbox = {peer: greetings[peer][me] for peer in parties if peer != me}
+        for peer, greeting in inbox.items():
+            for data in flips(wire.encode(greeting)):
+                try:
+                    forged = wire.decode(data)
+                except wire.WireError:
+                    outcomes.add("no message")
+                    continue
+                role = greeter(me)
+                next(role)
+                with pytest.raises((TamperedMessage, PlanMismatch)) as caught:
+                    role.send({**inbox, peer: forged})
+                assert peer in (getattr(caught.value, "party", None), *getattr(caught.value, "parties", ()))
+                outcomes.add(type(forged).__name__)
+        role = greeter(me)
+        next(role)
+        with pytest.raises(StopIteration):
+            role.send(inbox)
+    assert outcomes == {"no message", "Greeting"}
+
+
+def test_flipped_bytes_of_unsealed_messages_are_refused_exact_or_lies():
+    # The first message of every kind, all its bytes in turn; after a lie the labels may be wrong.
+    scenario, seen = SCENARIOS["bare, centers"], {}
+    network = Network({}, False)
+    scenario.run(network)
+    for number, e in enumerate(network.passed):
+        seen.setdefault((e.kind, e.sender == SERVER), (number, len(wire.encode(e.body))))
+    ends = set()
+    for number, size in seen.values():
+        for at in range(size):
+            ends.add(judge(scenario, {number: Fault("flip", at, (1 << at % 8) - 1)}))
+    assert {"lie", "FaultyClient", "FaultyServer", "PlanMismatch"} <= ends
+
+
+# --- bugs that the campaign found ------------------------------------------------------------------
+
+FEDERATION = federation()
+OPEN = SCENARIOS["blinded"].algorithm
+
+
+def fit(change, kind, recipient=None, algorithm=OPEN, sender=None, number=0):
+    """A run in which one message of a kind is changed."""
+    seen = []
+
+    def fault(e):
+        if e.kind != kind or recipient not in (None, e.recipient) or sender not in (None, e.sender):
+            return (e,)
+        seen.append(e)
+        if len(seen) != number + 1:
+            return (e,)
+        body = change(e.body)
+        return () if body is None else (dataclasses.replace(e, body=body),)
+
+    return secfc.fit(algorithm, FEDERATION, faults=fault, coins=coins)
+
+
+def replaced(**fields):
+    return lambda body: dataclasses.replace(body, **fields)
+
+
+def shorter(name):
+    return lambda body: dataclasses.replace(body, **{name: getattr(body, name)[:-1]})
+
+
+NUMBERS = np.arange(3, dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "error", "match"),
+    [
+        ("Contributors", shorter("complete"), FaultyServer, "counted other clients"),
+        ("Assignment", shorter("labels"), FaultyServer, "labeled 11 points of m=12"),
+        ("Assignment", replaced(k=2**40), FaultyServer, "asked for more than k=2 clusters"),
+        ("Assignment", replaced(round=ITERATE + 1), FaultyServer, "out of turn"),
+        ("Assignment", replaced(round=0), FaultyServer, "out of turn"),
+        ("Assignment", replaced(round=2**62), FaultyServer, "out of turn"),
+        ("Assignment", replaced(responders=NUMBERS + 3), FaultyServer, "asked more than 5 clients"),
+        ("Assignment", replaced(responders=NUMBERS[:2]), FaultyServer, "fewer clients than decoding needs"),
+        ("Final", shorter("labels"), FaultyServer, "labeled 11 points"),
+        ("Final", replaced(k=3), FaultyServer, "another number of clusters"),
+        ("Final", replaced(centers=np.zeros((2, 2))), FaultyServer, "shows centers where it may not"),
+    ],
+)
+def test_what_does_not_fit_the_plan_is_refused_before_it_is_used(kind, change, error, match):
+    with pytest.raises(error, match=match):
+        fit(change, kind, "client-2", sender=SERVER)
+
+
+def test_an_older_question_is_refused_and_no_mask_used_twice():
+    with pytest.raises(FaultyServer, match="out of turn"):
+        fit(lambda body: dataclasses.replace(body, round=body.round - STRIDE), "Assignment", "client-1",
+            number=1)  # fmt: skip
+
+
+def test_a_server_that_counts_on_nobody_ends_the_run():
+    with pytest.raises(RowsLost):
+        fit(lambda body: Contributors(np.zeros(N, bool)), "Contributors", "client-2", sender=SERVER)
+
+
+def test_requests_and_shows_of_centers_are_compared_with_the_plan():
+    algorithm = dataclasses.replace(OPEN, reveal_centers=True)
+    for change, kind in (
+        (shorter("labels"), "RevealCenters"),
+        (replaced(k=5), "RevealCenters"),
+        (replaced(centers=None), "Final"),
+        (replaced(centers=np.zeros((2, 3))), "Final"),
+    ):
+        with pytest.raises(FaultyServer):
+            fit(change, kind, "client-4", algorithm)
+
+
+PRIVATE = SCENARIOS["private"].algorithm
+
+
+def test_the_lost_end_of_a_union_is_silence_and_no_fault():
+    with pytest.raises((TooFewReplies, RowsLost, UnionFailed)) as caught:
+        fit(lambda body: None, "UnionTags", "client-3", PRIVATE)
+    assert not getattr(caught.value, "proof", False)
+    result = fit(lambda body: None, "Multiplicities", "client-3", PRIVATE)
+    assert (result.labels[3] == -1).all()
+
+
+def test_a_lost_introduction_suspects_who_was_silent_only():
+    with pytest.raises(UnionFailed, match="no key was offered") as caught:
+        fit(lambda body: None, "Introduction", "client-3", PRIVATE, sender="client-1")
+    assert set(caught.value.parties) <= {"client-1", "client-3"}
+    assert not caught.value.proof
+
+
+@pytest.mark.parametrize("kind", ["Offer", "KeyPacket", "ShareBlock", "Opening", "Confirmation"])
+def test_nobody_is_blamed_for_what_another_says_in_its_name(kind):
+    for name in (4, 99):
+        with pytest.raises(FaultyClient, match="client-0 spoke in the name of another"):
+            fit(replaced(sender=name), kind, algorithm=PRIVATE, sender="client-0")
+
+
+def test_holders_are_compared_with_the_plan():
+    held = np.ones(12, np.uint16)
+    for wrong in (held[:-1], held * 6):
+        with pytest.raises(FaultyServer, match="counted holders"):
+            fit(lambda body, wrong=wrong: Multiplicities(wrong, body.disputed), "Multiplicities", "client-0",
+                PRIVATE)  # fmt: skip
+
+
+KFED, LLOYD = SCENARIOS["k-fed"].algorithm, SCENARIOS["lloyd"].algorithm
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind", "change", "error"),
+    [
+        (KFED, "LocalCenters", lambda body: None, TooFewReplies),
+        (KFED, "LocalCenters", replaced(centers=np.zeros((3, 2))), FaultyClient),
+        (KFED, "LocalCenters", replaced(centers=np.zeros((2, 3))), FaultyClient),
+        (KFED, "LocalCenters", replaced(centers=np.zeros((0, 2))), FaultyClient),
+        (KFED, "CenterLabels", shorter("labels"), FaultyServer),
+        (KFED, "CenterLabels", replaced(centers=np.zeros((2, 3))), FaultyServer),
+        (KFED, "OwnLabels", shorter("labels"), FaultyClient),
+        (KFED, "OwnLabels", lambda body: OwnLabels(body.labels + 2), FaultyClient),
+        (LLOYD, "RawPoints", lambda body: None, TooFewReplies),
+        (LLOYD, "RawPoints", shorter("points"), FaultyClient),
+        (LLOYD, "RawPoints", replaced(points=np.full((3, 2), -(2**63))), FaultyClient),
+        (LLOYD, "Final", shorter("labels"), FaultyServer),
+        (LLOYD, "Final", replaced(k=7), FaultyServer),
+    ],
+)
+def test_baselines_check_what_they_are_sent(algorithm, kind, change, error):
+    with pytest.raises(error) as caught:
+        fit(change, kind, algorithm=algorithm)
+    assert getattr(caught.value, "party", SERVER if error is FaultyServer else "client-0") in (
+        SERVER if error is FaultyServer else "client-0",
+    )
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), [(KFED, "CenterLabels"), (LLOYD, "Final"), (OPEN, "Final")])
+def test_a_client_that_never_hears_the_result_has_no_labels(algorithm, kind):
+    result = fit(lambda body: None, kind, "client-3", algorithm)
+    assert [(labels == -1).all() for labels in result.labels] == [False, False, False, True, False]
+
+
+def test_messages_refuse_what_no_honest_party_sends():
+    labels = np.zeros(3, np.int8)
+    for build in (
+        lambda: Final(2, labels - 1, None),
+        lambda: Final(2, labels, np.zeros((3, 2))),
+        lambda: Final(1, labels, np.array([[np.inf, 0.0]])),
+        lambda: Final(1, labels, np.array([[np.nan, 0.0]])),
+        lambda: Final(0, labels[:0], None),
+        lambda: Assignment(-1, 2, labels, NUMBERS),
+        lambda: Assignment(0, 2, labels, NUMBERS[::-1]),
+        lambda: Assignment(0, 2, labels, NUMBERS - 1),
+        lambda: Assignment(0, 2, labels, NUMBERS.astype(float)),
+        lambda: Multiplicities(np.zeros(3, np.uint16), NUMBERS),
+        lambda: Multiplicities(np.ones(3, np.uint16), NUMBERS + 1),
+        lambda: Multiplicities(np.ones(3, np.uint16), NUMBERS[[0, 0]]),
+        lambda: Multiplicities(np.ones(3), NUMBERS),
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            build()
+    assert Final(2, labels, np.array([[1.0, 2.0], [np.nan, np.nan]])).k == 2
