@@ -192,8 +192,8 @@ def fit(
     values, in data units; derived from the data if None (see `Public.of`).  coins: secret coins by party,
     the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
     transcript holds contents too.  faults: what the network does to messages.  watch: called with
-    (party, exchange) at every exchange, for progress.  sealed: what any party says to another is encrypted
-    and authenticated between the two, as over a network; not needed inside one process.
+    (party, exchange) at every exchange, before it is sealed, for progress.  sealed: what any party says to
+    another is encrypted and authenticated between the two, as over a network; not needed inside one process.
     checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
     where it ended (`secfc.checkpoint`).  The files are secret, and stay when the run has finished.
 
@@ -216,6 +216,8 @@ def fit(
         }
         roles[SERVER] = algorithm.server(plan, rng=rng, coins=secrets[SERVER])
         if sealed:
+            if watch is not None:
+                roles, watch = {name: watched(name, role, watch) for name, role in roles.items()}, None
             roles = seal(roles, plan.digest(), secrets)
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         with refusing():
@@ -230,6 +232,21 @@ def seal(
     from secfc.sealed import sealed
 
     return {name: sealed(role, name, tuple(roles), digest, secrets[name]) for name, role in roles.items()}
+
+
+def watched(name: PartyId, role: Role[Any], watch: Watch) -> Role[Any]:
+    """The same role, each exchange of which is shown to `watch` first."""
+    inbox: Any = None
+    try:
+        while True:
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                return done.value
+            watch(name, exchange)
+            inbox = yield exchange
+    finally:
+        role.close()
 
 
 @contextmanager

@@ -585,6 +585,32 @@ def test_bytes_that_are_no_message_are_blamed_over_sockets_too():
         assert caught.value.party == "client-1"
 
 
+def test_every_flipped_byte_of_a_header_is_refused_or_silence():
+    data = wire.encode(own.Hello(bytes(32)))
+    header = len(data).to_bytes(8, "little") + (5).to_bytes(8, "little", signed=True)
+
+    def asks():
+        return (yield Exchange({}, ("client-1",), round=5, exact=True))
+
+    async def run(at):
+        links = await mesh(["client-0", "client-1"])
+        link = links["client-1"]["client-0"]
+        flipped = bytearray(header)
+        flipped[at] ^= 1 << at % 8
+        link.writer.write(bytes(flipped) + data)
+        try:
+            return await asyncio.wait_for(run_party(asks(), links["client-0"], patience=0.1, maximum=100), 20)
+        except FaultyClient:
+            return "refused"
+        finally:
+            link.writer.close()
+
+    ends = [asyncio.run(run(at)) for at in range(16)]
+    assert all(end in ({}, "refused") for end in ends), ends
+    assert "refused" in ends
+    assert {} in ends
+
+
 def test_three_lost_replies_of_five_are_too_few_over_sockets():
     def mute(role):
         exchange = next(role)
