@@ -84,7 +84,11 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
 
 
 class FaultyParty(ProtocolError):  # noqa: N818
-    """Proof that `party` broke the protocol: it sent something no honest party sends."""
+    """Proof that `party` broke the protocol: it sent something no honest party sends.
+
+    That assumes a transport that delivers what was sent or nothing: TLS, or `secfc.sealed`.  Over an open one
+    whoever carries messages can frame anybody; over a sealed one only with bytes that are no message at all.
+    """
 
     def __init__(self, party: PartyId, why: str) -> None:
         super().__init__(f"{party} {why}: exclude it or repair its software, and start again")

@@ -412,7 +412,7 @@ def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...]) -> secfc.Cluste
 
 
 def judge(scenario: Scenario, schedule: dict[int, Fault]) -> str:
-    """How the run under this schedule ended, in a word.  Raises AssertionError if a rule is broken."""
+    """How the run under this schedule ended, in words.  Raises AssertionError if a rule is broken."""
     network = Network(schedule, scenario.sealed)
     try:
         got = scenario.run(network)
@@ -422,7 +422,7 @@ def judge(scenario: Scenario, schedule: dict[int, Fault]) -> str:
         if network.liars:
             return "lie"
         check(scenario, network, got)
-        return "exact"
+        return "exact on fewer rows" if got.excluded else "exact"
     check_blame(scenario, network, caught)
     return type(caught).__name__
 
