@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from psu import align, masked, opening, peeling, sharing, sizing, tables
-from psu.errors import UnionAborted
+from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import Tags
 from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
 from psu.messages import (
@@ -167,7 +167,10 @@ def answer(seat: Seat, members: dict[str, opening.Member], turn: Turn) -> Exchan
     """This client's answer to a turn, if it is due one, and the wait for the server's next word."""
     send: dict[PartyId, Any] = {}
     if turn.sheet in members:
-        members[turn.sheet], reply = opening.answer(members[turn.sheet], turn)
+        try:
+            members[turn.sheet], reply = opening.answer(members[turn.sheet], turn)
+        except AlreadyUsed as error:
+            raise FaultyServer(SERVER, "asked a second time to open something") from error
         if reply is not None:
             send[SERVER] = reply
     number = seat.clock.phase + turn.number

@@ -395,6 +395,19 @@ def test_nobody_is_blamed_for_what_another_says_in_its_name(kind):
             fit(replaced(sender=name), kind, algorithm=PRIVATE, sender="client-0")
 
 
+def test_nothing_is_opened_a_second_time():
+    seen = []
+
+    def fault(e):
+        if e.kind != "Turn" or e.recipient != "client-0":
+            return (e,)
+        seen.append(e.body)
+        return (dataclasses.replace(e, body=seen[0]),)
+
+    with pytest.raises(FaultyServer, match="asked a second time to open"):
+        secfc.fit(PRIVATE, FEDERATION, faults=fault, coins=coins)
+
+
 def test_holders_are_compared_with_the_plan():
     held = np.ones(12, np.uint16)
     for wrong in (held[:-1], held * 6):
