@@ -49,6 +49,12 @@ class Exchange:
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
 
+    def due(self, rounds: Iterable[int]) -> int | None:
+        """Which of these rounds of a peer's messages is the one awaited, None if none is."""
+        first = self.round if self.accept is None else self.accept
+        last = first if self.exact else first - first % PHASE + PHASE - 1
+        return min((r for r in rounds if first <= r <= last), default=None)
+
 
 class Inbox(dict[PartyId, Any]):
     """What a driver resumes a role with: messages by sender, and in `rounds` the round of each."""
@@ -56,12 +62,6 @@ class Inbox(dict[PartyId, Any]):
     def __init__(self, messages: Mapping[PartyId, Any], rounds: Mapping[PartyId, int]) -> None:
         super().__init__(messages)
         self.rounds = dict(rounds)
-
-    def due(self, rounds: Iterable[int]) -> int | None:
-        """Which of these rounds of a peer's messages is the one awaited, None if none is."""
-        first = self.round if self.accept is None else self.accept
-        last = first if self.exact else first - first % PHASE + PHASE - 1
-        return min((r for r in rounds if first <= r <= last), default=None)
 
 
 Role = Generator[Exchange, Mapping[PartyId, Any], R]

@@ -302,7 +302,7 @@ class Scenario:
     def plan(self) -> Any:
         if self.predict:
             raise NotImplementedError
-        return self.algorithm.plan(Public.of(federation(), BOUND))
+        return self.algorithm.plan(dataclasses.replace(Public.of(federation(), BOUND), session=bytes(32)))
 
     @cached_property
     def fitted(self) -> secfc.Clustering:

@@ -19,7 +19,8 @@ import secfc
 from field import SeededCoins
 from secfc import cli, wire
 from secfc.checkpoint import Checkpoint, checkpointed, path_of, remove
-from secfc.clustering import Public, seal
+from secfc.clustering import Public
+from secfc.sealed import sealed as seal
 from secfc.exchange import SERVER, Exchange, ProtocolError
 from secfc.journal import Journal, JournalError
 from secfc.membership import Private
@@ -299,7 +300,7 @@ def builders(algorithm, fed, directory, sealed=False):
             (party,) = (p for p in fed.parties if p.name == name)
             coins = journal.coins()
             role = algorithm.client(plan, party, coins=coins)
-            role = seal(role, name, fed.names, plan, coins) if sealed else role
+            role = seal(role, name, fed.names, plan.digest(), coins) if sealed else role
         return checkpointed(role, journal)
 
     def close():

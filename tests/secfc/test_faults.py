@@ -50,13 +50,9 @@ EVERY = {**SCENARIOS, **SEALED}
 
 
 @pytest.fixture(autouse=True)
-def one_session(monkeypatch):
-    """Unions draw a public session; two runs with the same one number their rows alike.
-
-    Shares leave two rows at a time, so that some of a client's rows can be lost.
-    """
+def chunks(monkeypatch):
+    """Shares leave two rows at a time, so that some of a client's rows can be lost."""
     monkeypatch.setattr("secfc.plan.CHUNK_RESIDUES", 4)
-    monkeypatch.setattr("secfc.membership.SystemCoins", lambda: SeededCoins(1, "session"))
 
 
 # --- the campaign ----------------------------------------------------------------------------------
