@@ -20,12 +20,12 @@ from field import SeededCoins
 from secfc import cli, wire
 from secfc.checkpoint import Checkpoint, checkpointed, path_of, remove
 from secfc.clustering import Public
-from secfc.sealed import sealed as seal
 from secfc.exchange import SERVER, Exchange, ProtocolError
 from secfc.journal import Journal, JournalError
 from secfc.membership import Private
 from secfc.messages import Hello
 from secfc.network import run_party
+from secfc.sealed import sealed as seal
 from secfc.simulate import simulate
 from secfc.starts import RandomPoints
 from tests.secfc.test_wire import mesh
