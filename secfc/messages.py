@@ -163,6 +163,9 @@ class NoiseShares(Message):
 
     values: Array
 
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RevealCenters(Message):

@@ -326,12 +326,12 @@ class Scenario:
                 for p in fed.parties
             }
             roles[SERVER] = predicting_server(
-                model.disclosure, plan, next(iter(model.centers.values())).sizes
+                model.disclosure, plan, next(iter(model.centers.values())).sizes, coins=secrets[SERVER]
             )
         else:
             plan = self.plan
             roles = {p.name: self.algorithm.client(plan, p, coins=secrets[p.name]) for p in fed.parties}
-            roles[SERVER] = self.algorithm.server(plan, rng=np.random.default_rng(3))
+            roles[SERVER] = self.algorithm.server(plan, rng=np.random.default_rng(3), coins=secrets[SERVER])
         if self.sealed:
             roles = seal(roles, plan.digest(), secrets)
         return {name: signed(name, role) for name, role in roles.items()}
@@ -407,7 +407,7 @@ def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...]) -> secfc.Cluste
     plan = twin.plan(Public.of(secfc.Federation(kept), BOUND))
     fed = secfc.Federation(kept)
     roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
-    roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3))
+    roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3), coins=coins(SERVER))
     return twin.collect(plan, simulate(roles), fed.counts)
 
 
