@@ -279,8 +279,12 @@ def seeded_clients(code: LagrangeCode, dealer: int, lanes: int) -> tuple[int, ..
 def blinding_share(code: LagrangeCode, lanes: int, shape: tuple[int, ...], stream: Coins) -> Array:
     """A seeded client's share (lanes, *shape) of a dealer's blinding, from their stream at its start."""
     size = int(np.prod(shape, dtype=np.int64))
-    basis = code.basis.prefix(lanes)
-    return _expanded(basis, [stream], np.ones((lanes, 1, 1), basis.dtype), size)[:, 0].reshape(lanes, *shape)
+    share = np.empty((lanes, size), code.basis.dtype)
+    # Chunk by chunk and lane by lane, as the dealer draws (`_draw`).
+    for start in range(0, size, COLUMNS):
+        for lane, p in enumerate(code.basis.primes[:lanes]):
+            stream.fill_residues(p, share[lane, start : start + COLUMNS])
+    return share.reshape(lanes, *shape)
 
 
 def deal_from_seeds(

@@ -52,6 +52,10 @@ class CodedRows(ABC):
         """Add canonical residues (lanes, rows, width) into rows start, start + 1, ..."""
 
     @abstractmethod
+    def read(self, begin: int, end: int) -> Array:
+        """Rows begin, ..., end - 1 as canonical residues: (lanes, end - begin, width), a copy."""
+
+    @abstractmethod
     def scale(self, rows: Array, factors: Array) -> None:
         """Multiply rows (c,) by factors (lanes, c), canonical residues; before `finish`."""
 
@@ -90,6 +94,17 @@ class TiledRows(CodedRows):
     def add(self, start: int, values: Array) -> None:
         for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
             microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
+
+    def read(self, begin: int, end: int) -> Array:
+        first, last = begin // kernels.TILE, -(-end // kernels.TILE)
+        out = np.empty((self.basis.lanes, end - begin, self.width), self.basis.dtype)
+        skipped = begin - first * kernels.TILE
+        for tiles, lane, p in zip(self._tiles, out, self.basis.primes, strict=True):
+            turned = tiles[first:last, : self.width].transpose(0, 2, 1).reshape(-1, self.width)
+            rows = turned[skipped : skipped + len(lane)]
+            # Centered entries lie within (p - 1) / 2 of zero, so adding p to negative ones stays in 31 bits.
+            lane[:] = np.where(rows < 0, rows + np.int32(p), rows)
+        return out
 
     def scale(self, rows: Array, factors: Array) -> None:
         tile, slot = np.divmod(rows, kernels.TILE)
@@ -168,6 +183,9 @@ class PlainRows(CodedRows):
     def add(self, start: int, values: Array) -> None:
         for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
             kernels.add_to_rows(rows, start, lane, np.uint64(p))
+
+    def read(self, begin: int, end: int) -> Array:
+        return self._rows[:, begin:end].astype(self.basis.dtype)
 
     def scale(self, rows: Array, factors: Array) -> None:
         scaled = self.basis.multiply(self._rows[:, rows].astype(self.basis.dtype), factors[:, :, None])
