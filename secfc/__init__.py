@@ -31,6 +31,7 @@ _HOME = {
     "InputError": "secfc.inputs",
     "JournalError": "secfc.journal",
     "KFed": "secfc.oneshot",
+    "LiarsExceeded": "secfc.exchange",
     "KMeansPlusPlus": "secfc.starts",
     "Lloyd": "secfc.plaintext",
     "NoiseAtServer": "secfc.disclosure",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from secfc.exchange import DisputedRows as DisputedRows
     from secfc.exchange import FaultyClient as FaultyClient
     from secfc.exchange import FaultyServer as FaultyServer
+    from secfc.exchange import LiarsExceeded as LiarsExceeded
     from secfc.exchange import PlanMismatch as PlanMismatch
     from secfc.exchange import ProtocolError as ProtocolError
     from secfc.exchange import RangeExceeded as RangeExceeded

@@ -122,7 +122,10 @@ class Clustering:
     learned: what the server learned, in sentences.  model: labels new points (`predict`).
     rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
     Flat labels are in the order of rows.
-    excluded: clients that vanished while they shared, so that their rows do not count: labels -1.
+    excluded: clients that vanished while they shared, or shared falsely, so that their rows do not count:
+    labels -1.
+    liars: clients that lied, with the proof of each in words; the server's own, and sound as long as no
+    more lied than were planned for.  disputes: pairs (dealer, receiver) of whom one lied.
     ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
     """
 
@@ -141,6 +144,8 @@ class Clustering:
     rows: list[Array] | None = None
     excluded: tuple[PartyId, ...] = ()
     ledger: Ledger = EXACT
+    liars: Mapping[PartyId, str] = field(default_factory=dict)
+    disputes: tuple[tuple[PartyId, PartyId], ...] = ()
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"

@@ -5,11 +5,15 @@ of all points to all centers, computed on its shares, and the server decodes the
 point to its nearest center and announces the labels.  The labels are those of plaintext Lloyd on the
 quantized points, bit for bit.
 
-Assumes parties that follow the protocol and secure channels between clients.  Any t clients together
-learn nothing beyond the labels.  What the server sees is a policy (`secfc.disclosure`): by default the exact
-distances of every iteration and nothing more of the replies, from which a curious server can rebuild much
-of the shape of the data.  A client together with the server sees the same, and can place the shape by its
-own points.  ell + t clients together hold all points.
+Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
+except for the `liars` that a plan allows for: those may send anything, together, and are found by the server
+(`secfc.screening` says what is proven).  Nobody is kept from lying about its own points: a client that shares
+other data than it has is a client with other data.
+
+Any t clients together learn nothing beyond the labels.  What the server sees is a policy
+(`secfc.disclosure`): by default the exact distances of every iteration and nothing more of the replies, from
+which a curious server can rebuild much of the shape of the data.  A client together with the server sees the
+same, and can place the shape by its own points.  ell + t clients together hold all points.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
 from secfc.questions import question
+from secfc.screening import Standing
 from secfc.sharing import (
     agree,
     reply,
@@ -102,12 +107,16 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ServerResult:
-    """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers."""
+    """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
+
+    standing: who was found lying.
+    """
 
     plan: Plan
     excluded: tuple[PartyId, ...]
     trace: Trace
     centers: Array | None
+    standing: Standing
 
 
 def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
@@ -115,9 +124,10 @@ def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) ->
     plan, settle = yield from way.membership.server(draft)
     yield from agree(plan, SERVER)
     shared = plan
-    plan, present = yield from settle_contributors_at_server(shared)
+    plan, screening = yield from settle_contributors_at_server(shared, coins)
     yield from settle()
-    source = yield from way.disclosure.server(plan, present, coins=coins, threads=way.threads)
+    source = yield from way.disclosure.server(plan, screening.active, coins=coins, threads=way.threads)
+    source.screening = screening
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
@@ -130,7 +140,7 @@ def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) ->
         centers = yield from source.centers(labels, plan.k)
     final = Final(plan.k, trace.labels, centers)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
-    return ServerResult(plan, plan.excluded(shared), trace, centers)
+    return ServerResult(plan, plan.excluded(shared), trace, centers, screening.standing)
 
 
 # --- the algorithm -------------------------------------------------------------------------------
@@ -149,6 +159,8 @@ class SecFC:
     largest: points of the largest cluster that distances are exact for, None for all m.  A smaller number
     buys a finer automatic scale; a run in which a cluster outgrows it ends with RangeExceeded.
     threads: processor threads for distances and decoding; changes no result.
+    liars: how many clients may lie and are found, named and no longer asked; each needs two more clients,
+    n >= 2 (ell + t - 1) + 1 + 2 liars.  Needs `Open()` membership.
     membership: who contributes which rows, `Open()` or `Private()` (hides who owns which).
     disclosure: what the server may see, `Distances()`.
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
@@ -168,12 +180,24 @@ class SecFC:
     threads: int = 1
     membership: Membership = Open()
     disclosure: Disclosure = Distances()
+    liars: int = 0
 
     def plan(self, public: Public) -> Any:
         """What is public before the parties talk: the `Plan`, with open membership.
 
         Raises ValueError naming the value, the rule and the remedy.
         """
+        if self.liars and not isinstance(self.membership, Open):
+            raise ValueError(
+                f"liars={self.liars} with {type(self.membership).__name__} membership: the shares of all "
+                "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
+                "or liars=0"
+            )
+        if self.liars and not getattr(self.disclosure, "finds_liars", False):
+            raise ValueError(
+                f"liars={self.liars} with {type(self.disclosure).__name__}: this policy does not check what "
+                "clients send. Use disclosure=Distances(), or liars=0"
+            )
         return self.membership.draft(
             partial(self.complete, public), public.clients, public.counts, self.t, public.session
         )
@@ -191,7 +215,7 @@ class SecFC:
             revealing = public.clients if revealing else ()
         plan = Plan(
             code, self.disclosure.clip(quantizer), public.clients, layout, public.d, self.k, self.max_iter,
-            self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom,
+            self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom, self.liars,
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan
@@ -222,7 +246,10 @@ class SecFC:
             plan=plan,
             learned=learned(self, plan),
             model=CodedModel(
-                plan, self.disclosure, {c: run.results[c].centers for c in plan.clients if c in run.results}
+                plan,
+                self.disclosure,
+                {c: run.results[c].centers for c in plan.clients if c in run.results},
+                result.standing,
             )
             if self.disclosure.exact
             else None,
@@ -231,6 +258,8 @@ class SecFC:
             rows=[c.rows for c in clients],
             excluded=result.excluded,
             ledger=self.disclosure.ledger(plan),
+            liars=result.standing.liars,
+            disputes=result.standing.disputes,
         )
 
 

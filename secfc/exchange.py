@@ -108,6 +108,21 @@ def faulty(party: PartyId, why: str) -> FaultyParty:
     return (FaultyServer if party == SERVER else FaultyClient)(party, why)
 
 
+class LiarsExceeded(ProtocolError):  # noqa: N818
+    """More clients lie than the plan can tell from honest ones: `liars` of them are planned for.
+
+    suspects: clients that were found lying before; as more lied than planned, that is no proof any more.
+    """
+
+    def __init__(self, liars: int, suspects: Collection[PartyId]) -> None:
+        who = f" (found before: {', '.join(suspects)})" if suspects else ""
+        super().__init__(
+            f"more clients lie than the planned liars={liars}{who}: plan for more liars (two more clients "
+            "each), or leave out clients whose software you doubt"
+        )
+        self.liars, self.suspects = liars, tuple(suspects)
+
+
 class PlanMismatch(ProtocolError):  # noqa: N818
     """`parties` agreed to other public parameters than this party: no share has been sent."""
 

@@ -36,8 +36,8 @@ def _check_labels(labels: Array, k: int, what: str, lowest: int = -1) -> None:
     _refuse(not inside, f"labels must lie in [{lowest}, {k})")
 
 
-def _check_residues(values: Array, what: str) -> None:
-    _refuse(not _is(values, "u", 3), f"{what} are three axes of residues, which are unsigned")
+def _check_residues(values: Array, what: str, axes: int = 3) -> None:
+    _refuse(not _is(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
 
 
 def _check_centers(centers: Array, what: str) -> None:
@@ -111,10 +111,64 @@ class Shares(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contributors(Message):
-    """After sharing, client to server: whose rows I have completely, (n,) bool; later, whose noise.
+class MaskedShares(Shares):
+    """The first of a client's `Shares` if lying clients are planned for: with the recipient's mask words.
 
-    Then server to every client: whose rows count.
+    mask: (lanes, words) residues, uniform to the recipient; they hide what it publishes of all shares.
+    """
+
+    mask: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_residues(self.mask, "mask words, (lanes, words),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Challenge(Message):
+    """Server to every client, once all shares of a dealing have arrived: combine them with these coins.
+
+    seed: 32 bytes, public from now on; none if the dealing is given up.
+    """
+
+    seed: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.seed) not in (0, 32):
+            raise ValueError(f"a challenge has 32 bytes or none, this one has {len(self.seed)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combined(Message):
+    """Client to server: random words of the shares it was dealt, (lanes, dealers, words) residues.
+
+    Masked by the dealer, so they show whether all shares lie on one polynomial and nothing else.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "combined shares, (lanes, dealers, words),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Blinding(Message):
+    """Client to client: its share of polynomials that blind replies, then of their mask words.
+
+    values: (lanes, k * m + words) residues, uniform to the recipient.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "shares of a blinding, (lanes, values),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributors(Message):
+    """After sharing, client to server: whose shares I have completely, one bool a dealer; later, whose noise.
+
+    Then, for rows, server to every client: whose rows count.
     """
 
     complete: Array
@@ -128,7 +182,8 @@ class Assignment(Message):
     """Server to every client: the clustering to measure distances to.
 
     labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
-    responders: numbers of the clients whose replies are wanted, ascending int32; empty for all.
+    responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
+    zero-sum masks; under a dealt blinding those who deal it come first.
     """
 
     round: int
@@ -140,8 +195,8 @@ class Assignment(Message):
         _refuse(self.round < 0, "rounds count from 0")
         _check_labels(self.labels, self.k, "an assignment")
         _refuse(not _is(self.responders, "i", 1), "responders are a vector of integers")
-        ascending = bool((np.diff(self.responders) > 0).all()) and bool((self.responders[:1] >= 0).all())
-        _refuse(not ascending, "responders are ascending, distinct and numbered from 0")
+        distinct = len(set(self.responders.tolist())) == len(self.responders)
+        _refuse(not distinct or bool((self.responders < 0).any()), "responders are distinct, numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,6 +207,17 @@ class CodedDistances(Message):
 
     def __post_init__(self) -> None:
         _check_residues(self.values, "coded distances, (lanes, k, m),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckedDistances(CodedDistances):
+    """The same under a dealt blinding, with words of it as in `Combined`: (lanes, dealers, words)."""
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_residues(self.words, "words of a blinding, (lanes, dealers, words),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,9 +12,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from field.blind import PairKeys
 from field.coins import Coins
-from secfc.exchange import PAIR, Exchange, PartyId, Role, faulty, take, to_all
+from secfc.exchange import PAIR, Exchange, PartyId, Role, faulty, to_all
 from secfc.messages import PublicKey
 from secfc.plan import Plan
+from secfc.screening import checked, well_formed
 
 
 def pair_keys(plan: Plan, name: PartyId, coins: Coins) -> Role[PairKeys]:
@@ -28,11 +29,15 @@ def pair_keys(plan: Plan, name: PartyId, coins: Coins) -> Role[PairKeys]:
     public = private.public_key().public_bytes_raw()
     inbox = yield Exchange(to_all(others, PublicKey(public)), others, 0, round=PAIR, exact=True, phase="pair")
     keys = {}
-    for sender, message in take(inbox, PublicKey).items():
+    # With liars planned for, a key that is none counts as one that did not come.
+    came = (well_formed if plan.liars else checked)(inbox, PublicKey, lambda sender, message: None)
+    for sender, message in came.items():
         j = plan.clients.index(sender)
         try:
             shared = private.exchange(X25519PublicKey.from_public_bytes(message.key))
         except ValueError as error:
+            if plan.liars:
+                continue
             raise faulty(sender, "sent a public key that is none") from error
         low, high = sorted(((me, public), (j, message.key)))
         info = b"secfc pair" + b"".join(i.to_bytes(4, "little") + key for i, key in (low, high))

@@ -42,6 +42,7 @@ class Plan:
     revealing: tuple[PartyId, ...]
     largest: int  # points in the largest cluster that distances are measured to
     headroom: int = 1  # how many times the largest distance must fit, with the noise on it
+    liars: int = 0  # lying clients that are found
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("max_iter", self.max_iter), ("n_init", self.n_init)):
@@ -68,6 +69,23 @@ class Plan:
             raise ValueError(
                 f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "
                 f"{self.code.threshold(1)} must consent"
+            )
+        self._check_liars()
+
+    def _check_liars(self) -> None:
+        code, more = self.code, 2 * self.liars
+        if self.liars < 0:
+            raise ValueError(f"liars={self.liars} is negative: it counts the lying clients to be found")
+        if code.threshold(2) + more > code.n:
+            raise ValueError(
+                f"n={code.n} clients cannot find liars={self.liars} lying ones with ell={code.ell}, "
+                f"t={code.t}: 2*(ell+t-1)+1+2*liars = {code.threshold(2) + more} are needed. Lower liars, "
+                "ell or t, or add clients."
+            )
+        if self.liars and self.revealing and len(self.revealing) < code.threshold(1) + more:
+            raise ValueError(
+                f"{len(self.revealing)} clients cannot reveal the centers with liars={self.liars}: "
+                f"ell+t+2*liars = {code.threshold(1) + more} must consent"
             )
 
     @property
@@ -136,7 +154,7 @@ class Plan:
         public = (
             "secfc plan 1", code.basis.primes, code.n, code.ell, code.t, self.quantizer.scale,
             self.quantizer.bound, self.quantizer.rounding, self.clients, self.layout, self.d, self.k,
-            self.max_iter, self.n_init, self.chunk, self.revealing, self.largest, self.headroom,
+            self.max_iter, self.n_init, self.chunk, self.revealing, self.largest, self.headroom, self.liars,
             self.quantizer.radius,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()

@@ -25,6 +25,7 @@ from secfc.membership import Open
 from secfc.messages import Assignment, Final, compact_labels
 from secfc.plan import Plan
 from secfc.questions import question
+from secfc.screening import Standing
 from secfc.sharing import (
     agree,
     reply,
@@ -45,6 +46,7 @@ class CodedModel:
     plan: Plan
     disclosure: Disclosure
     centers: Mapping[PartyId, ClusterSums]
+    standing: Standing
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
@@ -74,7 +76,7 @@ class CodedModel:
             for party in federation.parties
         }
         secrets[SERVER] = coins(SERVER)
-        roles[SERVER] = predicting_server(self.disclosure, plan, sizes, coins=secrets[SERVER])
+        roles[SERVER] = predicting_server(self.disclosure, plan, sizes, self.standing, coins=secrets[SERVER])
         if sealed:
             roles = seal(roles, plan.digest(), secrets)
         results = simulate(roles).results
@@ -108,12 +110,13 @@ def predicting_client(
 
 
 def predicting_server(
-    disclosure: Disclosure, plan: Plan, sizes: Array, *, coins: Coins, threads: int = 1
+    disclosure: Disclosure, plan: Plan, sizes: Array, standing: Standing, *, coins: Coins, threads: int = 1
 ) -> Role[Array]:
     """Decode the distances of new points to the hidden centers and tell everybody the nearest."""
     yield from agree(plan, SERVER)
-    plan, present = yield from settle_contributors_at_server(plan)
-    source = yield from disclosure.server(plan, present, coins=coins, threads=threads)
+    plan, screening = yield from settle_contributors_at_server(plan, coins, standing)
+    source = yield from disclosure.server(plan, screening.active, coins=coins, threads=threads)
+    source.screening = screening
     labels = compact_labels((yield from source.retained(sizes)))
     final = Final(len(sizes), labels, None)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")

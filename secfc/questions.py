@@ -33,7 +33,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[Any]:
             _refuse(message.k > k, f"asked for more than k={k} clusters")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             if isinstance(message, Assignment) and len(message.responders):
-                strangers = int(message.responders[-1]) >= len(plan.clients)
+                strangers = int(message.responders.max()) >= len(plan.clients)
                 _refuse(strangers, f"asked more than {len(plan.clients)} clients")
                 few = len(message.responders) < plan.code.threshold(2)
                 _refuse(few, "asked fewer clients than decoding needs")

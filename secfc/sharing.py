@@ -6,15 +6,18 @@ sent is shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.basis import Basis
 from field.coins import Coins
+from field.correct import deal_mask, mask_words
 from field.rows import CodedRows, coded_rows
+from secfc.dealing import check_count, counted_by_server, judge_rows, publish_shares
 from secfc.exchange import (
     AGREE,
     SERVER,
@@ -27,13 +30,13 @@ from secfc.exchange import (
     PlanMismatch,
     Role,
     TooFewReplies,
-    only,
     take,
     to_all,
 )
 from secfc.membership import Contribution
-from secfc.messages import Contributors, Hello, Shares
+from secfc.messages import Contributors, Hello, MaskedShares, Shares
 from secfc.plan import Plan
+from secfc.screening import Screening, Standing, check_residues, checked, well_formed
 
 Array = NDArray[Any]
 
@@ -58,57 +61,90 @@ def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1
     """
     me = plan.clients.index(mine.name)
     rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), threads=threads)
+    masks: dict[PartyId, Array] = {}
     lost: set[PartyId] = set()
     for number in range(max(plan.chunks)):
-        send: dict[PartyId, Any] = {}
+        send: dict[PartyId, Shares] = {}
         if number < plan.chunks[me]:
-            start, shares = share_chunk(plan, me, mine, number, coins)
-            send = {c: Shares(start, s) for c, s in zip(plan.clients, shares, strict=True)}
-            rows.add(start, send.pop(mine.name).values)
+            send = dict(zip(plan.clients, share_chunk(plan, me, mine, number, coins), strict=True))
+        own = {c: send.pop(c) for c in (mine.name,) if c in send}
         senders = tuple(
             c for j, c in enumerate(plan.clients) if j != me and number < plan.chunks[j] and c not in lost
         )
         inbox = yield Exchange(send, senders, 0, round=SHARE + number, exact=True, phase="share")
-        for sender, message in take(inbox, Shares).items():
-            rows.add(message.start, check_shares(plan, sender, number, message))
-        lost |= set(senders) - set(inbox)
+        # With liars planned for, a message that is none counts as one that did not come.
+        due = (well_formed if plan.liars else checked)(inbox, Shares, partial(check_shares, plan, number))
+        for sender, message in (own | due).items():
+            rows.add(message.start, message.values)
+            if isinstance(message, MaskedShares):
+                masks[sender] = message.mask
+        lost |= set(senders) - set(due)
     complete = np.array([c not in lost for c in plan.clients])
-    return Received(rows, complete)
+    return Received(rows, complete, masks)
 
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """The rows a client holds after sharing, and of which clients it has them all: (n,) bool."""
+    """The rows a client holds after sharing, and of which clients it has them all: (n,) bool.
+
+    masks: with liars planned for, the mask words that came, by dealer.
+    """
 
     rows: CodedRows
     complete: Array
+    masks: Mapping[PartyId, Array]
 
 
 def settle_contributors(plan: Plan, received: Received) -> Role[tuple[Plan, CodedRows]]:
     """Agree through the server on whose rows everybody has; drop the rows of the others.
 
+    With liars planned for, on whose shares lie on polynomials.
+
     A client that vanished while it shared left different rows at different peers; nobody may use them.
 
     Raises TooFewReplies if hidden membership spread somebody's rows over all others.
     """
+    if plan.liars:
+        contributors = yield from publish_shares(plan, received.rows, received.masks, received.complete)
+    else:
+        contributors = yield from count_shares(plan, received.complete)
+    kept = plan.without(contributors)
+    if kept is plan:
+        return plan, received.rows
+    return kept, received.rows.select(plan.kept_rows(contributors))
+
+
+def count_shares(plan: Plan, complete: Array) -> Role[Array]:
+    """Tell the server whose rows I have completely, and hear whose rows count: (n,) bool."""
     number = SHARE + max(plan.chunks)
     inbox = yield Exchange(
-        {SERVER: Contributors(received.complete)}, (SERVER,), round=number, exact=True, phase="share"
+        {SERVER: Contributors(complete)}, (SERVER,), round=number, exact=True, phase="share"
     )
-    contributors = only(take(inbox, Contributors), SERVER).complete
-    if contributors.shape != received.complete.shape:
-        raise FaultyServer(SERVER, "counted other clients than the plan has")
-    if (contributors & ~received.complete).any():
+    contributors = counted_by_server(plan, inbox)
+    if (contributors & ~complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
-    remaining, kept = plan.without(contributors), plan.kept_rows(contributors)
-    return remaining, received.rows if len(kept) == plan.m else received.rows.select(kept)
+    return contributors
 
 
-def settle_contributors_at_server(plan: Plan) -> Role[tuple[Plan, tuple[PartyId, ...]]]:
-    """The server's part: the plan without those whose rows are not everywhere, and who is still there.
+def settle_contributors_at_server(
+    plan: Plan, coins: Coins, standing: Standing | None = None
+) -> Role[tuple[Plan, Screening]]:
+    """The server's part: the plan without those whose rows do not count, and whom it can ask.
 
-    Raises TooFewReplies if fewer clients are there than decoding needs.
+    coins: the server's, secret.  standing: what is known of the clients from an earlier run.
+
+    Raises TooFewReplies if fewer clients are there than decoding needs, LiarsExceeded.
     """
+    screening = Screening(plan, coins, standing)
+    if plan.liars:
+        contributors = yield from judge_rows(plan, screening)
+    else:
+        contributors, screening.present = yield from count_at_server(plan)
+    return plan.without(contributors), screening
+
+
+def count_at_server(plan: Plan) -> Role[tuple[Array, tuple[PartyId, ...]]]:
+    """Whose rows are everywhere, (n,) bool, and who is still there.  Raises TooFewReplies."""
     needed, number = plan.code.threshold(2), SHARE + max(plan.chunks)
     inbox = take(
         (yield Exchange({}, plan.clients, needed, round=number, exact=True, phase="share")), Contributors
@@ -116,43 +152,35 @@ def settle_contributors_at_server(plan: Plan) -> Role[tuple[Plan, tuple[PartyId,
     if len(inbox) < needed:
         raise TooFewReplies(needed, tuple(inbox))
     for sender, message in inbox.items():
-        if message.complete.shape != (len(plan.clients),):
-            raise FaultyClient(sender, "counted other clients than the plan has")
+        check_count(len(plan.clients), sender, message)
     everywhere = np.logical_and.reduce([message.complete for message in inbox.values()])
     present = tuple(c for c in plan.clients if c in inbox)
     yield Exchange(to_all(present, Contributors(everywhere)), round=number, phase="share")
-    return plan.without(everywhere), present
+    return everywhere, present
 
 
-def share_chunk(
-    plan: Plan, me: int, mine: Contribution, number: int, coins: Coins
-) -> tuple[int, list[Array]]:
-    """The first row, and one share a client, of one chunk of my rows."""
+def share_chunk(plan: Plan, me: int, mine: Contribution, number: int, coins: Coins) -> list[Shares]:
+    """One message a client with the shares of one chunk of my rows."""
     begin, end = plan.part(me, number)
     residues = plan.code.basis.reduce(mine.read(begin, end))
-    return plan.layout.span(me)[0] + begin, plan.code.share(residues, coins)
+    start, shares = plan.layout.span(me)[0] + begin, plan.code.share(residues, coins)
+    if number or not plan.liars:
+        return [Shares(start, share) for share in shares]
+    masks = deal_mask(plan.code, mask_words(plan.code, plan.liars), coins)
+    return [MaskedShares(start, *both) for both in zip(shares, masks, strict=True)]
 
 
-def check_shares(plan: Plan, sender: PartyId, number: int, message: Shares) -> Array:
-    """The values of a message of shares, if it is the one that was due.
-
-    Raises FaultyClient.
-    """
+def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> None:
+    """Raises FaultyClient naming the sender of other shares than those that were due."""
     j = plan.clients.index(sender)
     begin, end = plan.part(j, number)
     start = plan.layout.span(j)[0] + begin
     if message.start != start:
         raise FaultyClient(sender, f"shared rows from {message.start} where {start} was due")
     check_residues(plan.code.basis, sender, message.values, (end - begin, plan.code.width(plan.d)))
-    return message.values
-
-
-def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[int, ...]) -> None:
-    """Raises FaultyClient naming the sender of anything but (lanes, *shape) canonical residues."""
-    try:
-        basis.check(values, shape)
-    except ValueError as error:
-        raise FaultyClient(sender, f"sent a malformed message ({error})") from error
+    if plan.liars and number == 0:
+        (masked,) = take({sender: message}, MaskedShares).values()
+        check_residues(plan.code.basis, sender, masked.mask, (mask_words(plan.code, plan.liars),))
 
 
 def reply(number: int, message: Any, phase: str) -> Exchange:

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.basis import Basis
+from field.coins import SystemCoins
 from field.exact import Exact
 from field.nearest import decode_nearest, decode_scaled
 from field.rows import cluster_sizes
-from secfc.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, TooFewReplies, take, to_all
+from secfc.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.lloyd import Step
 from secfc.messages import Assignment, CodedCenters, CodedDistances, RevealCenters, compact_labels
 from secfc.plan import Plan
-from secfc.sharing import check_residues
+from secfc.screening import Screening, check_residues
 
 Array = NDArray[Any]
 
@@ -34,6 +35,8 @@ class CodedSource:
     def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
         self.plan, self.present, self.threads = plan, present, threads
         self.rounds = itertools.count(ITERATE, STRIDE)
+        # Replaced by the server's role with what it found out while rows were shared.
+        self.screening = Screening(plan, SystemCoins())
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         values = yield from self.replies(labels, k)
@@ -55,16 +58,23 @@ class CodedSource:
 
         sizes: of the clusters that distances are measured to, those of the labels by default.
         """
+        lanes = self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
+        return (yield from self.true_replies(labels, k, self.plan.code.basis.prefix(lanes)))
+
+    def true_replies(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+        """The same, modulo these primes."""
         inbox = yield from self.question(labels, k)
-        basis = self.plan.code.basis.prefix(
-            self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
-        )
-        return self.coded(take(inbox, CodedDistances), basis, (k, self.plan.m), 2)
+        return self.coded(inbox, CodedDistances, basis, (k, self.plan.m), 2)
 
     def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
         """Ask everybody; any threshold of replies will do."""
         question = Assignment(next(self.rounds), k, compact_labels(labels), EVERYBODY)
-        return (yield self.ask(question, self.present, self.plan.code.threshold(2)))
+        return (yield self.ask(question, self.asked, self.screening.needed(2)))
+
+    @property
+    def asked(self) -> tuple[PartyId, ...]:
+        """Who is there and was not found lying."""
+        return tuple(c for c in self.present if c in self.screening.active)
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
@@ -78,10 +88,10 @@ class CodedSource:
         """The cluster sums (k, d) as integers."""
         plan = self.plan
         question = RevealCenters(next(self.rounds), k, compact_labels(labels))
-        consenting = tuple(c for c in plan.revealing if c in self.present)
-        replies = yield self.ask(question, consenting, plan.code.threshold(1))
+        consenting = tuple(c for c in plan.revealing if c in self.asked)
+        replies = yield self.ask(question, consenting, self.screening.needed(1))
         shape = (k, plan.code.width(plan.d))
-        values = self.coded(take(replies, CodedCenters), plan.code.basis, shape, 1)
+        values = self.coded(replies, CodedCenters, plan.code.basis, shape, 1)
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
@@ -91,12 +101,11 @@ class CodedSource:
         )
 
     def coded(
-        self, replies: Mapping[PartyId, Any], basis: Basis, shape: tuple[int, ...], degree: int
+        self, inbox: Mapping[PartyId, Any], kind: Any, basis: Basis, shape: tuple[int, ...], degree: int
     ) -> dict[int, Array]:
-        """Replies by client number, checked.  Raises FaultyClient or TooFewReplies."""
-        needed = self.plan.code.threshold(degree)
-        if len(replies) < needed:
-            raise TooFewReplies(needed, tuple(replies))
-        for sender, message in replies.items():
-            check_residues(basis, sender, message.values, shape)
-        return {self.plan.clients.index(c): message.values for c, message in replies.items()}
+        """True replies by client number.  Raises FaultyClient, TooFewReplies or LiarsExceeded."""
+        replies = self.screening.checked(
+            inbox, kind, lambda c, message: check_residues(basis, c, message.values, shape)
+        )
+        values = {self.plan.clients.index(c): message.values for c, message in replies.items()}
+        return self.screening.screened(values, degree)

@@ -23,7 +23,7 @@ from field.exact import Exact
 from field.nearest import decode_scaled
 from field.rows import cluster_sizes
 from secfc.clustering import Clustering
-from secfc.exchange import SERVER, PartyId
+from secfc.exchange import SERVER, STRIDE, PartyId
 from secfc.federation import Federation
 from secfc.layout import OwnRows
 from secfc.messages import Assignment, CodedDistances
@@ -138,7 +138,9 @@ class View:
                 asked.setdefault(e.body.round, e.body)
             elif isinstance(e.body, CodedDistances) and e.recipient == SERVER:
                 # The first answer counts, as at the server; a repeated one brings nothing new.
-                replies.setdefault(e.round, {}).setdefault(clients[e.sender], e.body.values)
+                # Answers come in the rounds up to the next question's.
+                number = e.round - e.round % STRIDE
+                replies.setdefault(number, {}).setdefault(clients[e.sender], e.body.values)
         for number, question in sorted(asked.items()):
             labels = question.labels.astype(np.int32)
             yield Question(number, labels, question.k, replies.get(number, {}))

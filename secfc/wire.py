@@ -60,6 +60,7 @@ def registry() -> dict[int, Any]:
         6: own.CodedDistances, 7: own.RevealCenters, 8: own.CodedCenters, 9: own.Final,
         10: own.RawPoints, 11: own.LocalCenters, 12: own.CenterLabels, 13: own.OwnLabels,
         14: own.Contributors, 15: own.PublicKey, 32: own.NoiseShares,
+        40: own.MaskedShares, 41: own.Challenge, 42: own.Combined, 43: own.Blinding, 44: own.CheckedDistances,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round

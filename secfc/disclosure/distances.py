@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from field.blind import PairKeys, blind, mask_context, partners
 from field.coins import Coins
+from secfc.disclosure.dealt import DealtAnswer, DealtSource
 from secfc.disclosure.policy import Answer, Exactly, Exposure
-from secfc.exchange import Exchange, PartyId, Role, TooFewReplies, to_all
+from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.messages import Assignment, CodedDistances, compact_labels
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
@@ -26,6 +27,9 @@ Array = NDArray[Any]
 class Distances(Exactly):
     """The server decodes the exact distance of every point to every center, as in the paper.
 
+    With liars planned for, replies and dealings are checked, and what does not lie on a polynomial is traced
+    to its client (`secfc.screening`).
+
     Warning: over iterations these fix the shape of the data up to rotation and reflection, and with d + 1
     known points the data themselves (`secfc.attacks.geometry`).
 
@@ -33,26 +37,41 @@ class Distances(Exactly):
     them.  Unblinded replies fix the whole polynomial: the distance of every segment of the features, and
     values at the noise points.  Blinding is by zero-sum masks of a fixed set of threshold(2) responders; if
     one stays silent, others are asked with fresh masks.
+    dealt: blinding is by polynomials that colluding + 1 clients deal anew in every question
+    (`secfc.disclosure.dealt`), so everybody answers and any threshold of replies will do: for runs in
+    which clients often fall silent.  Lies can be located only in such replies or in unblinded ones, so
+    with liars planned for it is always dealt.
     colluding: how many clients may join the server and still get no more than distances out of the replies
-    of the others; each two more cost every responder two more streams of masks.
+    of the others; each two more cost every responder two more streams of masks, and each one more costs
+    one more dealing.
     """
 
     blind: bool = True
     colluding: int = 1
+    dealt: bool = False
+
     exposes: ClassVar[Exposure] = "distances"
+    finds_liars: ClassVar[bool] = True
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         if not self.blind:
             yield from ()
             return bare
         keys = yield from pair_keys(plan, name, coins)
-        return partial(masked, plan, plan.clients.index(name), keys, self.colluding)
+        me = plan.clients.index(name)
+        if self.dealt or plan.liars:
+            return DealtAnswer(plan, me, keys, coins, self.colluding)
+        return partial(masked, plan, me, keys, self.colluding)
 
     def server(
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
-        return (BlindedSource if self.blind else CodedSource)(plan, present, threads=threads)
+        if not self.blind:
+            return CodedSource(plan, present, threads=threads)
+        if self.dealt or plan.liars:
+            return DealtSource(plan, present, threads=threads, colluding=self.colluding)
+        return BlindedSource(plan, present, threads=threads)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         facts = [
@@ -88,6 +107,8 @@ def masked(
     """The reply under a mask that only the weighted sum over all responders sheds."""
     yield from ()
     responders = tuple(question.responders.tolist())
+    if len(responders) != plan.code.threshold(2) or sorted(responders) != list(responders):
+        raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
     if me not in responders:
         return None
     values = compute()

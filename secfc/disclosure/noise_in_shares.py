@@ -39,7 +39,7 @@ from secfc.privacy.events import (
 )
 from secfc.privacy.ledger import Ledger
 from secfc.privacy.noisy import Noise
-from secfc.sharing import check_residues
+from secfc.screening import check_residues
 from secfc.source import CodedSource
 
 Array = NDArray[Any]

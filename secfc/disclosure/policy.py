@@ -29,7 +29,11 @@ Exposure = Literal["distances", "labels", "nothing"]
 
 
 class Disclosure(Protocol):
-    """A policy.  Both fragments run once, after the rows are shared and before the first iteration."""
+    """A policy.  Both fragments run once, after the rows are shared and before the first iteration.
+
+    One that checks what clients send by the source's `screening` says so by `finds_liars = True`; others are
+    refused if lying clients are planned for.
+    """
 
     @property
     def exposes(self) -> Exposure:

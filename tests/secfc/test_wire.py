@@ -51,8 +51,8 @@ def residues(axes):
     return arrays(dtype=np.uint64, axes=(axes, axes), elements=residue)
 
 
-def coded():
-    return arrays(dtype=st.sampled_from([np.uint32, np.uint64]), axes=(3, 3))
+def coded(ndim=3):
+    return arrays(dtype=st.sampled_from([np.uint32, np.uint64]), axes=(ndim, ndim))
 
 
 @st.composite
@@ -121,6 +121,11 @@ MESSAGES = {
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
     own.Multiplicities: multiplicities(),
     own.Shares: st.builds(own.Shares, count, coded()),
+    own.MaskedShares: st.builds(own.MaskedShares, count, coded(), coded(2)),
+    own.Challenge: st.builds(own.Challenge, exactly(32) | exactly(0)),
+    own.Combined: st.builds(own.Combined, coded()),
+    own.Blinding: st.builds(own.Blinding, coded(2)),
+    own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
     own.Contributors: st.builds(own.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
     own.Assignment: assignments(),
     own.CodedDistances: st.builds(own.CodedDistances, coded()),
@@ -258,6 +263,12 @@ def examples():
         own.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),
         own.NoiseShares(np.array([[[5]], [[6]]], np.uint32)),
+        own.MaskedShares(0, np.arange(2, dtype=np.uint32).reshape(2, 1, 1), np.ones((2, 1), np.uint32)),
+        own.Challenge(bytes(range(32))),
+        own.Challenge(b""),
+        own.Combined(np.arange(4, dtype=np.uint32).reshape(2, 2, 1)),
+        own.Blinding(np.arange(6, dtype=np.uint32).reshape(2, 3)),
+        own.CheckedDistances(np.zeros((1, 1, 2), np.uint64), np.ones((1, 2, 1), np.uint64)),
     ]
 
 
