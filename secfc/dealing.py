@@ -163,7 +163,7 @@ def _contradicting(screening: Screening, contradicted: Mapping[PartyId, set[Part
 
 
 def counted_by_server(plan: Plan, inbox: Mapping[PartyId, Any]) -> Array:
-    """Whose rows count, (n,) bool, as the server says.  Raises FaultyServer, or TooFewReplies if it does not."""
+    """Whose rows count, (n,) bool, as the server says.  Raises FaultyServer, or TooFewReplies."""
     contributors: Array = only(take(inbox, Contributors), SERVER).complete
     if contributors.shape != (len(plan.clients),):
         raise FaultyServer(SERVER, "counted other clients than the plan has")

@@ -98,6 +98,7 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         n,
         settings.t,
         settings.ell,
+        liars=settings.liars,
         demonstration=not settings.files,
         private=settings.membership == "private",
     )
@@ -115,7 +116,7 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
     algorithm = SecFC(
         k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
-        **common,
+        liars=settings.liars, **common,
     )  # fmt: skip
     return algorithm, chosen, notes
 
@@ -135,7 +136,7 @@ def noise(settings: Settings) -> Disclosure:
 
 
 def choose_code(
-    n: int, t: int | None, ell: int | None, *, demonstration: bool, private: bool = False
+    n: int, t: int | None, ell: int | None, *, demonstration: bool, private: bool = False, liars: int = 0
 ) -> tuple[int, int, tuple[str, ...]]:
     """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them.
 
@@ -144,31 +145,35 @@ def choose_code(
     from psu.plan import MAX_SUBSETS
     from secfc.inputs import InputError
 
-    if demonstration and t is None and ell is None:
+    if demonstration and t is None and ell is None and not liars:
         return 3, 2, ()
     ell = 1 if ell is None else ell
     if t == 0:
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
         return t, ell, ()
-    most = (n - 1) // 2 - ell + 1
+    most = (n - 1) // 2 - ell + 1 - liars
     if n < 3:
         raise InputError(
             f"n={_clients(n)}: at least 3 are needed to hide points from t=1 of them. Each FILE is one "
             "client, unless --client-column names the column that tells whose row it is: add files or "
             "that option, or use --algorithm lloyd, which hides nothing."
         )
+    found = f" and liars={liars}" if liars else ""
     if most < 1:
+        largest = (n - 1) // 2 - liars
+        lower = f"Lower ell to at most {largest}" if largest > 0 else "Lower --liars"
+        remedy = f"{lower}, or add clients."
         raise InputError(
-            f"n={_clients(n)} with ell={ell} can hide points from nobody: n >= 2 (ell + t - 1) + 1 = "
-            f"{2 * ell + 1} is needed for t=1. Lower ell to at most {(n - 1) // 2}, or add clients."
+            f"n={_clients(n)} with ell={ell}{found} can hide points from nobody: n >= 2 (ell + t - 1) + 1"
+            f"{' + 2 liars' if liars else ''} = {2 * (ell + liars) + 1} is needed for t=1. {remedy}"
         )
     t = min(most, -(-n // 3))
     limit = "a third of them"
     while private and math.comb(2 * t + 1, t) > MAX_SUBSETS:
         t, limit = t - 1, "what a union of IDs can be found for"
     return t, ell, (
-        f"t={t} was chosen: the most that {_clients(n)} with ell={ell} tolerate, up to {limit}",
+        f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
     )  # fmt: skip
 
 

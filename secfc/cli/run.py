@@ -92,6 +92,11 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     help="Processor threads; they change no result.",
 )  # fmt: skip
 @click.option(
+    "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A",
+    help="Clients that may lie and are found, named and left out; each needs two more clients, "
+    "n >= 2 (ell + t - 1) + 1 + 2 A.",
+)  # fmt: skip
+@click.option(
     "--epsilon", type=float, callback=positive,
     help="Differential privacy: noise on every distance, for this total budget over all iterations. Choose "
     "few; --max-iter is then 5 by default.",

@@ -19,11 +19,11 @@ MEANINGLESS = {
     "secfc": ("k_local",),
     "lloyd": (
         "k_local", "t", "ell", "reveal_centers", "verify", "attack", "membership", "merge", "threads",
-        "epsilon", *NOISE,
+        "epsilon", "liars", *NOISE,
     ),
     "k-fed": (
         "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
-        "field", "rounding", "membership", "merge", "threads", "largest", "epsilon", *NOISE,
+        "field", "rounding", "membership", "merge", "threads", "largest", "liars", "epsilon", *NOISE,
     ),
 }  # fmt: skip
 
@@ -52,6 +52,7 @@ class Settings:
     field: str
     rounding: str
     reveal_centers: bool
+    liars: int
     sealed: bool
     threads: int
     largest: int | None
@@ -120,6 +121,11 @@ def check_run(context: click.Context, settings: Settings) -> None:
             "{option} has no meaning for --membership open, which has every row count by itself: add "
             "--membership private, or leave it out.",
         )  # fmt: skip
+    elif settings.liars:
+        raise click.UsageError(
+            "--liars cannot be combined with --membership private: the shares of all clients are mixed in "
+            "every row, so a false dealing cannot be traced. Leave one of them out."
+        )
     elif settings.t == 0:
         raise click.UsageError(
             "--membership private needs t of at least 1: with t=0 every client sees whose the others' "

@@ -28,6 +28,7 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
         small = replace(
             algorithm, k=2, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
             membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
+            liars=min(algorithm.liars, 1),
         )  # fmt: skip
         if not algorithm.disclosure.exact:
             # A radius that fits the tiny run, and a basis that holds noise on it.
@@ -42,10 +43,10 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
 
 
 def tiny_run(algorithm: Algorithm) -> Clustering:
-    """A fit to three clients, one with more points: large arrays are taken in slices."""
+    """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
     from secfc.clustering import fit
 
-    return fit(algorithm, few_points(), bound=8.0)
+    return fit(algorithm, few_points(3 + 2 * getattr(algorithm, "liars", 0)), bound=8.0)
 
 
 def small_membership(algorithm: SecFC) -> Membership:
@@ -65,14 +66,14 @@ def tiny_union(mode: Threshold | Server) -> None:
     psu.union([["a", "b"], ["b", "c"], ["c", "d" * 200]], mode=small)
 
 
-def few_points() -> Federation:
+def few_points(n: int = 3) -> Federation:
     """Points to compile with, between -8 and 8."""
     import numpy as np
 
     from secfc.federation import Federation
 
     rng = np.random.default_rng(0)
-    return Federation.from_arrays([rng.uniform(-8, 8, (rows, 3)) for rows in (2000, 60, 60)])
+    return Federation.from_arrays([rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))])
 
 
 @click.command(short_help="Compile all kernels once, so that later runs start at once.")
@@ -120,6 +121,8 @@ def compile_all() -> None:
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
     for noise in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
         tiny_run(SecFC(2, 1, max_iter=1, disclosure=noise))
+    for basis in bases:
+        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1))
     for mode in (Threshold(1), Server()):
         tiny_union(mode)
         tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from secfc.clustering import Clustering
-from secfc.exchange import SERVER
+from secfc.exchange import SERVER, STRIDE
 from secfc.report import text
 
 # Client or server work by the phase it is booked under, in words; a phase not listed is shown as it is.
@@ -15,6 +15,8 @@ WORK = {
     "agree": "compare parameters",
     "share": "share the points",
     "noise": "deal noise, each step",
+    "pair": "agree on keys for masks",
+    "blind": "deal and add the blinding",
     "distances": "distances on shares",
     "centers": "answer for the centers",
     "assign": "decode and assign",
@@ -41,6 +43,13 @@ CONTENTS = {
     "Multiplicities": "holders of each row",
     "Hello": "digest of the parameters",
     "Shares": "shares of the points",
+    "MaskedShares": "shares of the points",
+    "Contributors": "whose shares arrived",
+    "Challenge": "coins to check shares with",
+    "Combined": "random words of the shares",
+    "PublicKey": "keys of masks",
+    "Blinding": "shares of the blinding",
+    "CheckedDistances": "coded distances, each step",
     "Assignment": "labels of all points, each step",
     "CodedDistances": "coded distances, each step",
     "NoiseShares": "shares of noise, each step",
@@ -55,9 +64,11 @@ CONTENTS = {
 
 
 def rounds(result: Clustering) -> int:
-    """How often distances were decoded: iterations of all restarts, and what the starts needed."""
+    """How often distances were asked for: iterations of all restarts, and what the starts needed."""
     # By phase and round, which a sealed run shows as well; the server asks for the centers once.
-    asked = {e.round for e in result.transcript.envelopes if e.sender == SERVER and e.phase == "assign"}
+    asked = {
+        e.round // STRIDE for e in result.transcript.envelopes if e.sender == SERVER and e.phase == "assign"
+    }
     return max(0, len(asked) - (result.centers is not None))
 
 
@@ -79,7 +90,7 @@ def time_table(result: Clustering) -> Table:
     table = text.table("Who", "Work", "ms", "slowest client", "ms a step", text=2)
 
     def per_step(phase: str, spent: float) -> str:
-        return text.ms(spent / steps) if steps and phase in ("distances", "assign") else ""
+        return text.ms(spent / steps) if steps and phase in ("distances", "blind", "assign") else ""
 
     for phase, mean in times["client_mean"].items():
         slowest = text.ms(times["client_max"][phase])

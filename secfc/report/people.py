@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from secfc.clustering import Clustering
 from secfc.plan import Plan
 from secfc.report import text
 from secfc.report.attacks import rebuilt
@@ -32,6 +33,9 @@ def show(console: Console, outcome: Outcome) -> None:
     style = {True: "bold green", False: "bold red", None: ""}[outcome.verified]
     text.paragraph(console, verdict(outcome), style)
     text.pairs(console, _quality(outcome))
+    if lines := _dishonest(result):
+        text.heading(console, "Clients that did not follow the protocol")
+        text.items(console, lines)
     text.heading(console, "Computing time")
     text.paragraph(
         console,
@@ -108,6 +112,8 @@ def _setup(outcome: Outcome) -> list[tuple[str, str]]:
         lines.append(("Privacy", f"t = {code.t}: {_hidden_from(code.t)}"))
         if outcome.private:
             lines.append(("Membership", f"private; {identity(outcome)}"))
+        if plan.liars:
+            lines.append(("Liars", f"up to {text.count(plan.liars, 'lying client')} found and left out"))
         lines.append(("Coding", f"ell = {code.ell}: each point {segments}"))
         basis = code.basis
         primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
@@ -130,6 +136,15 @@ def _hidden_from(t: int) -> str:
         return "the shares carry no noise and hide nothing from the clients"
     who = "no client learns" if t == 1 else f"no {t} clients together learn"
     return f"{who} anything about the others' points but the labels"
+
+
+def _dishonest(result: Clustering) -> list[str]:
+    """What the server found out about clients' honesty, in sentences."""
+    return [
+        *(f"{client} lied: {why}" for client, why in result.liars.items()),
+        *(f"{a} or {b} lied about the shares between them" for a, b in result.disputes),
+        *(f"{client}: its rows do not count, its shares were not complete" for client in result.excluded),
+    ]
 
 
 def _quality(outcome: Outcome) -> list[tuple[str, str]]:

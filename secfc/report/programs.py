@@ -56,6 +56,9 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "learned": list(result.learned),
         "attack": as_object(outcome.finding),
         "privacy": privacy.as_object(result.ledger, outcome.delta),
+        "liars": dict(result.liars),
+        "disputes": [list(pair) for pair in result.disputes],
+        "excluded": list(result.excluded),
         "membership": {"hidden": hidden(outcome), "opened": opened(outcome)} if outcome.private else None,
         "notes": list(outcome.notes),
     }
@@ -86,6 +89,7 @@ def parameters(outcome: Outcome) -> dict[str, Any]:
             "lanes": basis.lanes,
             "modulus_bits": basis.modulus.bit_length(),
             "reveal_centers": list(plan.revealing),
+            "liars": plan.liars,
         }
     if quantizer := quantizer_of(outcome.result):
         chosen |= {"scale": quantizer.scale, "bound": quantizer.bound, "rounding": quantizer.rounding}

@@ -685,3 +685,33 @@ def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_r
     small = CliRunner().invoke(program.main, ["run", "--largest", "100"])
     assert small.exit_code == 1
     assert "exceeds the plan's largest=100" in small.output
+
+
+def test_liars_are_planned_for_and_reported() -> None:
+    result = run("--liars", "1", "--json")
+    assert result.exit_code == 0, result.output
+    shown = strict_json(result.stdout)
+    assert shown["verified"] is True
+    assert shown["parameters"]["liars"] == 1
+    assert (shown["parameters"]["t"], shown["parameters"]["ell"]) == (3, 1)
+    assert (shown["liars"], shown["disputes"], shown["excluded"]) == ({}, [], [])
+    assert shown["transcript"]["by_direction"]["client -> client"]["Blinding"]["messages"] > 0
+    text = run("--liars", "1").stdout
+    assert "up to 1 lying client found and left out" in text
+    assert "did not follow the protocol" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--liars", "4"), "= 11 is needed for t=1. Lower --liars, or add clients"),
+        (("--liars", "2", "-t", "3", "--ell", "1"), r"2*(ell+t-1)+1+2*liars = 11 are needed"),
+        (("--liars", "1", "--membership", "private"), "a false dealing cannot be traced"),
+        (("--liars", "1", "--algorithm", "lloyd"), "--liars has no meaning"),
+        (("--liars", "-1"), "-1 is not in the range"),
+    ],
+)
+def test_liars_that_cannot_be_found_are_refused(options: tuple[str, ...], why: str) -> None:
+    result = run(*options)
+    assert result.exit_code == 2
+    assert why in " ".join(result.stderr.split())
