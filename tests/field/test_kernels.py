@@ -64,6 +64,10 @@ def test_coded_rows_equal_python_integers(basis, m, width, k, seed, unassigned):
     cut = int(rng.integers(0, m + 1))
     rows.add(0, values[:, :cut])
     rows.add(cut, values[:, cut:])
+    begin, end = sorted(int(at) for at in rng.integers(0, m + 1, 2))
+    for first, last in ((0, m), (begin, end)):
+        assert (rows.read(first, last) == values[:, first:last]).all()
+        assert rows.read(first, last).dtype == basis.dtype
     rows.finish()
     sums = rows.sums(labels, k)
     got = rows.distances(sums)
