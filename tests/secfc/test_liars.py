@@ -3,6 +3,7 @@
 import dataclasses
 import io
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -730,9 +731,25 @@ def test_what_cannot_work_is_refused_at_the_plan(change, message):
 
 
 @pytest.mark.parametrize(("liars", "dealt"), [(1, False), (0, True)])
-def test_a_checkpoint_is_refused_while_challenges_could_not_be_repeated(tmp_path, liars, dealt):
-    with pytest.raises(secfc.InputError, match="could not say the same again"):
-        secfc.fit(algorithm(liars, secfc.Distances(dealt=dealt)), federation(7), checkpoint=tmp_path / "kept")
+def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, liars, dealt):
+    class Crash(Exception):  # noqa: N818
+        pass
+
+    fed, way = federation(7), algorithm(liars, secfc.Distances(dealt=dealt))
+    lie = lying(REPLIES if liars else (), ["client-2"], moved())
+    for left in (20, 60, 90, 110, 130):
+
+        def crash(e, left=left):
+            crash.left = getattr(crash, "left", left) - 1
+            if not crash.left:
+                raise Crash
+            return lie(e)
+
+        with suppress(Crash):
+            secfc.fit(way, fed, faults=crash, checkpoint=tmp_path / str(left))
+        result = secfc.fit(way, fed, faults=lie, checkpoint=tmp_path / str(left))
+        check_exact(result, fed)
+        assert result.liars == ({"client-2": OFF} if liars else {})
 
 
 def test_everybody_s_rows_lost_is_a_typed_error():
