@@ -326,7 +326,11 @@ class Scenario:
                 for p in fed.parties
             }
             roles[SERVER] = predicting_server(
-                model.disclosure, plan, next(iter(model.centers.values())).sizes, coins=secrets[SERVER]
+                model.disclosure,
+                plan,
+                next(iter(model.centers.values())).sizes,
+                model.standing,
+                coins=secrets[SERVER],
             )
         else:
             plan = self.plan

@@ -456,7 +456,7 @@ def test_messages_refuse_what_no_honest_party_sends():
         lambda: Final(1, labels, np.array([[np.nan, 0.0]])),
         lambda: Final(0, labels[:0], None),
         lambda: Assignment(-1, 2, labels, NUMBERS),
-        lambda: Assignment(0, 2, labels, NUMBERS[::-1]),
+        lambda: Assignment(0, 2, labels, NUMBERS[[0, 1, 0]]),
         lambda: Assignment(0, 2, labels, NUMBERS - 1),
         lambda: Assignment(0, 2, labels, NUMBERS.astype(float)),
         lambda: Multiplicities(np.zeros(3, np.uint16), NUMBERS),

@@ -672,14 +672,6 @@ def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_name
     assert len(set(result.excluded) - set(lies)) <= liars - 1
 
 
-def test_liars_over_the_wire_and_sealed():
-    fed = federation(7)
-    fault = lying(REPLIES, ["client-2"], moved())
-    result = secfc.fit(algorithm(1), fed, faults=wire.over_wire(fault), sealed=True)
-    check_exact(result, fed)
-    assert result.liars == {"client-2": OFF}
-
-
 def saying(role, change):
     """A role that says something else than it should: change maps (recipient, message) to a message."""
     exchange = next(role)
@@ -691,18 +683,39 @@ def saying(role, change):
             return done.value
 
 
+class Lying(secfc.SecFC):
+    """The algorithm, whose client-2 lies before anything is sealed."""
+
+    def client(self, plan, party, *, coins):
+        role = super().client(plan, party, coins=coins)
+        return saying(role, lie_in_replies) if party.name == "client-2" else role
+
+
+def lie_in_replies(to, message):
+    if not isinstance(message, CheckedDistances):
+        return message
+    return dataclasses.replace(message, values=plus(message.values, 1))
+
+
+def test_liars_over_the_wire_and_sealed():
+    fed = federation(7)
+    lying_one = Lying(k=3, t=2, init=RandomPoints(), liars=1)
+    result = secfc.fit(lying_one, fed, faults=wire.over_wire(), sealed=True)
+    check_exact(result, fed)
+    assert result.liars == {"client-2": OFF}
+
+
 @pytest.mark.parametrize("lie", ["reply", "one share"])
 def test_liars_over_sockets(lie):
     fed = federation(8)
     roles = roles_of(algorithm(1), fed)
 
-    def change(to, message):
-        hit = isinstance(message, CheckedDistances) if lie == "reply" else isinstance(message, MaskedShares)
-        if not hit or (lie == "one share" and to != "client-4"):
+    def one_share(to, message):
+        if not isinstance(message, MaskedShares) or to != "client-4":
             return message
         return dataclasses.replace(message, values=plus(message.values, 1))
 
-    roles["client-2"] = saying(roles["client-2"], change)
+    roles["client-2"] = saying(roles["client-2"], lie_in_replies if lie == "reply" else one_share)
     got = over_sockets(roles)
     standing = got[SERVER].standing
     if lie == "reply":
@@ -765,14 +778,14 @@ def test_policies_that_check_nothing_are_refused():
         secfc.fit(algorithm(1, Trusting()), federation(9))
 
 
-def test_a_server_that_wants_too_few_dealers_is_refused():
+def test_a_server_that_wants_too_few_to_answer_is_refused():
     def fewer(e):
         if e.kind == "Assignment" and e.recipient == "client-0":
             body = dataclasses.replace(e.body, responders=e.body.responders[:1])
             return (dataclasses.replace(e, body=body),)
         return (e,)
 
-    with pytest.raises(secfc.FaultyServer, match="named other clients to blind"):
+    with pytest.raises(secfc.FaultyServer, match="fewer clients than decoding needs"):
         secfc.fit(algorithm(1), federation(7), faults=fewer)
 
 
