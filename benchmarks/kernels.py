@@ -25,7 +25,6 @@ Times are medians of processor time (wall beside), taken in turns so that a slow
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.common import Row, run_grid, show
+from benchmarks.common import Row, in_turns, run_grid, show
 from field import folded, reference
 from field.basis import LANE_PRIMES, Basis
 from field.code import LagrangeCode
@@ -116,35 +115,6 @@ def timed(elements: int, ways: dict[str, Way], budget: float) -> Iterator[Row]:
             "scaled": way.elements != elements,
             "exact": verdicts[name],
         }
-
-
-def in_turns(
-    works: dict[str, Callable[[], Any]], budget: float, least: int = 5, most: int = 41
-) -> dict[str, tuple[float, float]]:
-    """Median (processor, wall) seconds of calls that are measured in turns."""
-    numbers = {}
-    for name, work in works.items():
-        work()
-        start = time.perf_counter()
-        work()
-        # Calls too short for the clocks are repeated within one measurement.
-        numbers[name] = max(1, int(5e-4 / max(time.perf_counter() - start, 1e-7)))
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
-    end = time.perf_counter() + budget
-    for turn in range(most):
-        if turn >= least and time.perf_counter() > end:
-            break
-        for name, work in works.items():
-            work()  # what the others pushed out of the caches comes back
-            cpu, wall = time.process_time(), time.perf_counter()
-            for _ in range(numbers[name]):
-                work()
-            one = (time.process_time() - cpu, time.perf_counter() - wall)
-            taken[name].append((one[0] / numbers[name], one[1] / numbers[name]))
-    return {
-        name: (sorted(c for c, _ in all_)[len(all_) // 2], sorted(w for _, w in all_)[len(all_) // 2])
-        for name, all_ in taken.items()
-    }
 
 
 def yes(same: bool) -> str:

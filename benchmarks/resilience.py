@@ -1,0 +1,284 @@
+"""What lost clients, lying clients and blinding cost, each over the same work without.
+
+    python -m benchmarks.resilience --out resilience.jsonl
+    python -m benchmarks.resilience --m 16384 --d 100 --lanes 3
+
+No table of the paper: it tolerates no liars, and names no cost of its lost clients.  Four kinds of work, on
+one thread, in turns, processor times; `ratio` is over the first line of each:
+
+* decode: labels from R = 2 (ell + t - 1) + 1 replies; from those of others after S clients fell silent;
+  with A liars tolerated, when nobody lies, when A lie in every value, and when A lie in one value each, at
+  the end, where they are found one after another (once a run: who is named is not asked again);
+* iteration: a client's distances and the server's decoding, 5 % of the labels moving; the same with A
+  liars tolerated; and under zero-sum masks that withstand one colluding client;
+* share: a client deals and stores its part of the rows; with dealings checked, it masks them and publishes
+  words of all shares it holds, which the server judges.
+
+Targets: decoding with liars <= 2.5 times the plain one, a blinded iteration <= 1.3 times the bare one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmarks.common import Row, in_turns, run_grid, show
+from field.basis import LANE_PRIMES, Basis
+from field.blind import PairKeys, blind, mask_context, partners
+from field.code import LagrangeCode
+from field.coins import SeededCoins, SystemCoins
+from field.correct import combine_shares, deal_mask, judge_dealing, mask_words
+from field.lagrange import transfer_matrix
+from field.nearest import decode_nearest, screen_nearest
+from field.rows import coded_rows
+
+Array = Any
+Work = Callable[[], Any]
+
+# (n, ell, t, silent S, liars A) with n = R + S + 2 A.
+CODES = ((10, 1, 3, 1, 1), (16, 1, 4, 1, 3), (20, 2, 5, 1, 3))
+TARGETS = {
+    "A liars tolerated, all honest": 2.5,
+    "A liars, every value": 2.5,
+    "A liars, one value each": 2.5,
+    "blinded": 1.3,
+}
+# What counts as exact: the same labels and sums, and the liars by name.
+PLAIN = "plain"
+
+
+def cells(
+    sizes: list[tuple[int, int, int]], codes: list[tuple[int, int, int, int, int]], lanes: list[int]
+) -> Iterator[Row]:
+    """One cell a code, size and number of lanes."""
+    for count in lanes:
+        for m, d, k in sizes:
+            for n, ell, t, silent, liars in codes:
+                yield {
+                    "script": "resilience", "n": n, "ell": ell, "t": t, "m": m, "d": d, "k": k,
+                    "silent": silent, "liars": liars, "lanes": count,
+                }  # fmt: skip
+
+
+def measure(cell: Row, budget: float) -> Iterator[Row]:
+    """One row a way of each kind of work."""
+    code = LagrangeCode(Basis(LANE_PRIMES[: cell["lanes"]]), cell["n"], cell["ell"], cell["t"])
+    for kind, works in (
+        ("decode", decoding(code, cell)),
+        ("iteration", iterating(code, cell)),
+        ("share", sharing(code, cell)),
+    ):
+        first: Any = None
+        verdicts = {}
+        for name, (work, right) in works.items():
+            result = work()
+            first = result if first is None else first
+            verdicts[name] = "yes" if right(first, result) else "NO"
+        times = in_turns({name: work for name, (work, _) in works.items()}, budget)
+        base = next(iter(times.values()))[0]
+        for name, (cpu, wall) in times.items():
+            yield {
+                "work": kind,
+                "who": name,
+                "cpu_ms": 1e3 * cpu,
+                "wall_ms": 1e3 * wall,
+                "ratio": cpu / base,
+                "exact": verdicts[name],
+            }
+
+
+# --- decode ----------------------------------------------------------------------------------------
+
+
+def replies_of(code: LagrangeCode, k: int, m: int) -> dict[int, Array]:
+    """Honest replies (lanes, k, m) of all clients: points of random polynomials."""
+    needed = code.threshold(2)
+    fixed = code.basis.sample((needed, k * m), SeededCoins(0, "replies"))
+    values = code.basis.matmul(transfer_matrix(code.basis, code.alphas[:needed], code.alphas), fixed)
+    return {j: np.ascontiguousarray(values[:, j]).reshape(-1, k, m) for j in range(code.n)}
+
+
+def decoding(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[Any, Any], bool]]]:
+    """Ways to get labels from replies."""
+    m, k, liars, silent = cell["m"], cell["k"], cell["liars"], cell["silent"]
+    honest = replies_of(code, k, m)
+    labels = np.random.default_rng(0).integers(0, k, m).astype(np.int32)
+    sizes = np.bincount(labels, minlength=k)
+    late = {j: v for j, v in honest.items() if j >= silent}
+    coins = SystemCoins()
+
+    def screened(values: dict[int, Array]) -> Work:
+        return lambda: screen_nearest(code, values, liars, sizes, labels, coins)
+
+    def right(named: tuple[int, ...]) -> Callable[[Any, Any], bool]:
+        return lambda a, b: bool((a[0] == b[0]).all()) and a[1] == b[1] and b[2:] == (named,)
+
+    everywhere, hidden = dict(honest), dict(honest)
+    for j in range(liars):
+        everywhere[j] = code.basis.sample((k, m), SeededCoins(j, "lies"))
+        hidden[j] = honest[j].copy()
+        hidden[j][0, k - 1, m - 1 - j] ^= 1
+    all_ = tuple(range(liars))
+    return {
+        PLAIN: (
+            lambda: decode_nearest(code, honest, sizes, labels),
+            lambda a, b: True,
+        ),
+        "S silent": (
+            lambda: decode_nearest(code, late, sizes, labels),
+            lambda a, b: bool((a[0] == b[0]).all()) and a[1] == b[1],
+        ),
+        "A liars tolerated, all honest": (screened(honest), right(())),
+        "A liars, every value": (screened(everywhere), right(all_)),
+        "A liars, one value each": (screened(hidden), right(all_)),
+    }
+
+
+# --- iteration -------------------------------------------------------------------------------------
+
+
+def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[Any, Any], bool]]]:
+    """A client's and the server's work of one iteration, plain, with liars tolerated, and blinded."""
+    m, k, lanes, liars = cell["m"], cell["k"], cell["lanes"], cell["liars"]
+    width = code.width(cell["d"])
+    rng = np.random.default_rng(0)
+    rows = coded_rows(code.basis, m, width)
+    rows.add(0, code.basis.sample((m, width), SeededCoins(0, "rows")))
+    rows.finish()
+    moving = [rng.integers(0, k, m).astype(np.int32)]
+    for _ in range(9):
+        moved = rng.integers(0, m, max(1, m // 20))
+        moving.append(moving[-1].copy())
+        moving[-1][moved] = rng.integers(0, k, len(moved))
+    honest = replies_of(code, k, m)
+    sizes = np.bincount(moving[0], minlength=k)
+    responders = tuple(range(code.threshold(2)))
+    # The first responder's keys with all others, by seeds of no importance here.
+    keys = PairKeys({j: SeededCoins(j, "pair").bytes(16) for j in responders[1:]})
+    coins, turn, sums, nonce = SystemCoins(), 0, None, 0
+
+    def client() -> Array:
+        nonlocal turn, sums
+        turn = (turn + 1) % len(moving)
+        sums = rows.sums(moving[turn], k, sums)
+        return rows.distances(sums)
+
+    def masked() -> Array:
+        nonlocal nonce
+        nonce += 1
+        values = client()
+        peers = partners(code, responders, 0, lanes, 1)
+        context = mask_context(code, responders, lanes, values.shape[1:])
+        blind(code, responders, 0, keys.streams(nonce, context, peers), values, 1)
+        return values
+
+    def server() -> Any:
+        return decode_nearest(code, honest, sizes, moving[0])
+
+    def tolerant() -> Any:
+        return screen_nearest(code, honest, liars, sizes, moving[0], coins)
+
+    def same(a: Any, b: Any) -> bool:
+        return bool((a[1][0] == b[1][0]).all()) and a[1][1] == b[1][1]
+
+    return {
+        PLAIN: (lambda: (client(), server()), same),
+        "A liars tolerated, all honest": (lambda: (client(), tolerant()), same),
+        "blinded": (lambda: (masked(), server()), same),
+    }
+
+
+# --- share -----------------------------------------------------------------------------------------
+
+
+def sharing(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[Any, Any], bool]]]:
+    """Dealing and storing m / n rows of every client, as one client and the server do it."""
+    part = max(1, cell["m"] // cell["n"])
+    words = mask_words(code, cell["liars"])
+    points = code.basis.sample((part, cell["d"]), SeededCoins(0, "points"))
+    coins = SystemCoins()
+    shares = code.share(points, coins)
+    masks = deal_mask(code, words, coins)
+    common = SeededCoins(0, "common")
+    width = code.width(cell["d"])
+    published = {j: combine_shares(code, shares[j], masks[j], SeededCoins(1, "one")) for j in range(code.n)}
+
+    def deal() -> bool:
+        code.share(points, coins)
+        store = coded_rows(code.basis, part * code.n, width)
+        for place in range(code.n):
+            store.add(place * part, shares[place])
+        return True
+
+    def checked() -> bool:
+        deal()
+        deal_mask(code, words, coins)
+        for _ in range(code.n):  # one dealer after another, to this receiver
+            combine_shares(code, shares[0], masks[0], common)
+        # The server judges n dealers for n clients: one judgement a client.
+        return judge_dealing(code, published, cell["liars"]).good
+
+    return {PLAIN: (deal, lambda a, b: a == b), "dealings checked": (checked, lambda a, b: a == b)}
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def named(cell: Row) -> str:
+    """The parameters of a cell."""
+    return ", ".join(f"{key}={value}" for key, value in cell.items() if key != "script")
+
+
+def lines(rows: list[Row]) -> Iterator[list[str]]:
+    """One line a way: times, ratio, target."""
+    for row in rows:
+        target = target_of(row)
+        met = "" if target is None else ("yes" if row["ratio"] <= target else "NO")
+        wanted = "" if target is None else f"<= {target:g}"
+        first = row["work"] if row["who"] == PLAIN else ""
+        yield [first, row["who"], f"{row['cpu_ms']:.3g}", f"{row['ratio']:.2f}", wanted, met, row["exact"]]
+
+
+def target_of(row: Row) -> float | None:
+    """The ratio that this way is to stay below, if one was set."""
+    return TARGETS.get(row["who"]) if row["work"] == "decode" or row["who"] == "blinded" else None
+
+
+@click.command(help=__doc__.split("\n")[0])
+@click.option("--m", "ms", type=click.IntRange(20), multiple=True, default=(1000, 16384, 100_000),
+              show_default=True, help="Points.")  # fmt: skip
+@click.option("--d", "ds", type=click.IntRange(1), multiple=True, default=(20, 100), show_default=True)
+@click.option("--k", "ks", type=click.IntRange(2), multiple=True, default=(4, 16), show_default=True)
+@click.option("--lanes", type=click.IntRange(1, 4), multiple=True, default=(2,), show_default=True)
+@click.option("--budget", default=0.7, show_default=True, help="Seconds of measuring a kind of work, about.")
+@click.option("--quick", is_flag=True, help="The smallest cell.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
+def main(
+    ms: tuple[int, ...],
+    ds: tuple[int, ...],
+    ks: tuple[int, ...],
+    lanes: tuple[int, ...],
+    budget: float,
+    quick: bool,
+    out: Path | None,
+) -> None:
+    """Run the grid; print a table a cell."""
+    codes = list(CODES[:1] if quick else CODES)
+    if quick:
+        ms, ds, ks, budget = (300,), (6,), (3,), 0.02
+    todo = list(cells([(m, d, k) for m in ms for d in ds for k in ks], codes, list(lanes)))
+    rows = []
+    with click.progressbar(todo, label="resilience") as bar:
+        for row in run_grid(bar, lambda cell: measure(cell, budget), out):
+            rows.append(row)
+    for cell in {str(r["cell"]): r["cell"] for r in rows}.values():
+        columns = ["work", "who", "cpu ms", "ratio", "wanted", "met", "exact"]
+        show(named(cell), columns, lines([r for r in rows if r["cell"] == cell]))
+
+
+if __name__ == "__main__":
+    main()
