@@ -65,11 +65,11 @@ def miss_bound(basis: Basis, liars: int, bits: int = BITS) -> Fraction:
 
     With c = combinations(...): p^-c + liars p^-2c, below 2^-60 (1 + 2^-21) for 30-bit lanes.  The search
     passes over the values with fresh coefficients until no check fails; each pass but the last names a
-    liar.  A pass ends wrongly with probability p^-rc, r being the dimension of what the checks of the
-    lies that are left span, over all lanes.  Fewer liars than checks are left, so lies whose checks are
-    proportional are proportional lies: if r = 1 they have the same authors, who are all named where one
-    is noticed, and this was the last pass with a lie in it.  So p^-c counts once, and the at most
-    liars - 1 earlier passes have r > 1.
+    liar, and the next goes on where it was only if there was no chance in its checks.  A pass ends wrongly
+    with probability p^-rc, r being the dimension of what the checks of the lies that are left span, over
+    all lanes.  Fewer liars than checks are left, so lies whose checks are proportional are proportional
+    lies: if r = 1 they have the same authors, who are all named where one is noticed, and this was the
+    last pass with a lie in it.  So p^-c counts once, and the at most liars - 1 earlier passes have r > 1.
     """
     return _missed(min(basis.primes), combinations(basis, liars, bits), liars)
 
@@ -86,11 +86,13 @@ def _missed(p: int, count: int, liars: int) -> Fraction:
 class Checks:
     """Random sums of some clients' values that vanish if none of them lies: secret until those are fixed.
 
-    clients, sorted: any R of them decode.  weights (lanes, rows, clients): canonical residues.
+    clients, sorted: any R of them decode.  spare: how many more than R they are.  weights (lanes, rows,
+    clients): canonical residues.
     """
 
     basis: Basis
     clients: tuple[int, ...]
+    spare: int
     weights: Array
 
     def __repr__(self) -> str:
@@ -108,7 +110,7 @@ class Checks:
         count = min(count, spare)
         weights = np.zeros((basis.lanes, count, len(points)), basis.dtype)
         if count == 0:
-            return cls(basis, clients, weights)
+            return cls(basis, clients, spare, weights)
         carry = transfer_matrix(basis, points[:needed], points[needed:])
         # Check j is what the first values say of the value at point needed + j, less that value.
         first = carry[:, :count]
@@ -119,23 +121,29 @@ class Checks:
                 first = basis.add(first, basis.multiply(mix[:, :, j - count, None], carry[:, None, j]))
         weights[:, :, :needed] = first
         weights[:, range(count), range(needed, needed + count)] = basis.column(2, basis.dtype) - 1
-        return cls(basis, clients, weights)
+        return cls(basis, clients, spare, weights)
 
-    def failing(self, values: Mapping[int, Array], begin: int = 0) -> tuple[int, int] | None:
+    @property
+    def exact(self) -> bool:
+        """Whether no lie of up to `spare` clients passes, not even by chance: there is a check for each."""
+        return bool(self.weights.shape[1] == self.spare)
+
+    def failing(self, values: Mapping[int, Array], tour: Array) -> tuple[int, int] | None:
         """Some (h, i) where a check of the values (lanes, k, m) is not zero, or None if all are.
 
-        Looked for from row i = begin on, which changes nothing but the time it takes.
+        tour: (2,) int64, zeros for the first search: what was read already, see `field.decoding.again`.
         """
-        if not self.weights.shape[1]:
-            return None
         replies = [values[j] for j in self.clients]
-        if not replies[0].size:
+        if not self.weights.shape[1] or not replies[0].size:
             return None
+        k, m = replies[0].shape[1:]
         if self.basis.folded:
             from field import decoding
 
-            return decoding.check(replies, self.factors, self.constants, begin)  # type: ignore[no-any-return]
-        k = replies[0].shape[1]
+            place: tuple[int, int] | None = decoding.check(replies, self.factors, self.constants, tour)
+            if place is not None:
+                decoding.again(tour, m, self.exact)
+            return place
         for h in range(k):
             off = self.basis.matmul(self.weights, np.stack([r[:, h] for r in replies], axis=1))
             if off.any():
@@ -258,16 +266,10 @@ def _search(
     if any(v.strides[2] != v.itemsize for v in flat.values()):
         # The kernel needs contiguous rows; lanes and clusters may have any stride.
         flat = {j: np.ascontiguousarray(v) for j, v in flat.items()}
-    begin = 0
-
-    def attempt(checks: Checks) -> tuple[int, int] | None:
-        nonlocal begin
-        place = checks.failing(flat, begin)
-        if place is not None:
-            begin = place[1]
-        return place
-
-    return clear(code, flat, degree, liars, coins, attempt, bits=bits, read=read)
+    tour = np.zeros(2, np.int64)
+    return clear(
+        code, flat, degree, liars, coins, lambda checks: checks.failing(flat, tour), bits=bits, read=read
+    )
 
 
 # --- random words of long shares -------------------------------------------------------------------

@@ -185,12 +185,13 @@ def _check_row(rows: Any, start: Any, stop: Any, checks: Any, c: Any, scratch: A
 
 
 @compiled()
-def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, begin: Any, found: Any) -> Any:
+def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, tour: Any, found: Any) -> Any:
     rows = np.empty(addresses.size, np.int64)
     scratch = np.empty(CHUNK, np.uint32)
     chunks = (m + CHUNK - 1) // CHUNK
-    for turn in range(chunks):
-        start = (begin // CHUNK + turn) % chunks * CHUNK
+    for turn in range(tour[1], chunks):
+        tour[1] = turn
+        start = (tour[0] + turn) % chunks * CHUNK
         stop = min(m, start + CHUNK)
         for h in range(k):
             for lane in range(c.size):
@@ -200,6 +201,7 @@ def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, begi
                 if i >= 0:
                     found[0], found[1] = h, i
                     return
+    tour[1] = chunks
 
 
 @compiled()
@@ -444,13 +446,14 @@ def _decode_nearest(
     c: Any,
     sizes: Any,
     old: Any,
-    begin: Any,
+    tour: Any,
     labels: Any,
     within: Any,
     found: Any,
 ) -> Any:
-    """All rows, chunk by chunk, first the chunk of row `begin` and last the one before it."""
-    within[:] = 0
+    """What is left of a tour of all chunks."""
+    if tour[1] == 0:
+        within[:] = 0
     m, k = labels.size, sizes.size
     squares = (sizes * sizes).astype(np.uint64)
     inverses = _radix_inverses(c)
@@ -462,13 +465,15 @@ def _decode_nearest(
     close = np.empty(width, np.int64)
     label = np.empty(width, np.int64)
     chunks = (m + CHUNK - 1) // CHUNK
-    for turn in range(chunks):
-        start = (begin // CHUNK + turn) % chunks * CHUNK
+    for turn in range(tour[1], chunks):
+        tour[1] = turn
+        start = (tour[0] + turn) % chunks * CHUNK
         _nearest_chunk(start, min(m, start + CHUNK), addresses, steps, weights, checks, c,
                        inverses, squares, old, residues, low, high, best, close, label,
                        labels, within, found)  # fmt: skip
         if found[1] >= 0:
             return
+    tour[1] = chunks
 
 
 def _addressed(replies: Any) -> Any:
@@ -502,7 +507,7 @@ def decode_nearest(
     labels: Any,
     within: Any,
     checks: Any = None,
-    begin: int = 0,
+    tour: Any = None,
 ) -> Any:
     """Label every row with its nearest center, exactly, straight from R replies.
 
@@ -517,28 +522,38 @@ def decode_nearest(
              least significant first; zero for an empty cluster
     checks   int64 (lanes, rows, all replies), centered, or None: sums that vanish if nobody lies.  The
              replies after the first R are read for them only; an empty cluster is not checked
-    begin    the row that the first chunk holds: where a check failed before
+    tour     int64 (2,), the chunk to begin with and how many are done (with labels and within), or None
 
-    Returns (h, i) where a check failed, with labels and within unfinished, or None.
+    Returns None, or (h, i) where a check failed in the chunk that tour then stands at.
     """
     addresses, steps = _addressed(replies)
     if checks is None:
         checks = np.empty((c.size, 0, 0), np.int64)
+    if tour is None:
+        tour = np.zeros(2, np.int64)
     found = np.full(2, -1, np.int64)
-    _decode_nearest(addresses, steps, weights, checks, c, sizes, old, np.int64(begin), labels, within, found)
+    _decode_nearest(addresses, steps, weights, checks, c, sizes, old, tour, labels, within, found)
     return _position(found)
 
 
-def check(replies: Any, checks: Any, c: Any, begin: int = 0) -> Any:
-    """Some (h, i) where a check of the replies is not zero, or None: as in `decode_nearest`.
-
-    Reads rows in chunks from row `begin` on, then those before it.
-    """
+def check(replies: Any, checks: Any, c: Any, tour: Any) -> Any:
+    """Some (h, i) where a check of the replies is not zero, or None: as in `decode_nearest`."""
     addresses, steps = _addressed(replies)
     _, k, m = replies[0].shape
     found = np.full(2, -1, np.int64)
-    _check(addresses, steps, np.int64(k), np.int64(m), checks, c, np.int64(begin), found)
+    _check(addresses, steps, np.int64(k), np.int64(m), checks, c, tour, found)
     return _position(found)
+
+
+def again(tour: Any, m: int, exact: bool) -> None:
+    """Prepare a tour that stopped at a failing check for the next, with one reply less.
+
+    What passed exact checks holds no lie and stays done; otherwise all chunks are read again, with fresh
+    checks, beginning where the last failed.
+    """
+    if not exact:
+        tour[0] = (tour[0] + tour[1]) % max(1, -(-m // CHUNK))
+        tour[1] = 0
 
 
 def _position(found: Any) -> Any:

@@ -87,7 +87,7 @@ def screen_nearest(
 
 
 class _Decoder:
-    """Fused decoding of 30-bit lanes, in one part a thread; keeps the place where a check failed."""
+    """Fused decoding of 30-bit lanes, in one part a thread; keeps what is done when a check fails."""
 
     def __init__(
         self, code: LagrangeCode, values: Mapping[int, Array], sizes: Array, labels: Array, threads: int
@@ -95,13 +95,19 @@ class _Decoder:
         self.code, self.values, self.labels, self.threads = code, values, labels, threads
         self.sizes = sizes.astype(np.int64)
         self.parts = cuts(len(labels), threads)
-        self.begin = [0] * len(self.parts)
+        self.tours = np.zeros((len(self.parts), 2), np.int64)
         self.nearest = np.empty(len(labels), np.int32)
         self.within = np.zeros((len(self.parts), len(sizes), 3), np.uint64)
 
     def attempt(self, checks: Checks) -> tuple[int, int] | None:
         """Decode from those clients if no check fails, or say (h, i) where one does."""
-        return self.decode(checks.clients, checks.factors)
+        from field import decoding
+
+        place = self.decode(checks.clients, checks.factors)
+        if place is not None:
+            for rows, tour in zip(self.parts, self.tours, strict=True):
+                decoding.again(tour, rows.stop - rows.start, checks.exact)
+        return place
 
     def decode(self, clients: tuple[int, ...], checks: Array | None = None) -> tuple[int, int] | None:
         values = {j: self.values[j] for j in clients}
@@ -117,15 +123,12 @@ class _Decoder:
     def _part(self, q: int, replies: list[Array], weights: Array, c: Array, checks: Any) -> Any:
         from field import decoding
 
-        rows = self.parts[q]
+        rows, tour = self.parts[q], self.tours[q]
         place = decoding.decode_nearest(
             [reply[:, :, rows] for reply in replies], weights, c, self.sizes, self.labels[rows],
-            self.nearest[rows], self.within[q], checks, self.begin[q],
+            self.nearest[rows], self.within[q], checks, tour,
         )  # fmt: skip
-        if place is None:
-            return None
-        h, self.begin[q] = place
-        return h, rows.start + self.begin[q]
+        return None if place is None else (place[0], rows.start + place[1])
 
     @property
     def result(self) -> tuple[Array, tuple[int, ...]]:

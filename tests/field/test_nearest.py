@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
 from field.basis import LANE_PRIMES, MERSENNE_61
-from field.correct import Checks, TooManyLiars, screen
-from field.nearest import decode_nearest, screen_nearest
+from field.correct import Checks, TooManyLiars, clear, screen
+from field.nearest import _Decoder, decode_nearest, screen_nearest
 from tests.field.test_correct import codewords, corrupt
 
 TOP = np.array(LANE_PRIMES[:4], object)
@@ -112,16 +112,40 @@ def test_extreme_weights_and_residues_do_not_overflow(rows, count):
         # All residues are p - 1, so a check whose weights sum to zero vanishes, and only such a one.
         weights = np.broadcast_to(weight[:, None, None], (2, rows, count)).astype(np.int64)
         weights[:, :, -1] = (-weight * (count - 1) % p)[:, None]
-        checks = Checks(basis, tuple(range(count)), weights.astype(np.uint32))
+        checks = Checks(basis, tuple(range(count)), rows + 1, weights.astype(np.uint32))
         values = {
             j: np.broadcast_to((p - 1)[:, None, None], (2, 2, 2113)).astype(np.uint32) for j in range(count)
         }
-        assert checks.failing(values) is None
+        assert checks.failing(values, np.zeros(2, np.int64)) is None
         for at in ((0, 0), (1, 2112), (0, 1055)):
             values[count - 1][1, *at] -= 1
-            assert checks.failing(values) == at
-            assert checks.failing(values, begin=2112) == at
+            tour = np.zeros(2, np.int64)
+            assert checks.failing(values, tour) == at
+            # These checks are not exact, so the next search reads all again, from that chunk on.
+            assert tour.tolist() == [at[1] // 2112, 0]
+            assert checks.failing(values, tour) == at
             values[count - 1][1, *at] += 1
+
+
+@pytest.mark.parametrize(("liars", "reread"), [(2, False), (3, True)])
+def test_what_passed_exact_checks_is_not_read_again(liars, reread):
+    # Two checks are exact for two liars, not for three.
+    code = LagrangeCode(Basis(LANE_PRIMES[:1]), 5 + 2 * liars, 1, 2)
+    values, sizes, labels = case(code, 1, 3 * 2112, 0)
+    honest = decode_nearest(code, values, sizes, labels)
+    corrupt(code.basis, values[1], 0, [3 * 2112 - 1], np.random.default_rng(0))
+    decoder = _Decoder(code, values, sizes, labels, 1)
+    tours = []
+
+    def attempt(checks):
+        place = decoder.attempt(checks)
+        tours.append(decoder.tours[0].tolist())
+        return place
+
+    assert clear(code, values, 2, liars, SeededCoins(0, "x"), attempt)[1] == (1,)
+    assert tours == [[2, 0] if reread else [0, 2], [2, 3] if reread else [0, 3]]
+    assert (decoder.result[0] == honest[0]).all()
+    assert decoder.result[1] == honest[1]
 
 
 def test_secret_checks_do_not_show_themselves():
