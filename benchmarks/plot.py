@@ -53,6 +53,10 @@ def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
     members = [r for r in rows if r["cell"].get("script") == "scale"]
     if members:
         yield "scale", lambda figure: scale(figure, members)
+    members = [r for r in rows if r["cell"].get("script") == "resilience"]
+    for work, n, lanes in sorted({(r["work"], r["cell"]["n"], r["cell"]["lanes"]) for r in members}):
+        part = [r for r in members if (r["work"], r["cell"]["n"], r["cell"]["lanes"]) == (work, n, lanes)]
+        yield f"resilience-{work}-n{n}-lanes{lanes}", lambda figure, r=part: resilience(figure, r)
     members = [r for r in rows if "accuracy" in r]
     for table in sorted({r["cell"]["table"] for r in members}):
         part = [r for r in members if r["cell"]["table"] == table]
@@ -144,6 +148,35 @@ def scale(figure: Figure, rows: list[Row]) -> None:
     figure.legend(loc="outside lower center", fontsize="small")
 
 
+def resilience(figure: Figure, rows: list[Row]) -> None:
+    """What each way costs over the plain one, a group of bars a size; a dashed line at a target."""
+    axes = figure.subplots()
+    # Decoding does not depend on d.
+    names = ("m", "k") if rows[0]["work"] == "decode" else ("m", "d", "k")
+    sizes = list(dict.fromkeys(tuple(r["cell"][name] for name in names) for r in rows))
+    ways = [who for who in dict.fromkeys(r["who"] for r in rows) if who != "plain"]
+    height = 0.8 / len(ways)
+    for i, who in enumerate(ways):
+        found = {tuple(r["cell"][name] for name in names): r for r in reversed(rows) if r["who"] == who}
+        places = [y + i * height for y in range(len(sizes))]
+        bars = axes.barh(places, [found[size]["ratio"] for size in sizes], height, label=who)
+        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize="small")
+    for target in {r["target"] for r in rows if r["target"]}:
+        axes.axvline(target, color="black", linewidth=1, linestyle="--")
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_yticks(
+        [y + (len(ways) - 1) * height / 2 for y in range(len(sizes))],
+        [", ".join(f"{name}={v}" for name, v in zip(names, size, strict=True)) for size in sizes],
+    )
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel(f"processor time over the plain {rows[0]['work']}, one thread")
+    fixed = {key: rows[0]["cell"][key] for key in ("n", "ell", "t", "lanes")}
+    counts = f"S={rows[0]['cell']['silent']}, A={rows[0]['cell']['liars']}"
+    axes.set_title(", ".join(f"{key}={v}" for key, v in fixed.items()) + f", {counts}", fontsize="medium")
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+
+
 def accuracy(figure: Figure, table: int, rows: list[Row]) -> None:
     """One dot a run, algorithm and setting."""
     axes = figure.subplots()
@@ -171,7 +204,7 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, paint in figures(rows):
-        wide = name.startswith(("ratio", "encode", "decode", "scale"))
+        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience"))
         figure = Canvas(figsize=(8, 5) if wide else (6.4, 5), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure)

@@ -14,6 +14,7 @@ SCRIPTS = {
     "runtime": ["--quick", "--vary", "n", "--vary", "m", "--vary", "target"],
     "kernels": ["--quick"],
     "scale": ["--quick"],
+    "resilience": ["--quick"],
 }
 
 
@@ -71,6 +72,13 @@ def test_our_results_and_those_of_exact_rivals_are_exact(written):
     assert [r["exact"].startswith("NO") for r in cells] == [False, True]
 
 
+def test_liars_and_losses_change_no_result(written):
+    rows = rows_of(written[0], "resilience")
+    assert {row["work"] for row in rows} == {"decode", "iteration", "share"}
+    assert all(row["exact"] == "yes" for row in rows)
+    assert all(row["ratio"] == 1 for row in rows if row["who"] == "plain")
+
+
 def test_wire_bytes_are_those_of_the_messages(written):
     for row in rows_of(written[0], "runtime"):
         cell = row["cell"]
@@ -85,6 +93,7 @@ def test_targets_are_printed(written):
     assert "< 1 ms" in printed["runtime"]
     assert ">= 55" in printed["kernels"]
     assert "peak_gib" in printed["scale"]
+    assert "<= 2.5" in printed["resilience"]
 
 
 def test_a_large_run_holds_what_it_says(written):
@@ -108,4 +117,5 @@ def test_every_picture_is_drawn(written, tmp_path):
     invoke("plot", *files, "--folder", tmp_path)
     names = {path.stem for path in tmp_path.glob("*.png")}
     assert {"time-over-n", "time-over-m", "ratio-ell-1", "encode-n10-ell1-t4", "scale"} <= names
+    assert "resilience-decode-n10-lanes2" in names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in tmp_path.glob("*.png"))
