@@ -11,6 +11,7 @@ one thread, in turns, processor times; `ratio` is over the first line of each:
   the end, where they are found one after another (once a run: who is named is not asked again);
 * iteration: a client's distances and the server's decoding, 5 % of the labels moving; the same with A
   liars tolerated; and under zero-sum masks that withstand one colluding client;
+* run: an iteration of a whole run, messages included: the slowest client and the server;
 * share: a client deals and stores its part of the rows; with dealings checked, it masks them and publishes
   words of all shares it holds, which the server judges.
 
@@ -27,7 +28,9 @@ from typing import Any
 import click
 import numpy as np
 
+import secfc
 from benchmarks.common import Row, in_turns, run_grid, show
+from benchmarks.runtime import per_iteration, repeated, rounds
 from field.basis import LANE_PRIMES, Basis
 from field.blind import PairKeys, blind, mask_context, partners
 from field.code import LagrangeCode
@@ -36,6 +39,7 @@ from field.correct import combine_shares, deal_mask, judge_dealing, mask_words
 from field.lagrange import transfer_matrix
 from field.nearest import decode_nearest, screen_nearest
 from field.rows import coded_rows
+from secfc.data import gaussian_mixture
 
 Array = Any
 Work = Callable[[], Any]
@@ -93,6 +97,7 @@ def measure(cell: Row, budget: float) -> Iterator[Row]:
                 "target": TARGETS.get((kind, name), 0.0),
                 "exact": verdicts[name],
             }
+    yield from whole_runs(code, cell, budget)
 
 
 # --- decode ----------------------------------------------------------------------------------------
@@ -227,6 +232,37 @@ def sharing(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[An
         return judge_dealing(code, published, cell["liars"]).good
 
     return {PLAIN: (deal, lambda a, b: a == b), "dealings checked": (checked, lambda a, b: a == b)}
+
+
+# --- whole runs ------------------------------------------------------------------------------------
+
+
+def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
+    """An iteration of whole runs, messages included: the slowest client and the server."""
+    rng = np.random.default_rng(0)
+    points, _ = gaussian_mixture(cell["m"], cell["d"], cell["k"], 20.0, rng, (-50.0, 50.0))
+    federation = secfc.Federation.from_arrays(np.array_split(points, code.n))
+    common = {"k": cell["k"], "t": code.t, "ell": code.ell, "basis": code.basis, "max_iter": 8}
+    base = 0.0
+    history: Any = None
+    for name, options in {
+        PLAIN: {"disclosure": secfc.Distances(blind=False)},
+        BLINDED: {},
+    }.items():
+        results, samples = repeated(secfc.SecFC(**common, **options), federation, budget)
+        history = results[0].history if history is None else history
+        same = all((a == b).all() for a, b in zip(history, results[0].history, strict=True))
+        parts = [per_iteration(sample, rounds(results[0])) for sample in samples]
+        cpu = float(np.median([part["slowest_client_ms"] + part["server_ms"] for part in parts]))
+        base = base or cpu
+        yield {
+            "work": "run",
+            "who": name,
+            "cpu_ms": cpu,
+            "ratio": cpu / base,
+            "target": TARGETS.get(("iteration", name), 0.0),
+            "exact": "yes" if same else "NO",
+        }
 
 
 # --- tables ----------------------------------------------------------------------------------------
