@@ -67,7 +67,7 @@ def miss_bound(basis: Basis, liars: int, bits: int = BITS) -> Fraction:
     passes over the values with fresh coefficients until no check fails; each pass but the last names a
     liar, and the next goes on where it was only if there was no chance in its checks.  A pass ends wrongly
     with probability p^-rc, r being the dimension of what the checks of the lies that are left span, over
-    all lanes.  Fewer liars than checks are left, so lies whose checks are proportional are proportional
+    all lanes.  No more liars than checks are left, so lies whose checks are proportional are proportional
     lies: if r = 1 they have the same authors, who are all named where one is noticed, and this was the
     last pass with a lie in it.  So p^-c counts once, and the at most liars - 1 earlier passes have r > 1.
     """

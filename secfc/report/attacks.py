@@ -13,7 +13,7 @@ COMMAND = "secfc attack geometry"
 
 def rebuilt(finding: Finding) -> list[str]:
     """What the attacks found, one sentence each; what was not tried is said as well."""
-    if finding.exposes == "nothing":
+    if finding.exposes == "nothing" or not finding.asked:
         return []
     labels = finding.judgements.get("labels alone")
     if labels is None:

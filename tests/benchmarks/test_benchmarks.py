@@ -74,7 +74,7 @@ def test_our_results_and_those_of_exact_rivals_are_exact(written):
 
 def test_liars_and_losses_change_no_result(written):
     rows = rows_of(written[0], "resilience")
-    assert {row["work"] for row in rows} == {"decode", "iteration", "share"}
+    assert {row["work"] for row in rows} == {"decode", "iteration", "share", "run"}
     assert all(row["exact"] == "yes" for row in rows)
     assert all(row["ratio"] == 1 for row in rows if row["who"] == "plain")
 

@@ -242,6 +242,7 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     assert "tried: labels alone let it guess 19.0 %" in only
     assert "place" not in only.split("What the server learned")[1]
     assert "tried" not in said("nothing", {}, 2, 0)
+    assert "tried" not in said("distances", {}, 0, 0)
     assert "tried" not in text(outcome(federation, fitted))
     programs = report.as_json(outcome(federation, fitted, finding=Finding("distances", tried, 9, 2)))
     assert programs["attack"]["judgements"]["distances"]["share"] == pytest.approx([0.36, 0.75])
