@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from field.basis import LANE
 from field.code import LagrangeCode
 from field.coins import Coins
-from field.correct import BITS, Checks, clear, screen
+from field.correct import BITS, Checks, clear, locate, screen
 from field.exact import Exact
 from field.kernels import centered
 from field.threads import cuts, spread
@@ -67,6 +67,7 @@ def screen_nearest(
     labels: Array,
     coins: Coins,
     *,
+    everybody: bool = False,
     threads: int = 1,
     bits: int = BITS,
 ) -> tuple[Array, tuple[int, ...], tuple[int, ...]]:
@@ -74,15 +75,21 @@ def screen_nearest(
 
     The same as `field.correct.screen` and then `decode_nearest`, with the same coins, errors and
     probability, in one pass over the replies: the lies are looked for where the distances are decoded.
-    A cluster without points is neither decoded nor checked.
+    A cluster without points is neither decoded nor checked.  everybody: check all values and not just
+    threshold(2) + liars of them, as `field.correct.locate` does, and name whoever lies.
 
     Raises TooFewValues and TooManyLiars.
     """
     if not code.basis.folded:
-        good, named = screen(code, values, 2, liars, coins, bits=bits)
+        if everybody:
+            named = locate(code, values, 2, liars, coins, bits=bits)
+            good = tuple(j for j in values if j not in named)
+        else:
+            good, named = screen(code, values, 2, liars, coins, bits=bits)
         return *decode_nearest(code, {j: values[j] for j in good}, sizes, labels), named
     decoder = _Decoder(code, values, sizes, labels, threads)
-    _, named = clear(code, values, 2, liars, coins, decoder.attempt, bits=bits)
+    read = len(values) if everybody else None
+    _, named = clear(code, values, 2, liars, coins, decoder.attempt, bits=bits, read=read)
     return *decoder.result, named
 
 

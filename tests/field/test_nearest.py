@@ -50,6 +50,13 @@ def test_labels_and_sums_are_those_of_honest_replies(lanes, liars, k, m, threads
     assert (nearest == expected[0]).all()
     assert within == expected[1]
     assert set(named) <= set(lying)
+    # Asked for everybody's lies, all are named who lied about a cluster with points.
+    everybody = screen_nearest(code, values, liars, sizes, labels, coins, everybody=True, threads=threads)
+    assert (everybody[0] == expected[0]).all()
+    assert everybody[1] == expected[1]
+    assert set(named) <= set(everybody[2]) <= set(lying)
+    if kind == "all" or (sizes > 0).all():
+        assert everybody[2] == tuple(lying)
     # The separate steps name the same clients, but for lies about an empty cluster.
     apart = screen(code, values, 2, liars, SeededCoins(seed, "apart"))[1]
     if kind == "all" or (sizes > 0).all():
@@ -65,9 +72,12 @@ def test_other_primes_take_the_separate_steps(basis):
     expected = decode_nearest(code, values, sizes, labels)
     for j in (1, 8):
         corrupt(basis, values[j], 0, [99], np.random.default_rng(0))
-    nearest, within, named = screen_nearest(code, values, 2, sizes, labels, SeededCoins(0, "other"))
-    assert (nearest == expected[0]).all()
-    assert (within, named) == (expected[1], (1, 8))
+    for everybody in (False, True):
+        nearest, within, named = screen_nearest(
+            code, values, 2, sizes, labels, SeededCoins(0, "other"), everybody=everybody
+        )
+        assert (nearest == expected[0]).all()
+        assert (within, named) == (expected[1], (1, 8))
 
 
 def test_without_the_checks_one_false_value_moves_a_label():
