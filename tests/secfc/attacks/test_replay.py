@@ -103,3 +103,23 @@ def test_a_run_that_left_rows_out_is_not_replayed():
     result, federation, witness = witnessed(mixture(60, 3, 4, 20))
     with pytest.raises(ValueError, match="left out a client's rows"):
         Replay.witnessed(witness, dataclasses.replace(result, excluded=("client-1",)), federation)
+
+
+def test_a_run_that_was_resumed_is_witnessed_whole(tmp_path):
+    federation = secfc.Federation.from_arrays(np.array_split(mixture(100, 4, 4, 20), 5))
+    algorithm, whole = secfc.SecFC(k=4, t=1), Witness()
+    secfc.fit(algorithm, federation, watch=whole)
+    assert len(whole.questions) > 3
+    seen = Witness()
+
+    def crash(party, exchange):
+        seen(party, exchange)
+        if len(seen.questions) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        secfc.fit(algorithm, federation, watch=crash, checkpoint=tmp_path)
+    resumed = Witness()
+    secfc.fit(algorithm, federation, watch=resumed, checkpoint=tmp_path)
+    for a, b in zip(whole.questions, resumed.questions, strict=True):
+        assert (a.labels == b.labels).all()
