@@ -41,14 +41,7 @@ COLUMNS = 1 << 16
 
 
 class MaskReused(ValueError):  # noqa: N818 - what happened
-    """A one-time mask was asked for twice: two replies under one mask reveal their difference."""
-
-    def __init__(self, nonce: int, last: int) -> None:
-        super().__init__(
-            f"nonce={nonce} is used up: nonces only grow and {last} was the last. "
-            "Take the next number for a new reply, also when an iteration is repeated"
-        )
-        self.nonce, self.last = nonce, last
+    """A one-time mask or table was asked for twice: two messages under one mask reveal their difference."""
 
 
 class PairKeys:
@@ -81,7 +74,10 @@ class PairKeys:
         Raises MaskReused unless nonce exceeds every earlier one.
         """
         if nonce <= self.last:
-            raise MaskReused(nonce, self.last)
+            raise MaskReused(
+                f"nonce={nonce} is used up: nonces only grow and {self.last} was the last. "
+                "Take the next number for a new reply, also when an iteration is repeated"
+            )
         self.last = nonce
         out = {}
         for peer, key in self._keys.items():

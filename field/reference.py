@@ -192,3 +192,36 @@ class Words:
             if all(self.falls(k, x) for _ in range(k + 1)):
                 size = int(sigma * (k + x) + Fraction(1, 2))
                 return -size if self.word() % 2 else size
+
+
+def digit_bits(y: int, r: int, digits: int) -> tuple[list[int], list[int]]:
+    """For each four-bit digit, most significant first: whether r's equals y's, whether it exceeds it."""
+    pairs = [((y >> 4 * d) & 15, (r >> 4 * d) & 15) for d in reversed(range(digits))]
+    return [int(a == b) for a, b in pairs], [int(b > a) for a, b in pairs]
+
+
+def join_nodes(eq: Sequence[int], gt: Sequence[int], arities: Sequence[int]) -> tuple[list[int], list[int]]:
+    """One level of the comparison tree: equality and excess of neighbors taken together."""
+    first, eqs, gts = 0, [], []
+    for arity in arities:
+        ends = range(first, first + arity)
+        eqs.append(int(all(eq[d] for d in ends)))
+        gts.append(next((int(gt[d]) for d in ends if not eq[d]), 0))
+        first += arity
+    return eqs, gts
+
+
+def dealt_comparison(
+    y: int, r: int, levels: Sequence[Sequence[int]], masks: Sequence[int]
+) -> tuple[tuple[int, ...], int]:
+    """What a committee opens of one comparison, in order, and the bit: the last one of y - r mod P.
+
+    masks: one bit for every bit opened; the last opened bit is the result under a mask.
+    """
+    eq, gt = digit_bits(y, r, sum(levels[0]))
+    bits = [*eq[:-1], *gt]
+    for arities in levels:
+        eq, gt = join_nodes(eq, gt, arities)
+        bits += [*eq[:-1], *gt]
+    bits[-1] ^= (y ^ r) & 1
+    return tuple(bit ^ mask for bit, mask in zip(bits, masks, strict=True)), bits[-1]

@@ -1,0 +1,449 @@
+"""The kernels of secret comparisons: residues to bit planes, and the dealt comparison of `field.dealt`.
+
+All planes are blocks (blocks, rows, width) of `field.bitslice`.  Primes are 2**30 - c with c < 256 (folded
+bases): a -> (a mod 2**30) + c (a div 2**30) keeps a value modulo the prime.  Loops over the words of a row
+are innermost, so the compiler turns each into vector instructions.
+
+Kernels trust their input: callers check.  Their twins in `field.reference` are slow and obviously right.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compiling import compiled
+
+Array = NDArray[Any]
+
+LANE_BITS = 30
+MASK = np.uint64((1 << LANE_BITS) - 1)
+SHIFT = np.uint64(LANE_BITS)
+
+
+@lru_cache(maxsize=16)
+def garner(primes: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """What the Chinese remainder theorem needs of primes 2**30 - c, for the kernels.
+
+    (primes, inverses, limbs): inverses[j, i] = p_j**-1 mod p_i for j < i; limbs[j, i] the coefficient of
+    2**(30 i) in p_0 ... p_(j-1), a polynomial in 2**30 with small coefficients.
+    """
+    lanes = len(primes)
+    inverses = np.zeros((lanes, lanes), np.uint64)
+    limbs = np.zeros((lanes, lanes), np.int64)
+    product = [1]
+    for i, p in enumerate(primes):
+        limbs[i, : len(product)] = product
+        c = (1 << LANE_BITS) - p
+        # (2**30 - c) times the polynomial: shifted by one place, minus c times itself.
+        product = [up - c * here for up, here in zip([0, *product], [*product, 0], strict=True)]
+        for j in range(i):
+            inverses[j, i] = pow(primes[j], -1, p)
+    # Digits are below 2**30 and the sum of each column's coefficients below 2**33, or limbs overflow int64.
+    if int(np.abs(limbs).sum(axis=0).max()) >= 2**33 or not all(0 < 2**30 - p < 256 for p in primes):
+        raise ValueError("integers are sliced over 30-bit lanes 2**30 - c with c < 256 only")
+    return np.array(primes, np.uint64), inverses, limbs
+
+
+@compiled(inline="always")
+def _canonical(a: Any, p: Any, c: Any) -> Any:
+    """a mod p = 2**30 - c for a < 2**62."""
+    # 2**30 + 256 * 2**32 < 2**41 after the first fold, 2**30 + 256 * 2**11 after the second: below 2 p.
+    a = (a & MASK) + c * (a >> SHIFT)
+    a = (a & MASK) + c * (a >> SHIFT)
+    return a - p if a >= p else a
+
+
+@compiled(inline="always")
+def _digits(values: Any, primes: Any, inverses: Any) -> None:
+    """Mixed-radix digits (Garner) in place: values (lanes, 64) uint64, residues on entry."""
+    for i in range(1, values.shape[0]):
+        p = primes[i]
+        c = np.uint64(1 << LANE_BITS) - p
+        for j in range(i):
+            inverse = inverses[j, i]
+            for e in range(64):
+                # The difference is below 3 * 2**30 and the inverse below 2**30: a product below 2**62.
+                values[i, e] = _canonical((values[i, e] + p + p - values[j, e]) * inverse, p, c)
+
+
+@compiled(inline="always")
+def _transpose(square: Any) -> None:
+    """Transpose the 64 x 64 bits of every column of (64, width) words in place: Hacker's Delight 7-3."""
+    width = square.shape[1]
+    j = 32
+    mask = np.uint64(0x00000000FFFFFFFF)
+    while j:
+        shift = np.uint64(j)
+        row = 0
+        while row < 64:
+            for k in range(row, row + j):
+                for w in range(width):
+                    swap = ((square[k, w] >> shift) ^ square[k + j, w]) & mask
+                    square[k + j, w] ^= swap
+                    square[k, w] ^= swap << shift
+            row += 2 * j
+        j >>= 1
+        mask ^= mask << np.uint64(j)
+
+
+@compiled(inline="always")
+def _limbs(values: Any, limbs: Any, carry: Any) -> None:
+    """Mixed-radix digits (lanes, 64) to 30-bit limbs in place; carry (64,) int64 is scratch."""
+    lanes = values.shape[0]
+    for e in range(64):
+        carry[e] = 0
+    for i in range(lanes):
+        for j in range(i, lanes):
+            limb = limbs[j, i]
+            for e in range(64):
+                carry[e] += limb * np.int64(values[j, e])
+        # Digit i is used up: later limbs take later digits only.
+        for e in range(64):
+            values[i, e] = np.uint64(carry[e]) & MASK
+            carry[e] >>= np.int64(LANE_BITS)
+
+
+@compiled(inline="always")
+def _pair(values: Any, w: Any, squares: Any) -> None:
+    """Limbs (lanes, 64), two a word, into column w of squares (pairs, 64, width)."""
+    lanes = values.shape[0]
+    for i in range(0, lanes, 2):
+        if i + 1 < lanes:
+            for e in range(64):
+                squares[i >> 1, e, w] = values[i, e] | (values[i + 1, e] << np.uint64(32))
+        else:
+            for e in range(64):
+                squares[i >> 1, e, w] = values[i, e]
+
+
+@compiled(inline="always")
+def _emit(squares: Any, lanes: Any, out: Any) -> None:
+    """Transposed squares to the rows of one block: out (rows, width), 30 rows a limb."""
+    for i in range(lanes):
+        first = 32 * (i & 1)
+        for b in range(LANE_BITS):
+            for w in range(out.shape[1]):
+                out[LANE_BITS * i + b, w] = squares[i >> 1, first + b, w]
+
+
+@compiled()
+def slice_integers(residues: Any, first: Any, primes: Any, inverses: Any, limbs: Any, out: Any) -> None:
+    """Residues (lanes, integers) uint32 to binary digits out (blocks, at least 30 * lanes, width).
+
+    out takes the blocks from number `first` on; rows beyond are zero.
+    """
+    lanes, width = residues.shape[0], out.shape[2]
+    values = np.empty((lanes, 64), np.uint64)
+    carry = np.empty(64, np.int64)
+    squares = np.empty(((lanes + 1) // 2, 64, width), np.uint64)
+    for block in range(out.shape[0]):
+        for w in range(width):
+            start = 64 * ((first + block) * width + w)
+            for i in range(lanes):
+                for e in range(64):
+                    values[i, e] = residues[i, start + e]
+            _digits(values, primes, inverses)
+            _limbs(values, limbs, carry)
+            _pair(values, w, squares)
+        for q in range(squares.shape[0]):
+            _transpose(squares[q])
+        _emit(squares, lanes, out[block])
+        out[block, LANE_BITS * lanes :] = np.uint64(0)
+
+
+@compiled()
+def slice_differences(
+    masked: Any,
+    pairs: Any,
+    weights: Any,
+    per: Any,
+    first: Any,
+    primes: Any,
+    inverses: Any,
+    limbs: Any,
+    out: Any,
+) -> None:
+    """Binary digits of weights[q, 0] masked[pairs[q, 0]] + weights[q, 1] masked[pairs[q, 1]], block by block.
+
+    masked (lanes, rows, 64 * per) uint32; pairs (Q, 2) rows; weights (Q, 2, lanes) canonical.  Comparison q
+    has `per` words, and the comparisons follow one another; out (blocks, at least 30 * lanes, width) takes
+    the blocks from number `first` on.  Words beyond the last comparison, and rows beyond, are zero.
+    """
+    lanes, width = masked.shape[0], out.shape[2]
+    values = np.empty((lanes, 64), np.uint64)
+    carry = np.empty(64, np.int64)
+    squares = np.empty(((lanes + 1) // 2, 64, width), np.uint64)
+    for block in range(out.shape[0]):
+        for w in range(width):
+            q, word = divmod((first + block) * width + w, per)
+            if q >= pairs.shape[0]:
+                squares[:, :, w] = np.uint64(0)
+                continue
+            for i in range(lanes):
+                p = primes[i]
+                c = np.uint64(1 << LANE_BITS) - p
+                u, v = weights[q, 0, i], weights[q, 1, i]
+                left = masked[i, pairs[q, 0], 64 * word : 64 * word + 64]
+                right = masked[i, pairs[q, 1], 64 * word : 64 * word + 64]
+                for e in range(64):
+                    # Two products below 2**60.
+                    values[i, e] = _canonical(np.uint64(left[e]) * u + np.uint64(right[e]) * v, p, c)
+            _digits(values, primes, inverses)
+            _limbs(values, limbs, carry)
+            _pair(values, w, squares)
+        for s in range(squares.shape[0]):
+            _transpose(squares[s])
+        _emit(squares, lanes, out[block])
+        out[block, LANE_BITS * lanes :] = np.uint64(0)
+
+
+# --- the leaves: digits of four bits ---------------------------------------------------------------
+
+
+@compiled()
+def thermometers(planes: Any, out: Any) -> None:
+    """out[b, 15 d + v] ^= [digit d of r > v] for v < 15: planes (blocks, 4 digits, width) of r.
+
+    Digit 0 is the most significant.
+    """
+    digits, width = planes.shape[1] // 4, planes.shape[2]
+    above = np.empty((4, width), np.uint64)
+    for block in range(planes.shape[0]):
+        for d in range(digits):
+            row = 4 * (digits - 1 - d)
+            for v in range(15):
+                # Bit by bit from the least significant: greater if this bit exceeds, or ties and was greater.
+                for b in range(4):
+                    one = (v >> b) & 1
+                    for w in range(width):
+                        bit = planes[block, row + b, w]
+                        below = above[b - 1, w] if b else np.uint64(0)
+                        above[b, w] = bit & below if one else bit | below
+                for w in range(width):
+                    out[block, 15 * d + v, w] ^= above[3, w]
+
+
+@compiled(inline="always")
+def _choose(table: Any, planes: Any, row: Any) -> None:
+    """Entry number (planes[row + 3] .. planes[row]) of table (16, width), into table[0]."""
+    for b in range(4):
+        for v in range(8 >> b):
+            for w in range(table.shape[1]):
+                low = table[2 * v, w]
+                table[v, w] = low ^ ((low ^ table[2 * v + 1, w]) & planes[row + b, w])
+
+
+@compiled()
+def leaves(planes: Any, tables: Any, masks: Any, lead: Any, out: Any, parity: Any) -> None:
+    """A member's masked shares of equality and excess of every digit of r over the public y.
+
+    planes (blocks, 4 digits, width) of y; tables (blocks, 15 digits, width) its share of the thermometers;
+    masks and out (blocks, 2 digits - 1, width): equality of all digits but the last, then excess of all.
+    lead: all ones at one member, zero at the others.  parity (blocks, width): its share of the last bits
+    of r and y, added.
+    """
+    digits, width = planes.shape[1] // 4, planes.shape[2]
+    table = np.empty((16, width), np.uint64)
+    for block in range(planes.shape[0]):
+        for d in range(digits):
+            row, base = 4 * (digits - 1 - d), 15 * d
+            for v in range(15):
+                for w in range(width):
+                    table[v, w] = tables[block, base + v, w]
+            for w in range(width):
+                table[15, w] = np.uint64(0)
+            _choose(table, planes[block], row)
+            for w in range(width):
+                out[block, digits - 1 + d, w] = table[0, w] ^ masks[block, digits - 1 + d, w]
+            if d == digits - 1:
+                continue
+            # [r = y] = [r > y - 1] + [r > y], where [r > -1] = 1 and [r > 15] = 0.
+            for w in range(width):
+                table[0, w] = lead ^ tables[block, base, w]
+                table[15, w] = tables[block, base + 14, w]
+            for v in range(1, 15):
+                for w in range(width):
+                    table[v, w] = tables[block, base + v - 1, w] ^ tables[block, base + v, w]
+            _choose(table, planes[block], row)
+            for w in range(width):
+                out[block, d, w] = table[0, w] ^ masks[block, d, w]
+        # The number of v below a digit has the digit's parity.
+        for w in range(width):
+            parity[block, w] = lead & planes[block, 0, w]
+        for v in range(15):
+            for w in range(width):
+                parity[block, w] ^= tables[block, 15 * (digits - 1) + v, w]
+
+
+# --- the tree: nodes of a few neighbors ------------------------------------------------------------
+#
+# A node takes eq_0 .. eq_(A-1) and gt_0 .. gt_(A-1), most significant first, and gives their product eq and
+# gt = gt_0 + eq_0 gt_1 + eq_0 eq_1 gt_2 + ...  Every input x is public as m = x + mask, so a product of
+# inputs is the sum over subsets of products of the m outside times the product of masks inside: local, given
+# shares of all products of masks.  Its rows, in this order: products of the eq masks over subsets of two and
+# more, by rising bit pattern; then for d = 1 .. A-1 products of gt mask d with the eq masks of each non-empty
+# subset of 0 .. d-1.  The last node of a level gives no eq and never uses its last eq.
+
+
+@compiled()
+def mask_products(masks: Any, nodes: Any, out: Any) -> None:
+    """out[b] ^= the rows of all nodes of a level; masks (blocks, 2 n - 1, width), nodes (arity, first)."""
+    width, inputs = masks.shape[2], (masks.shape[1] + 1) // 2
+    product = np.empty((64, width), np.uint64)
+    for block in range(masks.shape[0]):
+        row = 0
+        for node in range(nodes.shape[0]):
+            arity, first = nodes[node, 0], nodes[node, 1]
+            used = arity - 1 if node == nodes.shape[0] - 1 else arity
+            for d in range(used):
+                for w in range(width):
+                    product[1 << d, w] = masks[block, first + d, w]
+                for subset in range(1, 1 << d):
+                    for w in range(width):
+                        both = product[subset, w] & masks[block, first + d, w]
+                        product[(1 << d) + subset, w] = both
+                        out[block, row, w] ^= both
+                    row += 1
+            for d in range(1, arity):
+                gt = inputs - 1 + first + d
+                for subset in range(1, 1 << d):
+                    for w in range(width):
+                        out[block, row, w] ^= product[subset, w] & masks[block, gt, w]
+                    row += 1
+
+
+@compiled(inline="always")
+def _fold(terms: Any, opened: Any, first: Any, count: Any) -> None:
+    """Sum terms (2**count, width) over subsets, each times the opened bits outside it, into terms[0]."""
+    for d in range(count - 1, -1, -1):
+        for subset in range(1 << d):
+            for w in range(terms.shape[1]):
+                terms[subset, w] = (terms[subset, w] & opened[first + d, w]) ^ terms[(1 << d) + subset, w]
+
+
+@compiled()
+def evaluate(tables: Any, masks: Any, opened: Any, nodes: Any, lead: Any, next_masks: Any, out: Any) -> None:
+    """A member's masked shares of the outputs of one level.
+
+    tables (blocks, rows, width) and masks (blocks, 2 n - 1, width): its shares; opened: the public masked
+    inputs; next_masks and out (blocks, 2 n' - 1, width) for n' nodes.
+    """
+    width, inputs, outputs = opened.shape[2], (opened.shape[1] + 1) // 2, nodes.shape[0]
+    product = np.empty((64, width), np.uint64)
+    terms = np.empty((64, width), np.uint64)
+    total = np.empty(width, np.uint64)
+    for block in range(opened.shape[0]):
+        row = 0
+        for node in range(outputs):
+            arity, first = nodes[node, 0], nodes[node, 1]
+            last = node == outputs - 1
+            used = arity - 1 if last else arity
+            for w in range(width):
+                product[0, w] = lead
+            for d in range(used):
+                for w in range(width):
+                    product[1 << d, w] = masks[block, first + d, w]
+                for subset in range(1, 1 << d):
+                    for w in range(width):
+                        product[(1 << d) + subset, w] = tables[block, row, w]
+                    row += 1
+            for w in range(width):
+                total[w] = next_masks[block, outputs - 1 + node, w]
+            for d in range(arity):
+                gt = inputs - 1 + first + d
+                for w in range(width):
+                    terms[0, w] = (product[0, w] & opened[block, gt, w]) ^ masks[block, gt, w]
+                for subset in range(1, 1 << d):
+                    for w in range(width):
+                        terms[subset, w] = (product[subset, w] & opened[block, gt, w]) ^ tables[block, row, w]
+                    row += 1
+                _fold(terms, opened[block], first, d)
+                for w in range(width):
+                    total[w] ^= terms[0, w]
+            for w in range(width):
+                out[block, outputs - 1 + node, w] = total[w]
+            if not last:
+                _fold(product, opened[block], first, arity)
+                for w in range(width):
+                    out[block, node, w] = product[0, w] ^ next_masks[block, node, w]
+
+
+# --- tournaments: who won a group stays secret --------------------------------------------------------
+
+
+@compiled()
+def select(
+    masked: Any,
+    squares: Any,
+    members: Any,
+    index: Any,
+    ones: Any,
+    tables: Any,
+    fresh: Any,
+    lead: Any,
+    primes: Any,
+    out: Any,
+) -> None:
+    """A member's shares of the winners' distances and squared sizes, under fresh masks, for every group.
+
+    masked (lanes, rows, m), squares (lanes, rows): public; members (groups, g) rows of a group, -1 for none;
+    index (groups, m) the winner's place plus a secret number of the dealer, digit by digit; ones (lanes,
+    groups, g - 1, m) shares of whether that number is 1 .. g - 1; tables (lanes, groups, g, m) shares of the
+    dealer's mask of the row at each place plus that number; fresh, out (lanes, 2, groups, m).
+    """
+    for lane in range(masked.shape[0]):
+        p = primes[lane]
+        c = np.uint64(1 << LANE_BITS) - p
+        for group in range(members.shape[0]):
+            for i in range(masked.shape[2]):
+                at = np.int64(index[group, i])
+                row = members[group, at]
+                value = np.uint64(masked[lane, row, i]) if row >= 0 else np.uint64(0)
+                square = squares[lane, row] if row >= 0 else np.uint64(0)
+                distance = np.uint64(fresh[lane, 0, group, i]) + p - np.uint64(tables[lane, group, at, i])
+                size = np.uint64(fresh[lane, 1, group, i])
+                if lead:
+                    distance += value
+                    size += square
+                for u in range(1, members.shape[1]):
+                    other = members[group, at ^ u]
+                    one = np.uint64(ones[lane, group, u - 1, i])
+                    there = np.uint64(masked[lane, other, i]) if other >= 0 else np.uint64(0)
+                    wide = squares[lane, other] if other >= 0 else np.uint64(0)
+                    # A residue below 2**30 times one below 2**31.
+                    distance += _canonical(one * (there + p - value), p, c)
+                    size += _canonical(one * (wide + p - square), p, c)
+                out[lane, 0, group, i] = np.uint32(_canonical(distance, p, c))
+                out[lane, 1, group, i] = np.uint32(_canonical(size, p, c))
+
+
+@compiled()
+def cross(selected: Any, masks: Any, fresh: Any, pairs: Any, lead: Any, primes: Any, out: Any) -> None:
+    """A member's shares of 2 (S_a M_b - S_b M_a) less what its own masks add, plus fresh, for pairs (b, a).
+
+    selected (lanes, 2, groups, m): M and S, public; masks, of the same shape: its shares of what M and S
+    exceed the distance and the squared size by; fresh, out (lanes, pairs, m).
+    """
+    for lane in range(selected.shape[0]):
+        p = primes[lane]
+        c = np.uint64(1 << LANE_BITS) - p
+        for q in range(pairs.shape[0]):
+            b, a = pairs[q, 0], pairs[q, 1]
+            for i in range(selected.shape[3]):
+                M_a, M_b = np.uint64(selected[lane, 0, a, i]), np.uint64(selected[lane, 0, b, i])
+                S_a, S_b = np.uint64(selected[lane, 1, a, i]), np.uint64(selected[lane, 1, b, i])
+                rho_a, rho_b = np.uint64(masks[lane, 0, a, i]), np.uint64(masks[lane, 0, b, i])
+                left, right = p - rho_b, rho_a
+                if lead:
+                    left += M_b
+                    right += p - M_a
+                # S_a (M_b - rho_b) - S_b (M_a - rho_a) + M_a sigma_b - M_b sigma_a: products below 2**61.
+                total = _canonical(S_a * left, p, c) + _canonical(S_b * right, p, c)
+                total += _canonical(M_a * np.uint64(masks[lane, 1, b, i]), p, c)
+                total += _canonical(M_b * (p - np.uint64(masks[lane, 1, a, i])), p, c)
+                total = np.uint64(2) * total + np.uint64(fresh[lane, q, i])
+                out[lane, q, i] = np.uint32(_canonical(total, p, c))

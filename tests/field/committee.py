@@ -1,0 +1,38 @@
+"""A dealer and a committee in one place: what tests and benchmarks of `field.dealt` play with."""
+
+from field.blind import PairKeys
+from field.coins import SeededCoins
+from field.dealt import Schedule, Tables, hide, labels, together
+
+
+def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
+    """(labels, everything that was opened) for scaled distances (k, m) of Python integers."""
+    schedule = kind(contest, basis, scaled.shape[1])
+    rho = basis.sample(scaled.shape, SeededCoins(seed, "rho"))
+    masked = basis.add(basis.reduce(scaled), rho)
+    streams = streams or (lambda j: SeededCoins(seed, f"member {j}"))
+    corrected = seed % members
+    corrections = schedule.deal(rho, [streams(j) for j in range(members)], corrected)
+    parts = [
+        schedule.compete(masked, Tables(streams(j), corrections if j == corrected else None), lead=j == 0)
+        for j in range(members)
+    ]
+    keys = [
+        PairKeys({i: bytes(14) + bytes(sorted((i, j))) for i in range(members) if i != j})
+        for j in range(members)
+    ]
+    views = [masked]
+    opened = None
+    while True:
+        opening, shares = [], []
+        for part in parts:
+            try:
+                opening.append(part.send(opened))
+            except StopIteration as done:
+                shares.append(done.value)
+        if shares:
+            zeros = [list(key.streams(0, b"labels").values()) for key in keys]
+            hidden = [hide(share, zero) for share, zero in zip(shares, zeros, strict=True)]
+            return labels(schedule, together(basis, hidden)), views
+        opened = together(basis, opening)
+        views.append(opened)

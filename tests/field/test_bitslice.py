@@ -1,0 +1,63 @@
+"""Bit-sliced integers against Python's."""
+
+import numpy as np
+import pytest
+
+from field import bitslice
+from field.basis import LANE_PRIMES, Basis
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def value_of(planes, count):
+    """The integers of planes (rows, words), by Python integers."""
+    bits = bitslice.unpack(planes, count).astype(object)
+    return sum(row << b for b, row in enumerate(bits))
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1000])
+def test_packing_round_trips(count, rng):
+    bits = rng.integers(0, 2, (3, count)).astype(np.uint8)
+    planes = bitslice.pack(bits)
+    assert planes.shape == (3, bitslice.words(count))
+    np.testing.assert_array_equal(bitslice.unpack(planes, count), bits)
+    assert planes[0, -1] < 1 << ((count - 1) % 64 + 1) if count % 64 else True
+    values = rng.integers(0, 13, count)
+    np.testing.assert_array_equal(bitslice.numbers(bitslice.digits(values, 4), count), values)
+
+
+@pytest.mark.parametrize("words", [1, 31, 32, 33, 100])
+def test_blocks_round_trip(words, rng):
+    planes = rng.integers(0, 2**64, (5, words), np.uint64)
+    sliced = bitslice.to_blocks(planes)
+    assert sliced.shape == (bitslice.blocks(words)[0], 5, bitslice.blocks(words)[1])
+    np.testing.assert_array_equal(bitslice.from_blocks(sliced, words), planes)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 64, 2049])
+def test_integers_are_sliced_as_python_lifts_them(lanes, count, rng):
+    basis = Basis(LANE_PRIMES[:lanes])
+    values = [int(x) % basis.modulus for x in rng.integers(0, 2**62, count)]
+    edges = [
+        0,
+        1,
+        basis.modulus - 1,
+        basis.modulus // 2,
+        basis.modulus // 2 + 1,
+        basis.primes[0] % basis.modulus,
+    ]
+    values[: len(edges)] = edges[:count]
+    values[len(edges) :] = [v**2 % basis.modulus for v in values[len(edges) :]]
+    sliced = bitslice.integers(basis, basis.reduce(np.array(values, object)))
+    planes = bitslice.from_blocks(sliced, bitslice.words(count))
+    assert planes.shape == (30 * lanes, bitslice.words(count))
+    assert list(value_of(planes, count)) == values
+
+
+def test_other_primes_are_refused():
+    with pytest.raises(ValueError, match=r"2\*\*30 - c"):
+        bitslice.integers(Basis((10007,)), np.zeros((1, 5), np.uint32))

@@ -1,0 +1,107 @@
+"""The kernels of dealt comparisons against their twins."""
+
+import numpy as np
+import pytest
+
+from field import comparing, reference
+from field.basis import LANE_PRIMES
+from field.bitslice import from_blocks, pack, to_blocks, unpack
+from field.dealt import ONES, TREES, levels
+
+ZERO = np.uint64(0)
+
+
+def shared(planes, rng):
+    """Two shares of blocks of planes."""
+    one = rng.integers(0, 2**64, planes.shape, np.uint64)
+    return one, one ^ planes
+
+
+def bits_of(sliced, words, count):
+    return unpack(from_blocks(sliced, words), count)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+def test_differences_equal_python_integers(lanes):
+    rng = np.random.default_rng(lanes)
+    primes = LANE_PRIMES[:lanes]
+    per, pairs = 3, np.array([[1, 0], [2, 0], [2, 1]])
+    masked = np.stack([rng.integers(0, p, (3, 64 * per)).astype(np.uint32) for p in primes])
+    masked[:, :, :2] = np.array([p - 1 for p in primes], np.uint32)[:, None, None]
+    weights = np.stack([rng.integers(0, p, (3, 2)) for p in primes], axis=-1).astype(np.uint64)
+    weights[0] = np.array(primes, np.uint64) - np.uint64(1)
+    out = np.full((2, 30 * lanes + 2, 5), 7, np.uint64)
+    comparing.slice_differences(masked, pairs, weights, per, 0, *comparing.garner(primes), out)
+    planes = from_blocks(out, 10)
+    got = sum(row.astype(object) << b for b, row in enumerate(unpack(planes[:, :9], 9 * 64)))
+    terms = weights.astype(object).transpose(2, 0, 1)
+    want = np.stack([
+        [(w[q, 0] * row[b] + w[q, 1] * row[a]) % p for q, (b, a) in enumerate(pairs)]
+        for w, row, p in zip(terms, masked.astype(object), primes, strict=True)
+    ])  # fmt: skip
+    assert (got == reference.lift(want, primes).reshape(-1)).all()
+    assert not planes[:, 9].any(), "words beyond the last comparison are zero"
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+def test_leaves_and_tree_equal_their_twins(lanes):
+    rng = np.random.default_rng(10 + lanes)
+    words = 40  # more than one block, the second one padded
+    count = 64 * words
+    tree = levels(lanes)
+    digits = tree[0].inputs
+    y, r = ([int(x) ** 3 % 16**digits for x in rng.integers(0, 2**40, count)] for _ in range(2))
+    for i in range(0, count, 3):  # near each other, so that equal digits are frequent
+        r[i] = min(
+            max(y[i] + int(rng.integers(-1, 2)) * 16 ** int(rng.integers(0, digits)), 0), 16**digits - 1
+        )
+    r[:4], y[:4] = (0, 16**digits - 1, 0, 5), (0, 16**digits - 1, 16**digits - 1, 5)
+    planes = {
+        name: to_blocks(pack(np.array([[v >> b & 1 for v in values] for b in range(4 * digits)], np.uint8)))
+        for name, values in (("y", y), ("r", r))
+    }
+    number, _, width = planes["r"].shape
+
+    table = np.zeros((number, 15 * digits, width), np.uint64)
+    comparing.thermometers(planes["r"], table)
+    for d in range(digits):
+        place = 4 * (digits - 1 - d)
+        want = [[int((v >> place & 15) > step) for v in r] for step in range(15)]
+        np.testing.assert_array_equal(bits_of(table[:, 15 * d : 15 * d + 15], words, count), want)
+
+    def masks_for(rows):
+        return shared(rng.integers(0, 2**64, (number, rows, width), np.uint64), rng)
+
+    masks = masks_for(tree[0].opened)
+    outs, parities = [], []
+    for share, mask, lead in zip(shared(table, rng), masks, (ONES, ZERO), strict=True):
+        out, parity = np.empty_like(mask), np.empty((number, width), np.uint64)
+        comparing.leaves(planes["y"], share, mask, lead, out, parity)
+        outs.append(out)
+        parities.append(parity[:, None])
+    opened, mask = outs[0] ^ outs[1], masks[0] ^ masks[1]
+    twins = [reference.digit_bits(a, b, digits) for a, b in zip(y, r, strict=True)]
+    want = np.array([[*eq[:-1], *gt] for eq, gt in twins]).T
+    np.testing.assert_array_equal(bits_of(opened ^ mask, words, count), want)
+    parity = bits_of(parities[0] ^ parities[1], words, count)[0]
+    np.testing.assert_array_equal(parity, [(a ^ b) & 1 for a, b in zip(y, r, strict=True)])
+
+    for level, arities in zip(tree, TREES[lanes], strict=True):
+        rows = np.zeros((number, level.rows, width), np.uint64)
+        comparing.mask_products(mask, level.nodes, rows)
+        after = masks_for(2 * len(arities) - 1)
+        outs = []
+        for share, own, fresh, lead in zip(shared(rows, rng), masks, after, (ONES, ZERO), strict=True):
+            out = np.empty_like(fresh)
+            comparing.evaluate(share, own, opened, level.nodes, lead, fresh, out)
+            outs.append(out)
+        masks, opened, mask = after, outs[0] ^ outs[1], after[0] ^ after[1]
+        twins = [reference.join_nodes(eq, gt, arities) for eq, gt in twins]
+        want = np.array([[*eq[:-1], *gt] for eq, gt in twins]).T
+        np.testing.assert_array_equal(bits_of(opened ^ mask, words, count), want)
+    np.testing.assert_array_equal(want[0], [b > a for a, b in zip(y, r, strict=True)])
+
+
+def test_slicing_refuses_a_basis_without_kernels():
+    with pytest.raises(ValueError, match="30-bit lanes"):
+        comparing.garner((2**31 - 1,))
