@@ -20,6 +20,7 @@ _check("psu")
 __version__ = "0.1.0"
 
 _HOME = {
+    "AssignmentsOnly": "secfc.disclosure",
     "CenterSeparation": "secfc.starts",
     "Clustering": "secfc.clustering",
     "DisputedRows": "secfc.exchange",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from secfc.clustering import Clustering as Clustering
     from secfc.clustering import fit as fit
     from secfc.coded import SecFC as SecFC
+    from secfc.disclosure import AssignmentsOnly as AssignmentsOnly
     from secfc.disclosure import Distances as Distances
     from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares

@@ -18,7 +18,7 @@ same, and can place the shape by its own points.  ell + t clients together hold 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from field.coins import Coins
 from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc.clustering import Clustering, Public, restarts
-from secfc.disclosure import Disclosure, Distances
+from secfc.disclosure import Disclosure, Distances, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.federation import Party
 from secfc.layout import Layout
@@ -86,8 +86,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
         match request:
             case Assignment():
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                compute = partial(rows.distances, sums, plan.lanes(sums.sizes))
-                message = yield from answer(request, compute)
+                message = yield from answer(request, Measured(rows, sums))
                 wait = reply(request.round, message, "distances")
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
@@ -131,7 +130,10 @@ def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) ->
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
-        return (yield from lloyd(start, plan.k, plan.max_iter, source))
+        trace = yield from lloyd(start, plan.k, plan.max_iter, source)
+        if plan.n_init == 1 or trace.within is not None:
+            return trace
+        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), plan.k)))
 
     trace: Trace = yield from restarts(plan.n_init, once, cheaper)
     labels = trace.labels.astype(np.int32)
@@ -272,7 +274,5 @@ def unheard(count: int) -> ClientResult:
 def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
     facts = [*way.membership.learned, *way.disclosure.learned(plan)]
-    if plan.init.reveals:
-        facts.append(plan.init.reveals)
     facts.append("the centers" if plan.revealing else "no point and no center")
     return tuple(facts)

@@ -39,7 +39,7 @@ class Step:
 
 
 class Source(Protocol):
-    """Where steps and distances come from: role fragments, driven with `yield from`."""
+    """Where steps, and what starts need, come from: role fragments, driven with `yield from`."""
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         """The next assignment after labels (m,) in [-1, k)."""
@@ -47,6 +47,10 @@ class Source(Protocol):
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         """Exact scaled distances (k, m) to the centers of labels; for starts that need them."""
+        ...
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        """The center whose factor-fold squared distance is at most every other's, or -1: (m,) int32."""
         ...
 
 
@@ -141,6 +145,9 @@ class PlainSource:
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         return _nobody(self.scaled(labels, k))
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))
 
 
 def _nobody(value: Any) -> Role[Any]:

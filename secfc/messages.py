@@ -234,6 +234,125 @@ class NoiseShares(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Compare(Assignment):
+    """Server to every client: the same, and who compares the distances instead of returning them.
+
+    committee: numbers of the clients that compare, int32, the first adds the public constants.  corrected:
+    the place in the committee of the one that the dealer sends corrections to.  factor: 1 to find the nearest
+    center, else the center that is at least that many times as near as every other, in squared distance.
+    """
+
+    committee: Array
+    corrected: int
+    factor: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        members = self.committee
+        _refuse(not _is(members, "i", 1), "a committee is a vector of integers")
+        different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
+        _refuse(not different, "a committee's numbers are distinct and count from 0")
+        _refuse(not 0 <= self.corrected < members.size, "corrections go to one of the committee")
+        _refuse(self.factor < 1, "the factor of a comparison is at least 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskSeed(Message):
+    """Client to the dealer: the secret (32 bytes) from which both expand the client's masks and tables."""
+
+    seed: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedDistances(Message):
+    """Client to a member of the committee: its weighted coded distances of some points, under its mask.
+
+    values: (lanes, clusters, points) residues, uniform to everybody but the dealer.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "masked distances, (lanes, clusters, points),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedSum(Message):
+    """Member to member: the sum of all clients' masked distances of some points, uniform to the committee."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check_residues(self.values, "masked distances, (lanes, clusters, points),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corrections(Message):
+    """Dealer to one member: words that complete its tables of one comparison, uniform to any one member."""
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.words, "u", 1), "corrections are a vector of words")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedBits(Message):
+    """Member to member: its share of what is opened under masks that no member knows.
+
+    words: bits, 64 in a uint64; or uint32 residues (lanes, ...).
+    """
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        _refuse(self.words.dtype.kind != "u", "what is opened is words or residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelShare(Message):
+    """Member to server: its share of the labels' binary digits (places, words), uniform but for their sum."""
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.words, "u", 2), "shares of labels are words, (places, words)")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unheard(Message):
+    """Member to server: the step it could not finish, and numbers of clients it did not hear."""
+
+    step: int
+    missing: Array
+
+    def __post_init__(self) -> None:
+        _refuse(self.step < 0, "steps count from 0")
+        _refuse(not _is(self.missing, "i", 1), "missing clients are a vector of integers")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasureCost(Assignment):
+    """Server to every client: the result of one of several restarts, whose cost decides between them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedCosts(Message):
+    """Client to server: for each cluster the sum of coded distances of its own points, blinded.
+
+    values: (lanes, k) residues.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.values, "u", 2), "coded costs are (lanes, k) residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class RevealCenters(Message):
     """Server to consenting clients: send your share of these clusters' centers.  labels: (m,) in [-1, k)."""
 

@@ -20,6 +20,7 @@ from field.exact import Exact
 from field.quantize import Quantizer, plan_quantization
 from field.rows import cluster_sizes
 from secfc.clustering import Clustering, Public, heard, restarts
+from secfc.disclosure import Disclosure, Distances
 from secfc.exchange import (
     SERVER,
     SHARE,
@@ -34,6 +35,7 @@ from secfc.exchange import (
     to_all,
 )
 from secfc.federation import Federation, Party
+from secfc.layout import OwnRows
 from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
 from secfc.messages import Final, RawPoints
 from secfc.simulate import Run
@@ -86,7 +88,8 @@ class PlainModel:
 class Lloyd:
     """Plaintext integer Lloyd on the pooled data; parameters as in `SecFC`, results the same.
 
-    Non-private: the server receives every point.
+    disclosure: of the run to compare with, for the same automatic scale.  Non-private: the server receives
+    every point.
     """
 
     k: int
@@ -97,11 +100,13 @@ class Lloyd:
     basis: Basis | None = None
     rounding: Any = "nearest"
     largest: int | None = None
+    disclosure: Disclosure = Distances()
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""
+        headroom = self.disclosure.headroom(self, public, OwnRows(public.counts))
         _, quantizer = plan_quantization(
-            public.d, self.largest or public.m, public.bound,
+            headroom * public.d, self.largest or public.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
         )  # fmt: skip
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):

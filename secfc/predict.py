@@ -1,15 +1,14 @@
 """Labels of new private points: nearest hidden centers, over shares.
 
 After a run every client keeps its shares of the final centers (SecFC's centers stay hidden).  New points
-are shared like old ones, clients return coded distances to the retained centers, and the server decodes
-the nearest.  The server sees the exact scaled distances of the new points to all centers.
+are shared like old ones, and clients answer for the retained centers as the disclosure policy of the fit
+says: the server learns of the new points what it learned of the old ones in one iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from field.coins import Coins
 from field.rows import ClusterSums
 from secfc.clustering import seal
-from secfc.disclosure import Disclosure
+from secfc.disclosure import Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
@@ -53,8 +52,8 @@ class CodedModel:
     ) -> list[Array]:
         """Labels of new points, one (m_j,) int32 array a client.
 
-        The server sees the exact scaled distances of the new points to the hidden centers.  sealed: what
-        any party says to another is encrypted and authenticated between the two.
+        The server sees of the new points what the policy of the fit shows.  sealed: what any party says to
+        another is encrypted and authenticated between the two.
 
         Raises ValueError if the clients or the features are not those of the fit.
         """
@@ -86,13 +85,15 @@ class CodedModel:
         """The plan under which this federation's points are labeled."""
         # The range depends on the retained clusters (`largest` stays), not on how many points are new,
         # and there may be fewer new points than centers.
-        return replace(self.plan, layout=OwnRows(federation.counts), k=1, init=RandomLabels(), revealing=())
+        return replace(
+            self.plan, layout=OwnRows(federation.counts), k=1, n_init=1, init=RandomLabels(), revealing=()
+        )
 
 
 def predicting_client(
     disclosure: Disclosure, plan: Plan, party: Party, centers: ClusterSums, *, coins: Coins
 ) -> Role[Array]:
-    """Share new points, return their coded distances to the retained centers, receive labels."""
+    """Share new points, answer for the retained centers, receive labels."""
     _, mine = yield from Open().client(plan, party, coins=coins)
     yield from agree(plan, party.name)
     received = yield from share_rows(plan, mine, coins)
@@ -100,11 +101,10 @@ def predicting_client(
     plan, rows = yield from settle_contributors(shared, received)
     rows.finish()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
-    compute = partial(rows.distances, centers, plan.lanes(centers.sizes))
     ask = partial(question, plan, len(centers.sizes))
     request = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
     while isinstance(request, Assignment):
-        message = yield from answer(request, compute)
+        message = yield from answer(request, Measured(rows, centers))
         request = yield from ask(reply(request.round, message, "distances"))
     return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
 
@@ -112,7 +112,7 @@ def predicting_client(
 def predicting_server(
     disclosure: Disclosure, plan: Plan, sizes: Array, standing: Standing, *, coins: Coins, threads: int = 1
 ) -> Role[Array]:
-    """Decode the distances of new points to the hidden centers and tell everybody the nearest."""
+    """Find the nearest hidden centers of new points and tell everybody."""
     yield from agree(plan, SERVER)
     plan, screening = yield from settle_contributors_at_server(plan, coins, standing)
     source = yield from disclosure.server(plan, screening.active, coins=coins, threads=threads)

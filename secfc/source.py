@@ -42,6 +42,9 @@ class CodedSource:
         values = yield from self.replies(labels, k)
         return decode_scaled(self.plan.code, values)
 
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return (yield from self.distances(labels, k)).separated(cluster_sizes(labels, k), factor)
+
     def step(self, labels: Array, k: int) -> Role[Step]:
         values = yield from self.replies(labels, k)
         sizes = cluster_sizes(labels, k)
@@ -52,6 +55,10 @@ class CodedSource:
         nobody = np.full(self.plan.m, -1, np.int32)
         values = yield from self.replies(nobody, len(sizes), sizes)
         return decode_nearest(self.plan.code, values, sizes, nobody, threads=self.threads)[0]
+
+    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+        """For each cluster the sum of scaled distances of its own points: k integers."""
+        return (yield from self.distances(labels, k)).within(labels)
 
     def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
         """Announce a clustering, receive enough clients' coded distances to its centers, by number.

@@ -33,7 +33,17 @@ class Start(Protocol):
 
     @property
     def reveals(self) -> str:
-        """What the server learns from this start beyond the iterations, or an empty string."""
+        """What a server that sees distances learns beyond those of the iterations, or an empty string."""
+        ...
+
+    @property
+    def factor(self) -> int:
+        """The largest factor that it compares squared distances by."""
+        ...
+
+    @property
+    def needs_distances(self) -> bool:
+        """Whether it draws from the distances themselves, so that the server must see them."""
         ...
 
 
@@ -42,6 +52,8 @@ class RandomLabels:
     """Every point in a uniformly random cluster (SecFC Algorithm 1, line 6).  Reveals nothing."""
 
     reveals = ""
+    needs_distances = False
+    factor = 1
 
     def check(self, m: int, k: int) -> None:
         """Fits always."""
@@ -55,10 +67,12 @@ class RandomLabels:
 class RandomPoints:
     """k distinct random points are the first centers (Forgy).
 
-    The first step then shows the server exact distances of all points to k private points.
+    A server that sees distances then sees those of all points to k private points in the first step.
     """
 
     reveals = "distances of every point to k randomly chosen points"
+    needs_distances = False
+    factor = 1
 
     def check(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
@@ -74,6 +88,8 @@ class GivenLabels:
 
     labels: Array | Sequence[Any] = field(repr=False)
     reveals = ""
+    needs_distances = False
+    factor = 1
 
     def flat(self) -> Array:
         """The labels of all clients in one (m,) array."""
@@ -111,6 +127,8 @@ class KMeansPlusPlus:
     """
 
     reveals = "distances of every point to the k points that k-means++ chose, and which points they are"
+    needs_distances = True
+    factor = 1
 
     def check(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
@@ -139,10 +157,15 @@ class CenterSeparation:
     """
 
     base: Start = RandomLabels()
+    factor = 9
 
     @property
     def reveals(self) -> str:
         return self.base.reveals
+
+    @property
+    def needs_distances(self) -> bool:
+        return self.base.needs_distances
 
     def check(self, m: int, k: int) -> None:
         """As the base start."""
@@ -152,8 +175,7 @@ class CenterSeparation:
         labels = yield from self.base.draw(m, k, rng, source)
         if (labels < 0).any():
             labels = (yield from source.step(labels, k)).labels
-        scaled = yield from source.distances(labels, k)
-        cores = scaled.separated(cluster_sizes(labels, k), 9)
+        cores = yield from source.separated(labels, k, self.factor)
         kept = cluster_sizes(cores, k) > 0
         return np.where((cores < 0) & (labels >= 0) & ~kept[labels], labels, cores).astype(np.int32)
 

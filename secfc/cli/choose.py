@@ -69,6 +69,8 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
     from field.basis import MERSENNE_61, Basis
     from psu import Threshold
     from secfc.coded import SecFC
+    from secfc.disclosure import AssignmentsOnly
+    from secfc.exchange import SERVER
     from secfc.membership import Membership, Open, Private
     from secfc.oneshot import KFed
     from secfc.plaintext import Lloyd
@@ -111,9 +113,13 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
             "gives other starts",
         )
         chosen |= {"merge": settings.merge, "id_column": settings.id_column}
+    chosen["disclosure"] = settings.disclosure
     if settings.epsilon is not None:
         common["disclosure"] = noise(settings)
         chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
+    elif settings.disclosure == "assignments":
+        common["disclosure"] = AssignmentsOnly(settings.dealer or SERVER, settings.consent)
+        chosen["dealer"] = settings.dealer or SERVER
     algorithm = SecFC(
         k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
         liars=settings.liars, **common,
@@ -194,4 +200,5 @@ def plaintext_twin(algorithm: SecFC) -> Lloyd:
         basis=algorithm.basis,
         rounding=algorithm.rounding,
         largest=algorithm.largest,
+        disclosure=algorithm.disclosure,
     )

@@ -14,7 +14,7 @@ from secfc.cli.errors import Refused
 from secfc.cli.execute import execute, forget, load
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import Screen
-from secfc.cli.settings import STARTS, Settings, check_run, names, positive
+from secfc.cli.settings import POLICIES, STARTS, Settings, check_run, names, positive
 
 if TYPE_CHECKING:
     from secfc.clustering import Clustering
@@ -54,6 +54,21 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "--merge/--no-merge", default=True, show_default=True,
     help="private: count a point that several clients hold once, which opens how many hold each point. "
     "Without it nothing of this is opened, and no two clients may hold the same ID.",
+)  # fmt: skip
+@click.option(
+    "--disclosure", type=click.Choice(tuple(POLICIES)), default="distances", show_default=True,
+    help="What the server learns in every iteration. assignments: the labels and nothing else, which clients "
+    "find together. distances: the distance of every point to every center as well, as in the paper, which "
+    "over iterations fixes the shape of the data.",
+)  # fmt: skip
+@click.option(
+    "--dealer", metavar="NAME",
+    help="assignments: the client that deals the masks. Default: the server, which must not collude with a "
+    "comparing client. With t=1 a dealing client withstands that too.",
+)  # fmt: skip
+@click.option(
+    "--consent", is_flag=True,
+    help="assignments: let k-means++ open distances to the points that it chooses.",
 )  # fmt: skip
 @click.option(
     "--init", type=click.Choice(STARTS), default="random", show_default=True,

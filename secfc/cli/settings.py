@@ -14,16 +14,18 @@ from click.core import ParameterSource
 STARTS = ("random", "random-points", "k-means++", "center-separation")
 # What else there is to say of differential privacy.
 NOISE = ("delta", "radius", "noise", "protect")
+POLICIES = ("distances", "assignments")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
 MEANINGLESS = {
     "secfc": ("k_local",),
     "lloyd": (
         "k_local", "t", "ell", "reveal_centers", "verify", "attack", "membership", "merge", "threads",
-        "epsilon", "liars", *NOISE,
+        "epsilon", "liars", *NOISE, "disclosure", "dealer", "consent",
     ),
     "k-fed": (
         "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
         "field", "rounding", "membership", "merge", "threads", "largest", "liars", "epsilon", *NOISE,
+        "disclosure", "dealer", "consent",
     ),
 }  # fmt: skip
 
@@ -44,6 +46,9 @@ class Settings:
     label_column: str | None
     membership: str
     merge: bool
+    disclosure: str
+    dealer: str | None
+    consent: bool
     init: str
     n_init: int
     max_iter: int
@@ -115,6 +120,8 @@ def check_run(context: click.Context, settings: Settings) -> None:
         )
     else:
         refuse(context, ("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
+    if algorithm == "secfc":
+        _check_disclosure(context, settings)
     if settings.membership == "open":
         refuse(
             context, ("merge",),
@@ -130,4 +137,27 @@ def check_run(context: click.Context, settings: Settings) -> None:
         raise click.UsageError(
             "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
             "points are. Raise -t, or use --membership open."
+        )
+
+
+def _check_disclosure(context: click.Context, settings: Settings) -> None:
+    if settings.disclosure == "distances":
+        refuse(
+            context, ("dealer", "consent"),
+            "{option} has no meaning for --disclosure distances: leave it out, or add --disclosure "
+            "assignments.",
+        )  # fmt: skip
+        return
+    if settings.epsilon is not None:
+        raise click.UsageError(
+            "--epsilon adds noise to distances that the server sees: leave it out, or --disclosure assignments."
+        )
+    if settings.field == "mersenne61":
+        raise click.UsageError(
+            "--field mersenne61 has no secret comparisons: leave it out, or add --disclosure distances."
+        )
+    if settings.init == "k-means++" and not settings.consent:
+        raise click.UsageError(
+            "--init k-means++ opens the distances of every point to the points it chooses, also under "
+            "--disclosure assignments: allow that with --consent, or take another start."
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from psu import Server, Threshold
     from secfc.clustering import Algorithm, Clustering
     from secfc.coded import SecFC
+    from secfc.disclosure import Disclosure
     from secfc.federation import Federation
     from secfc.membership import Membership
 
@@ -28,7 +29,7 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
         small = replace(
             algorithm, k=2, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
             membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
-            liars=min(algorithm.liars, 1),
+            liars=min(algorithm.liars, 1), disclosure=small_disclosure(algorithm),
         )  # fmt: skip
         if not algorithm.disclosure.exact:
             # A radius that fits the tiny run, and a basis that holds noise on it.
@@ -56,6 +57,17 @@ def small_membership(algorithm: SecFC) -> Membership:
 
     membership = algorithm.membership
     return replace(membership, mode=Threshold(1)) if isinstance(membership, Private) else membership
+
+
+def small_disclosure(algorithm: SecFC) -> Disclosure:
+    """The same policy for three clients, of whom the last deals if a client does."""
+    from secfc.disclosure import AssignmentsOnly
+    from secfc.exchange import SERVER
+
+    policy = algorithm.disclosure
+    if not isinstance(policy, AssignmentsOnly) or policy.dealer == SERVER:
+        return policy
+    return replace(policy, dealer=few_points().names[-1])
 
 
 def tiny_union(mode: Threshold | Server) -> None:
@@ -107,7 +119,7 @@ def compile_all() -> None:
     from field.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
     from secfc.coded import SecFC
-    from secfc.disclosure import NoiseAtServer, NoiseInShares
+    from secfc.disclosure import AssignmentsOnly, NoiseAtServer, NoiseInShares
     from secfc.membership import Private
     from secfc.plaintext import Lloyd
     from secfc.privacy import Bound, Budget
@@ -123,6 +135,8 @@ def compile_all() -> None:
         tiny_run(SecFC(2, 1, max_iter=1, disclosure=noise))
     for basis in bases:
         tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1))
+    for basis in bases[:2]:
+        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, disclosure=AssignmentsOnly()))
     for mode in (Threshold(1), Server()):
         tiny_union(mode)
         tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))

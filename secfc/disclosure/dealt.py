@@ -12,7 +12,6 @@ server's challenge; +2 replies.  A client that lacks a share stays silent, as on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from field.blind import PairKeys, blinding_share, deal_from_seeds, mask_context,
 from field.coins import Coins
 from field.correct import combine_shares, mask_words
 from secfc.dealing import challenge_coins, check_count
+from secfc.disclosure.policy import Measured
 from secfc.exchange import (
     SERVER,
     Exchange,
@@ -70,10 +70,10 @@ class DealtAnswer:
     coins: Coins
     colluding: int
 
-    def __call__(self, question: Assignment, compute: Callable[[], Array]) -> Role[None]:
+    def __call__(self, question: Assignment, measured: Measured) -> Role[None]:
         responders = question.responders.tolist()
         dealers = tuple(responders[: count_dealers(self.plan, self.colluding)])
-        values = compute()
+        values = measured.distances(self.plan.lanes(measured.sizes))
         yield Exchange(phase="distances")  # nothing to say: the work so far is booked
         lanes, size = len(values), values[0].size
         width = size + mask_words(self.plan.code, self.plan.liars)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from field.blind import PairKeys, blind, mask_context, partners
 from field.coins import Coins
 from secfc.disclosure.dealt import DealtAnswer, DealtSource
-from secfc.disclosure.policy import Answer, Exactly, Exposure
+from secfc.disclosure.policy import Answer, Exactly, Exposure, Measured
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.messages import Assignment, CodedDistances, compact_labels
 from secfc.pairing import pair_keys
@@ -56,7 +56,7 @@ class Distances(Exactly):
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         if not self.blind:
             yield from ()
-            return bare
+            return partial(bare, plan)
         keys = yield from pair_keys(plan, name, coins)
         me = plan.clients.index(name)
         if self.dealt or plan.liars:
@@ -84,16 +84,18 @@ class Distances(Exactly):
                 f"the same distances for each of the ell={plan.code.ell} segments of the features, if it "
                 "interpolates the replies instead of summing them"
             )
+        if plan.init.reveals:
+            facts.append(plan.init.reveals)
         return tuple(facts)
 
 
 # --- client --------------------------------------------------------------------------------------
 
 
-def bare(question: Assignment, compute: Callable[[], Array]) -> Role[CodedDistances | None]:
+def bare(plan: Plan, question: Assignment, measured: Measured) -> Role[CodedDistances | None]:
     """The reply of the paper: a share of the whole polynomial."""
     yield from ()
-    return CodedDistances(compute())
+    return CodedDistances(measured.distances(plan.lanes(measured.sizes)))
 
 
 def masked(
@@ -102,23 +104,29 @@ def masked(
     keys: PairKeys,
     colluding: int,
     question: Assignment,
-    compute: Callable[[], Array],
+    measured: Measured,
 ) -> Role[CodedDistances | None]:
     """The reply under a mask that only the weighted sum over all responders sheds."""
     yield from ()
-    responders = tuple(question.responders.tolist())
-    if len(responders) != plan.code.threshold(2) or sorted(responders) != list(responders):
+    asked = question.responders.tolist()
+    if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
         raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
-    if me not in responders:
+    if me not in asked:
         return None
-    values = compute()
+    values = measured.distances(plan.lanes(measured.sizes))
+    return CodedDistances(values) if hidden(plan, me, keys, colluding, question, values) else None
+
+
+def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assignment, values: Array) -> bool:
+    """Mask a responder's values (lanes, *shape) in place; False if it must stay silent instead."""
+    responders = tuple(question.responders.tolist())
     peers = partners(plan.code, responders, me, len(values), colluding)
     context = mask_context(plan.code, responders, len(values), values.shape[1:])
     streams = keys.streams(question.round, context, peers)
     if len(streams) < len(peers):
-        return None  # a partner's key never came: without its mask the reply would be bare
+        return False  # a partner's key never came: without its mask the reply would be bare
     blind(plan.code, responders, me, streams, values, colluding)
-    return CodedDistances(values)
+    return True
 
 
 # --- server --------------------------------------------------------------------------------------
@@ -136,6 +144,10 @@ class BlindedSource(CodedSource):
         self.silent: set[PartyId] = set()
 
     def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+        return self.answered(lambda number, chosen: Assignment(number, k, compact_labels(labels), chosen))
+
+    def answered(self, ask: Callable[[int, Array], Assignment]) -> Role[Mapping[PartyId, Any]]:
+        """The replies of a responding set that is there, to a question with its round and its numbers."""
         needed = self.plan.code.threshold(2)
         while True:
             able = [c for c in self.present if c not in self.silent]
@@ -143,7 +155,7 @@ class BlindedSource(CodedSource):
                 raise TooFewReplies(needed, able)
             asked = tuple(able[:needed])
             numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
-            question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
+            question = ask(next(self.rounds), numbers)
             inbox = yield Exchange(
                 to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
             )

@@ -16,7 +16,7 @@ from field.coins import Coins
 from field.noise import discrete_gaussian
 from field.rows import cluster_sizes
 from secfc.disclosure.budgeted import Budgeted, NoisySource, Steps
-from secfc.disclosure.policy import Answer, Exposure
+from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, take, to_all
 from secfc.lloyd import Step
 from secfc.messages import (
@@ -150,7 +150,7 @@ def noised(
     noise: Noise,
     coins: Coins,
     question: Assignment,
-    compute: Callable[[], Array],
+    measured: Measured,
 ) -> Role[CodedDistances | Contributors | None]:
     """Deal my noise to all who reply, add everybody's shares to my reply; or say whose did not come."""
     code = plan.code
@@ -168,7 +168,7 @@ def noised(
     values, lost = yield from exchanged(plan, name, dealers, dealt, question.round)
     if lost:
         return Contributors(np.array([c not in lost for c in plan.clients]))
-    return CodedDistances(basis.add(values, compute()))
+    return CodedDistances(basis.add(values, measured.distances(basis.lanes)))
 
 
 def exchanged(

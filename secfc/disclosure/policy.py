@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 from numpy.typing import NDArray
 
 from field.coins import Coins
 from field.quantize import Quantizer
+from field.rows import ClusterSums, CodedRows
 from secfc.exchange import PartyId, Role
 from secfc.layout import Layout
 from secfc.messages import Assignment, CodedCenters, Message, RevealCenters
@@ -18,10 +20,27 @@ from secfc.source import CodedSource
 
 Array = NDArray[Any]
 
-# A client's part in answering an assignment, given how to compute its coded distances (lanes, k, m): a
-# fragment that may talk to others in rounds after the question's, and returns what the server is due,
-# None for silence.
-Answer = Callable[[Assignment, Callable[[], Array]], Role[Message | None]]
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured:
+    """A client's shares, and the clusters whose centers its rows are measured to; computes when asked."""
+
+    rows: CodedRows
+    sums: ClusterSums
+
+    @property
+    def sizes(self) -> Array:
+        """(k,) points of each cluster: public."""
+        return self.sums.sizes
+
+    def distances(self, lanes: int) -> Array:
+        """Coded scaled distances, (lanes, k, m) residues: a share, secret."""
+        return self.rows.distances(self.sums, lanes)
+
+
+# A client's part in answering an assignment, given its shares of what it asks about: a fragment that may
+# talk to others in rounds after the question's, and returns what the server is due, None for silence.
+Answer = Callable[[Assignment, Measured], Role[Message | None]]
 
 # What the server sees in every iteration beside the public parameters, and so what it can attack:
 # "distances" of all points to all centers, and labels; "labels" alone; or "nothing" but the result.

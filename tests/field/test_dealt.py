@@ -12,9 +12,9 @@ from field import reference
 from field.basis import LANE_PRIMES, Basis
 from field.blind import MaskReused
 from field.coins import SeededCoins
-from field.contest import Contest
+from field.contest import Contest, headroom
 from field.dealt import Schedule, Tables, compete, deal
-from field.quantize import Reach, distance_bound
+from field.quantize import distance_bound
 from field.tournament import Tournament
 from tests.field.committee import play
 
@@ -31,6 +31,11 @@ def tied(sizes, m, reach, seed):
     out = np.where(kind == 0, ties, np.where(kind == 1, near, free))
     out[:, ::17] = 0
     return out
+
+
+def planned(d, eta, m, largest=None):
+    """What the modulus of a plan for comparing exceeds."""
+    return distance_bound(headroom(m, largest) * d, eta, largest or m)
 
 
 @settings(deadline=None, max_examples=40)
@@ -83,7 +88,7 @@ def test_tournaments_of_many_clusters(k, members):
     needed = Tournament.needed(contest, d, eta)
     top = sorted(sizes.tolist())[-2:]
     assert contest.needed(d, eta) <= needed <= bound * (top[0] * top[1]) ** 2
-    assert needed <= Reach.comparisons(d, int(sizes.sum())).bound(eta)
+    assert needed <= planned(d, eta, int(sizes.sum()))
     assert (
         Schedule(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
         > 1.5 * Tournament(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
@@ -128,11 +133,9 @@ def test_the_range_is_what_the_sizes_need():
     assert Contest.nearest(np.array([16384, 16384])).needed(d, eta) == 2 * distance_bound(d, eta, 16384)
     for m in (2, 3, 10):
         worst = max(Contest.nearest(np.array([a, m - a])).needed(d, eta) for a in range(1, m))
-        assert worst <= Reach.comparisons(d, m).bound(eta)
-    assert (
-        Reach.comparisons(d, 100, 7).bound(eta) == Contest.nearest(np.array([6, 7])).needed(d, eta) // 36 * 49
-    )
-    assert Reach.comparisons(d, 11).bound(eta) == Contest.nearest(np.array([5, 6])).needed(d, eta)
+        assert worst <= planned(d, eta, m)
+    assert planned(d, eta, 100, 7) == Contest.nearest(np.array([6, 7])).needed(d, eta) // 36 * 49
+    assert planned(d, eta, 11) == Contest.nearest(np.array([5, 6])).needed(d, eta)
 
 
 # --- privacy ----------------------------------------------------------------------------------------

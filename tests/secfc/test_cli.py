@@ -715,3 +715,37 @@ def test_liars_that_cannot_be_found_are_refused(options: tuple[str, ...], why: s
     result = run(*options)
     assert result.exit_code == 2
     assert why in " ".join(result.stderr.split())
+
+
+def test_assignments_only_on_the_command_line():
+    by_server, by_client = (
+        run("--json", "--disclosure", "assignments", *more) for more in ((), ("--dealer", "client-4"))
+    )
+    for done, dealer in ((by_server, "server"), (by_client, "client-4")):
+        assert done.exit_code == 0, done.output
+        found = strict_json(done.stdout)
+        assert found["verified"] is True
+        assert found["cost_known_to_server"] is False
+        assert found["parameters"]["disclosure"] == "assignments"
+        assert found["parameters"]["dealer"] == dealer
+        assert any(fact.startswith("no distance") for fact in found["learned"])
+        assert found["steps"] == found["n_iter"]
+    consenting = run("--disclosure", "assignments", "--init", "k-means++", "--consent")
+    assert consenting.exit_code == 0
+    assert "k points that k-means++ chose" in " ".join(consenting.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
+        (("--disclosure", "assignments", "--field", "mersenne61"), "add --disclosure distances"),
+        (("--dealer", "client-4", "--disclosure", "distances"), "add --disclosure assignments"),
+        (("--disclosure", "assignments", "--dealer", "bob"), "name 'server' or a client (client-"),
+        (("--disclosure", "assignments", "--algorithm", "lloyd"), "no meaning for --algorithm lloyd"),
+    ],
+)
+def test_disclosure_options_that_do_not_fit_name_the_remedy(options, remedy):
+    done = run(*options)
+    assert done.exit_code != 0
+    assert remedy in " ".join(done.output.split())

@@ -96,6 +96,15 @@ def multiplicities(draw):
 
 
 @st.composite
+def comparisons(draw):
+    asked = draw(assignments())
+    members = draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4, unique=True))
+    corrected, factor = draw(st.integers(0, len(members) - 1)), draw(st.integers(1, 2**40))
+    fields = (asked.round, asked.k, asked.labels, asked.responders)
+    return own.Compare(*fields, np.array(members, np.int32), corrected, factor)
+
+
+@st.composite
 def turns(draw):
     n = draw(st.integers(0, 3))
     vector = npst.arrays(np.uint64, n, elements=residue)
@@ -129,6 +138,16 @@ MESSAGES = {
     own.Contributors: st.builds(own.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
     own.Assignment: assignments(),
     own.CodedDistances: st.builds(own.CodedDistances, coded()),
+    own.Compare: comparisons(),
+    own.MaskSeed: st.builds(own.MaskSeed, exactly(32)),
+    own.MaskedDistances: st.builds(own.MaskedDistances, coded()),
+    own.MaskedSum: st.builds(own.MaskedSum, coded()),
+    own.Corrections: st.builds(own.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
+    own.MaskedBits: st.builds(own.MaskedBits, arrays(dtype=st.sampled_from([np.uint32, np.uint64]))),
+    own.LabelShare: st.builds(own.LabelShare, arrays(dtype=np.uint64, axes=(2, 2))),
+    own.Unheard: st.builds(own.Unheard, count, arrays(dtype=np.int32, axes=(1, 1))),
+    own.MeasureCost: assignments(own.MeasureCost),
+    own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: assignments(own.RevealCenters),
     own.CodedCenters: st.builds(own.CodedCenters, coded()),
     own.NoiseShares: st.builds(own.NoiseShares, coded()),
@@ -269,6 +288,18 @@ def examples():
         own.Combined(np.arange(4, dtype=np.uint32).reshape(2, 2, 1)),
         own.Blinding(np.arange(6, dtype=np.uint32).reshape(2, 3)),
         own.CheckedDistances(np.zeros((1, 1, 2), np.uint64), np.ones((1, 2, 1), np.uint64)),
+        own.Compare(
+            9, 2, np.array([0, -1], np.int8), np.array([0, 3], np.int32), np.array([4, 1], np.int32), 1, 9
+        ),
+        own.MaskSeed(bytes(range(32))),
+        own.MaskedDistances(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
+        own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
+        own.Corrections(np.array([1, 2**63], np.uint64)),
+        own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64)),
+        own.LabelShare(np.array([[5], [6]], np.uint64)),
+        own.Unheard(2, np.array([3], np.int32)),
+        own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
+        own.CodedCosts(np.array([[1, 2]], np.uint32)),
     ]
 
 

@@ -1,0 +1,98 @@
+"""Labels and nothing else: a committee compares distances under masks that only a dealer knows.
+
+Per iteration (see `field.dealt`): every responder weighs its coded distances, so that they sum up to the
+distances, adds a mask that it shares with the dealer, and sends each member of the committee the points that
+this member sums up; the members tell one another the sums and open masked bits, round by round; the server
+gets shares of the labels' digits, re-randomized among the members, and adds them up.
+
+Who may collude: see `AssignmentsOnly`.  Messages between clients must stay between them, so over a network
+that the server carries they are sealed (`secfc.sealed`) under identities that clients pinned: a dealing
+server that reads what members say to one another knows every distance.  Assumes parties that follow the
+protocol: a lying client makes wrong labels, unnoticed, since nothing about a reply can be checked that is not
+disclosed; so this policy tolerates clients that fall silent, and not clients that lie.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from field.coins import Coins
+from field.contest import headroom
+from secfc.disclosure.committee import Participant
+from secfc.disclosure.compared import ComparedSource
+from secfc.disclosure.dealing import collect_seeds, mask_seeds
+from secfc.disclosure.match import committee_size
+from secfc.disclosure.policy import Answer, Exactly, Exposure
+from secfc.exchange import SERVER, PartyId, Role
+from secfc.layout import Layout
+from secfc.pairing import pair_keys
+from secfc.plan import Plan
+
+
+@dataclass(frozen=True)
+class AssignmentsOnly(Exactly):
+    """The server and the clients learn the labels of every iteration, and nothing more.
+
+    dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
+    clients (at least two).  A dealer together with one member of the committee knows every distance; apart
+    from that, dealt by the server, nothing is learned by the server alone, by t clients, or by the server
+    with clients outside the committee.  Dealt by a client, and t = 1, nothing is learned by any one client,
+    with or without the server.
+    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
+    """
+
+    dealer: PartyId = SERVER
+    consent: bool = False
+    exposes: ClassVar[Exposure] = "labels"
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return headroom(layout.m, way.largest, way.init.factor)
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for a field without kernels, too few clients, or a start that opens distances."""
+        if not plan.code.basis.folded:
+            raise ValueError(
+                "comparing distances in secret needs 30-bit lanes: leave the basis to be chosen, or show the "
+                "server the distances with disclosure=Distances()"
+            )
+        if self.dealer not in (SERVER, *plan.clients):
+            names = ", ".join(plan.clients[:3]) + (", ..." if len(plan.clients) > 3 else "")
+            raise ValueError(f"dealer={self.dealer!r} takes no part: name {SERVER!r} or a client ({names})")
+        needed = committee_size(plan.code.t) + (self.dealer != SERVER)
+        if plan.code.n < needed:
+            raise ValueError(
+                f"n={plan.code.n} clients: a committee of {committee_size(plan.code.t)}"
+                + (f" besides the dealer {self.dealer!r}" if self.dealer != SERVER else "")
+                + f" needs {needed}: add clients, or show the server distances with disclosure=Distances()"
+            )
+        if plan.init.needs_distances and not self.consent:
+            raise ValueError(
+                f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
+                "start, or allow it with AssignmentsOnly(consent=True)"
+            )
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        peers = yield from pair_keys(plan, name, coins)
+        mine, dealt_to = yield from mask_seeds(plan, name, self.dealer, coins)
+        return Participant(plan, name, self.dealer, peers, mine, dealt_to, consent=self.consent)
+
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[ComparedSource]:
+        keys = None
+        if self.dealer == SERVER:
+            keys = yield from collect_seeds(plan, plan.clients)
+        return ComparedSource(plan, present, self.dealer, keys, threads=threads)
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        who, members = "it" if self.dealer == SERVER else self.dealer, committee_size(plan.code.t)
+        facts = [
+            "all labels and cluster sizes, in every iteration (so did every client)",
+            f"no distance: {members} clients compared them under masks that {who} dealt",
+        ]
+        if plan.n_init > 1:
+            facts.append("the cost of every cluster at the end of each restart")
+        if plan.init.needs_distances:
+            facts.append(plan.init.reveals)
+        return tuple(facts)

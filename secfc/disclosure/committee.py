@@ -1,0 +1,215 @@
+"""A client's part in comparing distances: responder, member of the committee, or dealer."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field import dealt
+from field.basis import Basis
+from field.blind import PairKeys
+from field.coins import Coins
+from secfc.disclosure.dealing import branches, deal
+from secfc.disclosure.distances import hidden, masked
+from secfc.disclosure.match import DEAL, OPEN, SEND, SUM, Match, check_opening, check_words
+from secfc.disclosure.policy import Measured
+from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
+from secfc.messages import (
+    Assignment,
+    CodedCosts,
+    Compare,
+    Corrections,
+    LabelShare,
+    MaskedBits,
+    MaskedDistances,
+    MaskedSum,
+    MeasureCost,
+    Message,
+    Unheard,
+)
+from secfc.plan import Plan
+from secfc.sharing import check_residues
+
+Array = NDArray[Any]
+
+# Whose masks a responding set's costs are blinded against, see `Distances.colluding`.
+COLLUDING = 1
+
+
+class Participant:
+    """A client's answers: called with a question, it plays its part as responder, member or dealer.
+
+    peers: its keys with the other clients; mine: with the dealer, as peer 0; dealt_to: the dealer's with all.
+    Each gives every mask once.  consent: whether the server may see distances, which a start needs.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        name: PartyId,
+        dealer: PartyId,
+        peers: PairKeys,
+        mine: PairKeys,
+        dealt_to: PairKeys | None,
+        *,
+        consent: bool,
+    ) -> None:
+        self.plan, self.name, self.dealer, self.consent = plan, name, dealer, consent
+        self.me = plan.clients.index(name)
+        self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
+        self.costs = plan.n_init if plan.n_init > 1 else 0
+
+    def __repr__(self) -> str:
+        return f"Participant({self.name!r}, secret)"
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        match question:
+            case Compare():
+                return self.compare(Match(self.plan, question, measured.sizes), measured)
+            case MeasureCost() if self.costs:
+                self.costs -= 1
+                return self.cost(question, measured)
+            case MeasureCost():
+                raise FaultyServer(SERVER, "asked for more costs than there are restarts")
+            case _ if self.consent:
+                return masked(self.plan, self.me, self.peers, COLLUDING, question, measured)
+            case _:
+                raise FaultyServer(SERVER, "asked for distances, which this policy never shows")
+
+    def cost(self, question: Assignment, measured: Measured) -> Role[CodedCosts | None]:
+        """My coded distances of every cluster's own points, summed and blinded."""
+        yield from ()
+        if self.me not in question.responders:
+            return None
+        basis = self.plan.code.basis
+        values = own_sums(basis, measured.distances(basis.lanes), question.labels)
+        good = hidden(self.plan, self.me, self.peers, COLLUDING, question, values)
+        return CodedCosts(values) if good else None
+
+    def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
+        """My part in one match: deal, send masked distances, compare, as far as these are my roles."""
+        number, dealer = match.question.round, self.dealer
+        if self.name == dealer and self.dealt_to is not None:
+            dealing = deal(match, self.dealt_to)
+            yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
+        distances, stream = branches(self.mine.streams(number, match.context)[0])
+        mine = self.masked_distances(match, measured, distances)
+        if self.name not in match.committee:
+            send = {c: m for c, m in mine.items() if c != self.name}
+            yield Exchange(send, round=number + SEND, phase="distances")
+            return None
+        peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
+        zeros = self.peers.streams(number, match.context, peers)
+        missing = sorted(set(peers) - set(zeros))
+        if missing:
+            return Unheard(0, np.array(missing, np.int32))
+        try:
+            return LabelShare((yield from self.judge(match, mine, stream, list(zeros.values()))))
+        except _NothingHeardError as silence:
+            numbers = [self.plan.clients.index(c) for c in silence.missing if c != SERVER]
+            return Unheard(silence.step, np.array(sorted(numbers), np.int32))
+
+    def masked_distances(
+        self, match: Match, measured: Measured, stream: Coins
+    ) -> dict[PartyId, MaskedDistances]:
+        """What I send to each member, if I am to respond: my masked distances of the points it sums up."""
+        if self.name not in match.responders:
+            return {}
+        basis = match.schedule.basis
+        values = measured.distances(basis.lanes)
+        if len(match.alive) < values.shape[1]:
+            values = np.ascontiguousarray(values[:, match.alive])
+        hiding = dealt.mask(basis, match.weights(self.name), values, stream)
+        return {
+            c: MaskedDistances(np.ascontiguousarray(hiding[:, :, part])) for c, part in match.parts.items()
+        }
+
+    def judge(
+        self, match: Match, mine: dict[PartyId, MaskedDistances], stream: Coins, zeros: list[Coins]
+    ) -> Role[Array]:
+        """A member's part: my share of the labels' digits, re-randomized."""
+        number, dealer, schedule = match.question.round, self.dealer, match.schedule
+        others = tuple(c for c in match.committee if c != self.name)
+        own = {c: m for c, m in mine.items() if c == self.name}
+        send: dict[PartyId, Message] = {c: m for c, m in mine.items() if c != self.name}
+        corrections = None
+        if self.name == match.corrected:
+            wait = Exchange(
+                send, (dealer,), 0, round=number + SEND, accept=number + DEAL, exact=True, phase="distances"
+            )
+            dealing = (yield from heard(wait, Corrections | Unheard, DEAL))[dealer]
+            if isinstance(dealing, Unheard):
+                raise _NothingHeardError(0, tuple(self.plan.clients[j] for j in dealing.missing.tolist()))
+            corrections, send = check_words(dealer, dealing.words, (schedule.dealt,)), {}
+        awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
+        wait = Exchange(send, awaited, 0, round=number + SEND, exact=True, phase="distances")
+        parts = {**(yield from heard(wait, MaskedDistances, SEND)), **own}
+        sums = {}
+        if self.name in match.parts:
+            values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
+            sums[self.name] = MaskedSum(reduce(schedule.basis.add, values))
+        send = {c: m for m in sums.values() for c in others}
+        awaited = tuple(c for c in match.parts if c != self.name)
+        wait = Exchange(send, awaited, 0, round=number + SUM, exact=True, phase="compare")
+        sums |= yield from heard(wait, MaskedSum, SUM)
+        values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
+        total = np.concatenate(values, axis=2)
+
+        tables = dealt.Tables(stream, corrections)
+        game = schedule.compete(total, tables, lead=self.name == match.committee[0])
+        opened, step = None, OPEN
+        while True:
+            try:
+                opening = game.send(opened)
+            except StopIteration as done:
+                return dealt.hide(done.value, zeros)
+            wait = Exchange(
+                to_all(others, MaskedBits(opening)),
+                others,
+                0,
+                round=number + step,
+                exact=True,
+                phase="compare",
+            )
+            shares = yield from heard(wait, MaskedBits, step)
+            theirs = [check_opening(schedule.basis, c, m.words, opening) for c, m in shares.items()]
+            opened = dealt.together(schedule.basis, [opening, *theirs])
+            step += 1
+
+    def residues(self, match: Match, sender: PartyId, values: Array, member: PartyId) -> Array:
+        """Masked distances of the points that this member sums up, checked."""
+        part = match.parts[member]
+        check_residues(match.schedule.basis, sender, values, (match.shape[0], part.stop - part.start))
+        return values
+
+
+class _NothingHeardError(Exception):
+    """A step ended without these parties' messages, so this client can go no further."""
+
+    def __init__(self, step: int, missing: tuple[PartyId, ...]) -> None:
+        super().__init__(f"step {step}")
+        self.step, self.missing = step, missing
+
+
+def own_sums(basis: Basis, distances: Array, labels: Array) -> Array:
+    """For each cluster the sum of its own points' coded distances (lanes, k, m): (lanes, k) residues."""
+    inside = np.flatnonzero(labels >= 0)
+    own = labels[inside]
+    totals = np.zeros(distances.shape[:2], np.uint64)
+    for lane, p in enumerate(basis.primes):
+        # Fewer than 2**30 points of residues below 2**30.
+        np.add.at(totals[lane], own, distances[lane, own, inside].astype(np.uint64))
+        totals[lane] %= np.uint64(p)
+    return totals.astype(basis.dtype)
+
+
+def heard(exchange: Exchange, kind: Any, step: int) -> Role[dict[PartyId, Any]]:
+    """What every awaited party sent.  Raises _NothingHeardError if one of them did not."""
+    inbox = take((yield exchange), kind)
+    missing = tuple(c for c in exchange.expect if c not in inbox)
+    if missing:
+        raise _NothingHeardError(step, missing)
+    return inbox

@@ -1,0 +1,60 @@
+"""The dealer's part in comparing distances: seeds that it shares with clients, and what it makes of them.
+
+The dealer draws nothing: every mask and every table follows from seeds that the clients drew and sent to it,
+so both sides expand the same.  A seed gives each stream once (`field.blind.PairKeys`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from field import dealt
+from field.blind import PairKeys
+from field.coins import Coins
+from secfc.disclosure.match import Match
+from secfc.exchange import PAIR, Exchange, PartyId, Role, take
+from secfc.messages import Corrections, MaskSeed, Unheard
+from secfc.plan import Plan
+
+
+def mask_seeds(
+    plan: Plan, name: PartyId, dealer: PartyId, coins: Coins
+) -> Role[tuple[PairKeys, PairKeys | None]]:
+    """My key with the dealer, as that of a single peer 0; and, at the dealer, its keys with all clients."""
+    seed = coins.bytes(32)
+    mine = PairKeys({0: seed})
+    if name != dealer:
+        yield Exchange({dealer: MaskSeed(seed)}, round=PAIR + 1, phase="pair")
+        return mine, None
+    others = tuple(c for c in plan.clients if c != name)
+    return mine, (yield from collect_seeds(plan, others, {plan.clients.index(name): seed}))
+
+
+def collect_seeds(
+    plan: Plan, clients: tuple[PartyId, ...], own: Mapping[int, bytes] | None = None
+) -> Role[PairKeys]:
+    """The dealer's keys by number of the client; who sent none cannot take part."""
+    inbox = yield Exchange({}, clients, 0, round=PAIR + 1, exact=True, phase="pair")
+    seeds = {plan.clients.index(c): message.seed for c, message in take(inbox, MaskSeed).items()}
+    return PairKeys({**seeds, **(own or {})})
+
+
+def branches(stream: Coins) -> tuple[Coins, Coins]:
+    """From a stream with the dealer: one for the mask of distances, one for tables."""
+    return Coins(stream.bytes(16)), Coins(stream.bytes(16))
+
+
+def deal(match: Match, keys: PairKeys) -> Corrections | Unheard:
+    """The dealer's work for one match: what it sends to the corrected member, or whose seeds it lacks."""
+    streams = keys.streams(match.question.round, match.context)
+    players = (match.question.responders.tolist(), match.question.committee.tolist())
+    lacking = sorted(set(players[0] + players[1]) - set(streams))
+    if lacking:
+        return Unheard(0, np.array(lacking, np.int32))
+    pairs = {j: branches(streams[j]) for j in {*players[0], *players[1]}}
+    basis = match.schedule.basis
+    rho = dealt.rho(basis, match.shape, [pairs[j][0] for j in players[0]])
+    tables = [pairs[j][1] for j in players[1]]
+    return Corrections(match.schedule.deal(rho, tables, match.question.corrected))

@@ -1,0 +1,99 @@
+"""The geometry attack against a run that shows labels only: no tolerated coalition beats the labels alone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import secfc
+from field.blind import PairKeys
+from field.dealt import rho
+from field.exact import Exact
+from field.rows import cluster_sizes
+from secfc.attacks.geometry import attack, labels_only
+from secfc.attacks.judging import judge
+from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.dealing import branches
+from secfc.disclosure.match import SUM, Match
+from secfc.exchange import SERVER
+from secfc.messages import Compare, MaskedSum, MaskSeed
+from secfc.views import CannotDecode, View
+
+N = 5
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Opened(View):
+    """The best that a coalition can do: the committee's masked distances, less the masks that it knows."""
+
+    def distances(self, question):
+        compare = next(
+            e.body for e in self.messages if isinstance(e.body, Compare) and e.round == question.number
+        )
+        match = Match(self.plan, compare, cluster_sizes(question.labels, question.k))
+        sums = {
+            e.sender: e.body.values
+            for e in self.messages
+            if isinstance(e.body, MaskedSum) and e.round == question.number + SUM
+        }
+        basis = match.schedule.basis
+        values = np.concatenate([sums[c] for c in match.parts], axis=2)
+        seeds = {e.sender: e.body.seed for e in self.messages if isinstance(e.body, MaskSeed)}
+        if seeds:
+            keys = PairKeys({j: seeds[c] for j, c in enumerate(self.plan.clients) if c in seeds})
+            streams = keys.streams(question.number, match.context)
+            masks = [branches(streams[j])[0] for j in compare.responders.tolist() if j in streams]
+            values = basis.add(values, basis.negate(rho(basis, match.shape, masks)))
+        out = np.full((question.k, self.plan.m), np.nan)
+        scale = match.sizes[match.alive].astype(float)[:, None] * self.plan.quantizer.scale
+        out[match.alive] = Exact.lift(basis, values).floats() / scale**2
+        return out
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-50, 50, (4, 20))[rng.integers(0, 4, 400)] + 20 * rng.standard_normal((400, 20))
+    federation = secfc.Federation.from_arrays(np.array_split(points, N))
+    algorithm = secfc.SecFC(k=4, t=1, init=secfc.RandomPoints(), disclosure=AssignmentsOnly())
+    result = secfc.fit(algorithm, federation, keep_bodies=True)
+    scale = result.plan.quantizer.scale
+    return result, federation, result.plan.quantizer(points) / scale
+
+
+def view_of(case, *parties):
+    result, federation, _ = case
+    view = View.of(result, result.plan, parties, federation)
+    return Opened(view.plan, view.parties, view.messages, view.held)
+
+
+def test_a_member_with_what_it_saw_does_not_beat_the_labels(case):
+    # The committee is clients 0 and 1; a member alone, and with a client outside.
+    baseline = judge(labels_only(view_of(case, "client-0")), case[2]).share[-1]
+    assert 0.05 < baseline < 0.9
+    for parties in (("client-0",), ("client-1",)):
+        view = view_of(case, *parties)
+        with pytest.raises(CannotDecode):
+            attack(View(view.plan, view.parties, view.messages, view.held))
+        assert judge(attack(view), case[2]).share[-1] < baseline / 2
+
+
+def test_the_server_and_clients_outside_the_committee_see_no_sum(case):
+    baseline = judge(labels_only(view_of(case, SERVER)), case[2]).share[-1]
+    for parties in ((SERVER,), (SERVER, "client-2", "client-4")):
+        view = view_of(case, *parties)
+        assert not any(isinstance(e.body, MaskedSum) for e in view.messages)
+        assert judge(labels_only(view), case[2]).share[-1] == baseline
+
+
+def test_control_the_dealer_with_one_member_sees_everything(case):
+    # What the policy says that it does not withstand: the masks of the one on the sums of the other.
+    view = view_of(case, SERVER, "client-0")
+    points = case[2]
+    question = next(view.questions())
+    members = [points[question.labels == h].mean(axis=0) for h in range(4)]
+    true = np.array([((points - center) ** 2).sum(axis=1) for center in members])
+    np.testing.assert_allclose(view.distances(question), true, rtol=1e-9)
+    judgement = judge(attack(view), points)
+    baseline = judge(labels_only(view), points).share[-1]
+    assert judgement.share[-1] > baseline + 0.2
