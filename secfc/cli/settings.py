@@ -150,7 +150,8 @@ def _check_disclosure(context: click.Context, settings: Settings) -> None:
         return
     if settings.epsilon is not None:
         raise click.UsageError(
-            "--epsilon adds noise to distances that the server sees: leave it out, or --disclosure assignments."
+            "--epsilon adds noise to distances that the server sees: leave it out, or leave out --disclosure "
+            "assignments."
         )
     if settings.field == "mersenne61":
         raise click.UsageError(

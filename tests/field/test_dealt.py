@@ -135,7 +135,9 @@ def test_the_range_is_what_the_sizes_need():
         worst = max(Contest.nearest(np.array([a, m - a])).needed(d, eta) for a in range(1, m))
         assert worst <= planned(d, eta, m)
     assert planned(d, eta, 100, 7) == Contest.nearest(np.array([6, 7])).needed(d, eta) // 36 * 49
-    assert planned(d, eta, 11) == Contest.nearest(np.array([5, 6])).needed(d, eta)
+    # Tight, but for rounding up to whole distances.
+    worst = Contest.nearest(np.array([5, 6])).needed(d, eta)
+    assert worst <= planned(d, eta, 11) < 1.01 * worst
 
 
 # --- privacy ----------------------------------------------------------------------------------------
