@@ -15,6 +15,7 @@ SCRIPTS = {
     "kernels": ["--quick"],
     "scale": ["--quick"],
     "resilience": ["--quick"],
+    "disclosure": ["--quick"],
 }
 
 
