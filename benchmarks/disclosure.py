@@ -5,8 +5,8 @@
 
 All parties run in one process, and time is processor time of all of them together.  Bytes are of all messages
 of an iteration, and of those to the busiest recipient.  Recovered is the share of the points' variance that a
-curious server rebuilds by the end of a run from random labels, up to rotation and reflection, from all that the
-policy shows it; beside it the same from labels alone.
+curious server rebuilds by the end of a run from random labels, up to rotation and reflection, from all that
+the policy shows it; beside it the same from labels alone.
 """
 
 from __future__ import annotations
@@ -91,14 +91,10 @@ def traffic(result: Any) -> dict[str, int]:
 
 
 def rounds(result: Any) -> int:
-    """Messages that follow one another in an iteration: distinct rounds of the last question, and the reply."""
-    numbers = {e.round for e in result.transcript.envelopes if e.round >= ITERATE and e.kind != "Final"}
-    last = max(
-        e.round
-        for e in result.transcript.envelopes
-        if e.sender == SERVER and e.kind in ("Assignment", "Compare")
-    )
-    return sum(number >= last for number in numbers) + 1
+    """Messages that follow one another in an iteration: the last question's rounds, and the reply."""
+    envelopes = [e for e in result.transcript.envelopes if e.round >= ITERATE and e.kind != "Final"]
+    last = max(e.round for e in envelopes if e.kind in ("Assignment", "Compare"))
+    return len({e.round for e in envelopes if e.round >= last}) + 1
 
 
 def lines(rows: list[Row]) -> Iterator[list[str]]:

@@ -37,7 +37,7 @@ class AssignmentsOnly(Exactly):
     dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
     clients (at least two).  A dealer together with one member of the committee knows every distance; apart
     from that, dealt by the server, nothing is learned by the server alone, by t clients, or by the server
-    with clients outside the committee.  Dealt by a client, and t = 1, nothing is learned by any one client,
+    with t clients outside the committee.  Dealt by a client, and t = 1, nothing is learned by any one client,
     with or without the server.
     consent: whether a start may open distances to the server (`KMeansPlusPlus`).
     """
