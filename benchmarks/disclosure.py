@@ -29,10 +29,10 @@ from secfc.exchange import ITERATE
 
 POLICIES: dict[str, tuple[Disclosure, str]] = {
     "distances": (Distances(), "nobody: the server sees distances"),
-    "assignments, the server deals": (AssignmentsOnly(), "the server; t clients; server + clients outside"),
+    "assignments, the server deals": (AssignmentsOnly(), "the server; t clients; server + t outside"),
     "assignments, a client deals": (
         AssignmentsOnly("client-0"),
-        "t clients; server + clients without the dealer",
+        "server + t clients, unless dealer + member",
     ),
 }
 # (n, t, m, d, k)
