@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, partial
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray

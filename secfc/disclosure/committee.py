@@ -31,7 +31,7 @@ from secfc.messages import (
     Unheard,
 )
 from secfc.plan import Plan
-from secfc.sharing import check_residues
+from secfc.screening import check_residues
 
 Array = NDArray[Any]
 

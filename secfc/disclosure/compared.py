@@ -55,7 +55,7 @@ class ComparedSource(BlindedSource):
         inbox = yield from self.answered(
             lambda number, chosen: MeasureCost(number, k, compact_labels(labels), chosen)
         )
-        values = self.coded(take(inbox, CodedCosts), self.plan.code.basis, (k,), 2)
+        values = self.coded(inbox, CodedCosts, self.plan.code.basis, (k,), 2)
         basis = self.plan.code.basis
         return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
 

@@ -18,7 +18,7 @@ from field.tournament import DIRECT, Tournament
 from secfc.exchange import PartyId, faulty
 from secfc.messages import Compare
 from secfc.plan import Plan
-from secfc.sharing import check_residues
+from secfc.screening import check_residues
 
 Array = NDArray[Any]
 
