@@ -38,6 +38,8 @@ def matmul(matrix: Array, columns: Array, primes: Sequence[int]) -> Array:
     """(lanes, r, q) times (lanes, q, N) modulo each prime: (lanes, r, N) uint32, canonical."""
     if not vectorized():
         return kernels.folded_matmul(matrix, columns, primes)
+    # The register-blocked path reads columns by address: a transposed view would be read as something else.
+    columns = np.ascontiguousarray(columns)
     out = np.empty((len(primes), matrix.shape[1], columns.shape[2]), np.uint32)
     for lane, p in enumerate(primes):
         weights = grouped(matrix[lane], p)

@@ -36,6 +36,12 @@ def test_matmul_at_the_longest_accumulation(basis, inner, edge):
     assert (basis.matmul(a, b) == expected).all()
 
 
+def test_matmul_reads_transposed_columns():
+    basis = Basis(LANE_PRIMES[:2])
+    a, b = extreme_residues(basis, (3, 50), 1), extreme_residues(basis, (70, 50), 2).transpose(0, 2, 1)
+    assert (basis.matmul(a, b) == reference.matmul(a, b, basis.primes)).all()
+
+
 @pytest.mark.parametrize("p", [11, 10007, 2**30 - 35, 2**31 - 1, MERSENNE_61])
 def test_matmul_equals_galois(p):
     basis = Basis((p,))
