@@ -44,13 +44,18 @@ class Coins:
 
     def fill(self, out: Array) -> None:
         """Overwrite a C-contiguous array with uniform bytes."""
-        if not out.flags.c_contiguous:
-            raise ValueError("coins fill C-contiguous arrays only: pass a contiguous buffer")
+        view = _octets(out)
         # update_into writes exactly as many bytes as it reads for a stream mode.
-        view = memoryview(out.reshape(-1).view(np.uint8).data)
         for start in range(0, view.nbytes, _BLOCK):
             piece = view[start : start + _BLOCK]
             self._stream.update_into(memoryview(_ZEROS)[: piece.nbytes], piece)
+
+    def mask(self, out: Array) -> None:
+        """XOR uniform bytes into a C-contiguous array, the same bytes that `fill` would have written."""
+        view = _octets(out)
+        for start in range(0, view.nbytes, _BLOCK):
+            piece = view[start : start + _BLOCK]
+            self._stream.update_into(piece, piece)
 
     def bytes(self, size: int) -> bytes:
         """`size` secret uniform bytes."""
@@ -94,6 +99,12 @@ class Coins:
             rejected = rejected[bad]
 
 
+def _octets(out: Array) -> memoryview:
+    if not out.flags.c_contiguous:
+        raise ValueError("coins fill C-contiguous arrays only: pass a contiguous buffer")
+    return memoryview(out.reshape(-1).view(np.uint8).data)
+
+
 class _OwnedCoins(Coins):
     """Coins of one process.
 
@@ -115,6 +126,10 @@ class _OwnedCoins(Coins):
     def fill(self, out: Array) -> None:
         self._check()
         super().fill(out)
+
+    def mask(self, out: Array) -> None:
+        self._check()
+        super().mask(out)
 
     def bytes(self, size: int) -> bytes:
         self._check()

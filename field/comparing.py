@@ -22,6 +22,7 @@ Array = NDArray[Any]
 LANE_BITS = 30
 MASK = np.uint64((1 << LANE_BITS) - 1)
 SHIFT = np.uint64(LANE_BITS)
+MASK_32 = np.uint64((1 << 32) - 1)
 
 
 @lru_cache(maxsize=16)
@@ -447,3 +448,63 @@ def cross(selected: Any, masks: Any, fresh: Any, pairs: Any, lead: Any, primes: 
                 total += _canonical(M_b * (p - np.uint64(masks[lane, 1, a, i])), p, c)
                 total = np.uint64(2) * total + np.uint64(fresh[lane, q, i])
                 out[lane, q, i] = np.uint32(_canonical(total, p, c))
+
+
+@compiled()
+def slice_fractions(
+    values: Any, chosen: Any, factors: Any, primes: Any, limbs: Any, offset: Any, out: Any
+) -> None:
+    """The leading binary digits of offset + sum_l x_l / p_l modulo 1, for 64 * blocks * width columns.
+
+    x_l = sum_q factors[l, q] values[l, chosen[q]] modulo p_l; values (lanes, rows, columns) uint32 residues,
+    chosen (terms,), factors (lanes, terms) canonical.  limbs (lanes, B) uint64 are the 32-bit limbs of
+    2**(32 B) // p, lowest first, and offset (B,) those of the offset; B is at least 4.  out (digits, blocks,
+    width) takes at most 128 digits, the leading one last.
+    """
+    lanes, terms, count = len(primes), len(chosen), limbs.shape[1]
+    digits, number, width = out.shape
+    x = np.empty((lanes, 64), np.uint64)
+    carry = np.empty(64, np.uint64)
+    limb = np.empty((4, 64), np.uint64)
+    squares = np.empty((2, 64, width), np.uint64)
+    for block in range(number):
+        for w in range(width):
+            first = 64 * (block * width + w)
+            for i in range(lanes):
+                p = primes[i]
+                c = np.uint64(1 << LANE_BITS) - p
+                for e in range(64):
+                    x[i, e] = 0
+                # At most three products below 2**60.
+                for q in range(terms):
+                    factor = factors[i, q]
+                    row = values[i, chosen[q]]
+                    for e in range(64):
+                        x[i, e] += factor * np.uint64(row[first + e])
+                for e in range(64):
+                    x[i, e] = _canonical(x[i, e], p, c)
+            for e in range(64):
+                carry[e] = 0
+            for j in range(count):
+                for e in range(64):
+                    carry[e] += offset[j]
+                # Four residues below 2**30 times limbs below 2**32, a carry and an offset: below 2**64.
+                for i in range(lanes):
+                    factor = limbs[i, j]
+                    for e in range(64):
+                        carry[e] += factor * x[i, e]
+                for e in range(64):
+                    limb[j & 3, e] = carry[e] & MASK_32
+                    carry[e] >>= np.uint64(32)
+            for e in range(64):
+                high, low = limb[(count - 1) & 3, e], limb[(count - 2) & 3, e]
+                squares[0, e, w] = (high << np.uint64(32)) | low
+                high, low = limb[(count - 3) & 3, e], limb[(count - 4) & 3, e]
+                squares[1, e, w] = (high << np.uint64(32)) | low
+        for q in range(2 if digits > 64 else 1):
+            _transpose(squares[q])
+        for b in range(digits):
+            # The leading digit is the last of out, and bit 63 of the high word.
+            q, place = (b >> 6), 63 - (b & 63)
+            for w in range(width):
+                out[digits - 1 - b, block, w] = squares[q, place, w]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.basis import Basis
 from field.coins import Coins
 
 Array = NDArray[Any]
@@ -225,3 +226,28 @@ def dealt_comparison(
         bits += [*eq[:-1], *gt]
     bits[-1] ^= (y ^ r) & 1
     return tuple(bit ^ mask for bit, mask in zip(bits, masks, strict=True)), bits[-1]
+
+
+def fractions(basis: Basis, values: Array, chosen: Array, factors: Array, offset: int, places: int) -> Array:
+    """Binary digits of sum_l x_l / p_l modulo 1 rounded down, plus the offset: (places, combinations, m).
+
+    Exact rational numbers; x_l = sum_q factors[l, c, q] values[l, chosen[c, q]].
+    """
+    out = np.zeros((places, len(chosen), values.shape[2]), np.uint8)
+    for c, rows in enumerate(chosen):
+        for i in range(values.shape[2]):
+            total = Fraction(0)
+            for lane, p in enumerate(basis.primes):
+                terms = zip(factors[lane, c], rows, strict=True)
+                total += Fraction(sum(int(f) * int(values[lane, r, i]) for f, r in terms) % p, p)
+            number = int((total % 1) * 2**places) + offset
+            out[:, c, i] = [number >> b & 1 for b in range(places)]
+    return out
+
+
+def shared_products(x: Array, y: Array, mine: Array) -> Array:
+    """XOR of x[c] & y[e] over all c, e with mine[c, e]."""
+    out: Array = np.zeros_like(x[0])
+    for c, e in np.argwhere(mine):
+        out ^= x[c] & y[e]
+    return out

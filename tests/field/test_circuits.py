@@ -1,0 +1,59 @@
+"""Circuits in the clear, against Python integers."""
+
+import numpy as np
+import pytest
+
+from field import circuits
+from field.bitslice import numbers, pack, unpack
+from field.contest import Contest
+from field.dealt import codes
+from tests.field.players import clear
+
+
+def planes(values, rows):
+    bits = np.array([[v >> b & 1 for v in values] for b in range(rows)], np.uint8)
+    return pack(bits)[None]
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7, 8, 93])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 9])
+def test_the_top_bit_of_a_sum(rows, count):
+    rng = np.random.default_rng(rows * count)
+    values = [[int(x) << 31 | int(x) for x in rng.integers(0, 2**62, 200)] for _ in range(count)]
+    values = [[v >> 3 & (1 << rows) - 1 for v in some] for some in values]
+    for i, some in enumerate(values):
+        some[:3] = [(1 << rows) - 1, 0, (1 << rows) - 1 if i < 2 else 0]
+    top = clear(circuits.top_bit([planes(some, rows) for some in values]))
+    expected = [sum(column) >> (rows - 1) & 1 for column in zip(*values, strict=True)]
+    assert unpack(top[0], 200).tolist() == expected
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 7, 8, 13, 16])
+def test_the_winner_is_the_least_and_the_first_of_equals(k):
+    rng = np.random.default_rng(k)
+    values = rng.integers(0, 4, (k, 300))
+    contest = Contest.nearest(np.ones(k, np.int64))
+    bits = np.array([values[b] < values[a] for a, b, _, _ in contest.comparisons], np.uint8).reshape(-1, 300)
+    won = clear(circuits.wins(pack(bits)[None], contest.literals, contest.wanted, lambda ones: ones[None]))
+    one_hot = unpack(won[0], 300)
+    assert (one_hot.sum(axis=0) == 1).all()
+    assert (one_hot.argmax(axis=0) == values.argmin(axis=0)).all()
+    assert (numbers(codes(contest, won[0]), 300) == values.argmin(axis=0)).all()
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 7])
+def test_all_of_says_one_bit_only(words):
+    full = np.full((1, 3, words), circuits.ONES)
+    assert clear(circuits.all_of(full)).tolist() == [[[1]]]
+    for row, word, bit in ((0, 0, 0), (2, words - 1, 63), (1, words // 2, 17)):
+        some = full.copy()
+        some[0, row, word] ^= np.uint64(1 << bit)
+        # Half the bits are set in the other places of the last word, and none of them is told.
+        assert clear(circuits.all_of(some)).tolist() == [[[0]]]
+
+
+def test_products_of_rows():
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 2**64, (2, 1, 4, 5), np.uint64)
+    found = clear(circuits.products_of(x, np.array([1, 3]), y, np.array([0, 2])))
+    assert (found == x[:, [1, 3]] & y[:, [0, 2]]).all()
