@@ -64,6 +64,11 @@ class PairKeys:
     def __reduce__(self) -> Any:
         raise TypeError("PairKeys is secret: it is never copied or stored")
 
+    @property
+    def peers(self) -> frozenset[int]:
+        """With whom a key is shared."""
+        return frozenset(self._keys)
+
     def streams(self, nonce: int, context: bytes, peers: Collection[int] | None = None) -> dict[int, Coins]:
         """A fresh stream for every peer (or these), for this nonce once: the same as at the peer.
 

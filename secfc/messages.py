@@ -335,6 +335,67 @@ class Unheard(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class SetKeys(Message):
+    """Client to client: keys (keys, 16) uint8 of the sets of clients that both belong to, which it drew."""
+
+    keys: Array
+
+    def __post_init__(self) -> None:
+        if self.keys.ndim != 2 or self.keys.shape[1] != 16 or self.keys.dtype != np.uint8:
+            raise ValueError("keys of sets are (keys, 16) bytes")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cluster(Assignment):
+    """Server to every client: run Lloyd's heuristic from this start, and open the last labels only.
+
+    committee: numbers of the clients that compute, int32.  max_iter: steps at most; stop: whether the
+    committee opens after each step if any label changed, and ends when none did.
+    """
+
+    committee: Array
+    max_iter: int
+    stop: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.committee.ndim != 1 or len(set(self.committee.tolist())) != self.committee.size:
+            raise ValueError("a committee is a vector of different numbers of clients")
+        if self.max_iter < 1:
+            raise ValueError(f"max_iter={self.max_iter} is too small: it must be at least 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reshared(Message):
+    """Client to client: its share for the recipient of a part of secrets that stay secret.
+
+    values: (lanes, numbers) residues, uniform to any t recipients.
+    """
+
+    values: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChangeShare(Message):
+    """Member to the committee: its share of the bit that says whether no label changed.  word: 0 or 1."""
+
+    word: int
+
+    def __post_init__(self) -> None:
+        if self.word not in (0, 1):
+            raise ValueError("a share of a bit is 0 or 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FinalShare(Message):
+    """Member to server: its share of the last labels' digits (places, words), after so many steps."""
+
+    words: Array
+    steps: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class MeasureCost(Assignment):
     """Server to every client: the result of one of several restarts, whose cost decides between them."""
 
