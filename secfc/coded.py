@@ -35,7 +35,7 @@ from secfc.disclosure import Disclosure, Distances, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.federation import Party
 from secfc.layout import Layout
-from secfc.lloyd import Trace, cheaper, lloyd
+from secfc.lloyd import Trace, cheaper
 from secfc.membership import Membership, Open
 from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
@@ -130,7 +130,7 @@ def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) ->
 
     def once() -> Role[Trace]:
         start = yield from plan.init.draw(plan.m, plan.k, rng, source)
-        trace = yield from lloyd(start, plan.k, plan.max_iter, source)
+        trace = yield from source.lloyd(start, plan.k, plan.max_iter)
         if plan.n_init == 1 or trace.within is not None:
             return trace
         return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), plan.k)))

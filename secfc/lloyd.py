@@ -64,13 +64,14 @@ class Trace:
     """A finished run of the heuristic.
 
     history: the labels before the first step and after every one, in the smallest integer type.
-    within: see Step, for the last labels.
+    within: see Step, for the last labels.  steps: how many there were, if not all of them are in the history.
     """
 
     k: int
     history: tuple[Array, ...]
     within: tuple[int, ...] | None
     converged: bool
+    steps: int | None = None
 
     @property
     def labels(self) -> Array:
@@ -78,7 +79,7 @@ class Trace:
 
     @property
     def n_iter(self) -> int:
-        return len(self.history) - 1
+        return len(self.history) - 1 if self.steps is None else self.steps
 
     def cost(self, scale: float) -> float | None:
         """The same in squared data units, for a quantizer of this scale."""

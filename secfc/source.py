@@ -15,7 +15,7 @@ from field.exact import Exact
 from field.nearest import decode_nearest, decode_scaled
 from field.rows import cluster_sizes
 from secfc.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, to_all
-from secfc.lloyd import Step
+from secfc.lloyd import Step, Trace, lloyd
 from secfc.messages import Assignment, CodedCenters, CodedDistances, RevealCenters, compact_labels
 from secfc.plan import Plan
 from secfc.screening import Screening, check_residues
@@ -49,6 +49,10 @@ class CodedSource:
         values = yield from self.replies(labels, k)
         sizes = cluster_sizes(labels, k)
         return Step(*decode_nearest(self.plan.code, values, sizes, labels, threads=self.threads))
+
+    def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
+        """A whole run of the heuristic."""
+        return lloyd(labels, k, max_iter, self)
 
     def retained(self, sizes: Array) -> Role[Array]:
         """The nearest of the centers that clients retained, of clusters of these sizes: (m,) int32."""

@@ -63,7 +63,7 @@ def registry() -> dict[int, Any]:
         18: own.MaskedDistances, 19: own.MaskedSum, 20: own.Corrections, 21: own.MaskedBits,
         22: own.LabelShare, 23: own.Unheard, 24: own.MeasureCost, 25: own.CodedCosts, 32: own.NoiseShares,
         40: own.MaskedShares, 41: own.Challenge, 42: own.Combined, 43: own.Blinding, 44: own.CheckedDistances,
-        40: own.SetKeys, 41: own.Cluster, 42: own.Reshared, 43: own.ChangeShare, 44: own.FinalShare,
+        50: own.SetKeys, 51: own.Cluster, 52: own.Reshared, 53: own.ChangeShare, 54: own.FinalShare,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round
