@@ -246,6 +246,6 @@ class Player:
         return shares
 
     def opening(self, shares: Array) -> Array:
-        """A member's share (rows, words) of a result: those of all members XOR to it."""
+        """My share (rows, words) of a result: those of all players XOR to it, and only members' are not 0."""
         mine = [c for c, q in enumerate(self.held) if self.committee.openers[q] == self.me]
         return np.asarray(np.bitwise_xor.reduce(shares[mine], axis=0))

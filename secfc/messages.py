@@ -377,20 +377,15 @@ class Reshared(Message):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChangeShare(Message):
-    """Member to the committee: its share of the bit that says whether no label changed.  word: 0 or 1."""
+    """Member to the committee: its share of the bit that says whether no label changed."""
 
-    word: int
-
-    def __post_init__(self) -> None:
-        if self.word not in (0, 1):
-            raise ValueError("a share of a bit is 0 or 1")
+    bit: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FinalShare(Message):
-    """Member to server: its share of the last labels' digits (places, words), after so many steps."""
+class FinalShare(LabelShare):
+    """Member to server: its share of the last labels, after so many steps, and whether the run converged."""
 
-    words: Array
     steps: int
     converged: bool
 

@@ -35,16 +35,16 @@ from secfc.screening import check_residues
 
 Array = NDArray[Any]
 
-# Whose masks a responding set's costs are blinded against, see `Distances.colluding`.
-COLLUDING = 1
-
 
 class Participant:
     """A client's answers: called with a question, it plays its part as responder, member or dealer.
 
     peers: its keys with the other clients; mine: with the dealer, as peer 0; dealt_to: the dealer's with all.
     Each gives every mask once.  consent: whether the server may see distances, which a start needs.
+    colluding: see `Distances.colluding`, for replies to the server.
     """
+
+    colluding = 1
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Participant:
             case MeasureCost():
                 raise FaultyServer(SERVER, "asked for more costs than there are restarts")
             case _ if self.consent:
-                return masked(self.plan, self.me, self.peers, COLLUDING, question, measured)
+                return masked(self.plan, self.me, self.peers, self.colluding, question, measured)
             case _:
                 raise FaultyServer(SERVER, "asked for distances, which this policy never shows")
 
@@ -86,7 +86,7 @@ class Participant:
             return None
         basis = self.plan.code.basis
         values = own_sums(basis, measured.distances(basis.lanes), question.labels)
-        good = hidden(self.plan, self.me, self.peers, COLLUDING, question, values)
+        good = hidden(self.plan, self.me, self.peers, self.colluding, question, values)
         return CodedCosts(values) if good else None
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:

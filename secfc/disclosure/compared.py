@@ -42,6 +42,11 @@ class ComparedSource(BlindedSource):
         super().__init__(plan, present, threads=threads)
         self.dealer, self.keys, self.turn = dealer, keys, 0
 
+    @property
+    def seats(self) -> int:
+        """Clients in a committee."""
+        return committee_size(self.plan.code.t)
+
     def step(self, labels: Array, k: int) -> Role[Step]:
         return Step((yield from self.compare(labels, cluster_sizes(labels, k))), None)
 
@@ -61,6 +66,8 @@ class ComparedSource(BlindedSource):
 
     def compare(self, labels: Array, sizes: Array, factor: int = 1) -> Role[Array]:
         """The labels (m,) int32 that the centers of clusters of these sizes give."""
+        if not sizes.any():
+            return np.full(self.plan.m, -1, np.int32)
         contest = contest_of(sizes, factor)
         if contest.outcomes == 1:
             return np.full(self.plan.m, contest.labels[-1], np.int32)
@@ -89,7 +96,7 @@ class ComparedSource(BlindedSource):
         """A question to those who are able, with its committee."""
         able = [self.plan.clients.index(c) for c in self.present if c not in self.silent]
         members = [j for j in able if self.plan.clients[j] != self.dealer]
-        size, needed = committee_size(self.plan.code.t), self.plan.code.threshold(2)
+        size, needed = self.seats, self.plan.code.threshold(2)
         short = max(needed - len(able), size - len(members))
         if short > 0 or self.dealer in self.silent:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])

@@ -34,18 +34,18 @@ from field.dealt import codes
 from field.quantize import Reach
 from field.rows import CodedRows
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps
+from secfc.disclosure.match import Match
 from secfc.disclosure.policy import Answer, Measured
-from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, open_labels, take_over, weighted_sum
-from secfc.exchange import STRIDE, PartyId, Role
+from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
+from secfc.exchange import STRIDE, Exchange, PartyId, Role, to_all
 from secfc.lloyd import Trace
 from secfc.messages import (
+    Assignment,
     ChangeShare,
     Cluster,
     FinalShare,
-    LabelShare,
     Message,
     Reshared,
-    Unheard,
     compact_labels,
 )
 from secfc.pairing import pair_keys
@@ -80,6 +80,7 @@ class FinalLabelsOnly(Undealt):
         super().check(plan)
         rules = (
             (plan.code.ell != 1, f"ell={plan.code.ell}: secret labels multiply whole points: use ell=1"),
+            (plan.n_init != 1, f"n_init={plan.n_init}: nobody knows the costs of restarts: use n_init=1"),
             (plan.largest != plan.m, f"largest={plan.largest}: sizes are secret: leave largest out"),
             (
                 plan.init.factor != 1,
@@ -92,18 +93,21 @@ class FinalLabelsOnly(Undealt):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         keys = yield from pair_keys(plan, name, coins)
-        return Clusterer(plan, plan.clients.index(name), keys, coins)
+        return Clusterer(plan, name, keys, coins, consent=self.consent)
 
     def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[FinalSource]:
         yield from ()
         return FinalSource(plan, present, threads=threads, stop=self.stop)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
-        count = "the number of steps until no label changed" if self.stop else "nothing of the steps"
-        return (
-            f"the first and the final labels and cluster sizes (so did every client), {count}, no other "
-            f"label and no distance, not even together with any {plan.code.t} of the clients",
-        )
+        count = "the number of steps until no label changed, " if self.stop else ""
+        facts = [
+            f"the first labels, {count}and the final labels and cluster sizes (so did every client)",
+            f"no other label and no distance, not even together with any {plan.code.t} of the clients",
+        ]
+        if plan.init.needs_distances:
+            facts.append(plan.init.reveals)
+        return tuple(facts)
 
 
 # --- client --------------------------------------------------------------------------------------
@@ -112,18 +116,16 @@ class FinalLabelsOnly(Undealt):
 class Clusterer(Comparer):
     """A client's half: whole runs on secret labels; predictions as without a dealer."""
 
-    def __call__(self, question: Any, measured: Measured) -> Role[Message | None]:
-        if not isinstance(question, Cluster):
-            return (yield from super().__call__(question, measured))
-        if self.me not in question.committee:
-            return None
-        try:
-            return (yield from self.cluster(question, measured.rows))
-        except Stalled as stalled:
-            return Unheard(stalled.step, stalled.missing)
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        if isinstance(question, Cluster):
+            return self.unless_stalled(self.cluster(question, measured.rows))
+        return super().__call__(question, measured)
 
-    def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message]:
-        """Lloyd's heuristic on secret labels: a member's share of the last ones."""
+    def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
+        """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
+        if self.me not in question.committee:
+            yield from ()
+            return None
         steps = Steps(self.plan.clients, question.round)
         seats = yield from self.seated(tuple(question.committee.tolist()), steps)
         run = Hidden(self, seats, steps, rows, question.k)
@@ -138,8 +140,6 @@ class Clusterer(Comparer):
             number, code = number + 1, new
             if number < question.max_iter and not same:
                 one_hot = yield from run.one_hot(joint, won)
-        if not seats.is_member:
-            return Unheard(0, np.empty(0, np.int32))
         return FinalShare(joint.player.opening(code), number, same)
 
 
@@ -182,7 +182,7 @@ class Hidden:
         less = maths.subtract(basis, sizes, np.ones_like(sizes))
         values = np.concatenate([differences.reshape(basis.lanes, -1), less], axis=1)
         part = yield from self.hand_over(values)
-        joint = self.seats.play(self.steps, self.client.keys, self.client.rooms)
+        joint = self.seats.play(self.steps, self.client.peers, self.client.rooms)
         numbers = None if part is None else self.fractions(part)
         shape = signs.digits(basis, self.plan.code.t), count * words(m) + words(self.k)
         dealt = yield from joint.deal(numbers, shape)
@@ -229,14 +229,14 @@ class Hidden:
         same = (old ^ new ^ constant(np.full(shape, ONES))) & inside
         same ^= constant(np.broadcast_to(~inside, shape))
         result = yield from joint.run(all_of(same))
-        word = int(joint.player.opening(result)[0, 0]) if self.seats.is_member else 0
+        bit = bool(joint.player.opening(result)[0, 0])
         me, numbers = self.client.me, self.seats.numbers
-        send = {i: ChangeShare(word) for i in numbers if i != me} if self.seats.is_member else {}
+        send = {i: ChangeShare(bit) for i in numbers if i != me} if self.seats.is_member else {}
         members = [i for i in self.seats.client(self.seats.committee.members) if i != me]
         received = yield from self.steps.exchange(send, members, ChangeShare)
         for message in received.values():
-            word ^= message.word
-        return bool(word)
+            bit ^= message.bit
+        return bit
 
     def one_hot(self, joint: Joint, won: Array) -> Role[Array]:
         """Shares (lanes, k, m) in residues of the winners' bits (held, k, words)."""
@@ -280,7 +280,7 @@ class Hidden:
 
     def hand_over(self, values: Array) -> Role[Array | None]:
         """A member's additive part of numbers (lanes, N) of which all hold shares; None at the others."""
-        code, me, keys = self.plan.code, self.client.me, self.client.keys
+        code, me, keys = self.plan.code, self.client.me, self.client.peers
         responders = tuple(sorted(self.seats.numbers))
         peers = partners(code, responders, me, len(values), code.t)
         context = mask_context(code, responders, len(values), values.shape[1:])
@@ -313,15 +313,24 @@ class FinalSource(UndealtSource):
             same = bool((last == start).all())
             return Trace(k, (start, last), None, True, steps=1 if same or max_iter == 1 else 2)
 
-        def ask(number: int, asked: Array, committee: Array) -> Cluster:
-            return Cluster(number, k, start, asked, committee, max_iter, self.stop)
-
-        shares = yield from self.answered_by_members(ask, FinalShare)
-        # The committee used rounds of many questions.
-        for _ in range(-(-max_iter * STEP_ROUNDS // STRIDE)):
-            next(self.rounds)
-        ends = {(share.steps, share.converged) for share in shares.values()}
-        contest = Contest.nearest(np.ones(k, np.int64))
-        last = open_labels(contest, self.plan.m, {c: LabelShare(s.words) for c, s in shares.items()})
-        steps, converged = min(ends)
-        return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
+        while True:
+            seats = self.players(labels, k, 1)
+            question = Cluster(seats.round, k, start, seats.responders, seats.committee, max_iter, self.stop)
+            match = Match(self.plan, seats, np.ones(k, np.int64))
+            inbox = yield Exchange(
+                to_all(self.present, question),
+                match.committee,
+                0,
+                round=seats.round,
+                exact=True,
+                phase="assign",
+            )
+            # The committee used rounds of many questions.
+            for _ in range(-(-max_iter * STEP_ROUNDS // STRIDE)):
+                next(self.rounds)
+            shares = {c: reply for c, reply in inbox.items() if isinstance(reply, FinalShare)}
+            if len(shares) == len(match.committee):
+                last = self.add_up(match, shares)
+                steps, converged = min((share.steps, share.converged) for share in shares.values())
+                return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
+            self.silent |= self.blamed(match, inbox)
