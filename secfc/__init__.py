@@ -28,6 +28,7 @@ _HOME = {
     "FaultyClient": "secfc.exchange",
     "FaultyServer": "secfc.exchange",
     "Federation": "secfc.federation",
+    "FinalLabelsOnly": "secfc.disclosure",
     "GivenLabels": "secfc.starts",
     "InputError": "secfc.inputs",
     "JournalError": "secfc.journal",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from secfc.coded import SecFC as SecFC
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly
     from secfc.disclosure import Distances as Distances
+    from secfc.disclosure import FinalLabelsOnly as FinalLabelsOnly
     from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares
     from secfc.exchange import DisputedRows as DisputedRows

@@ -11,6 +11,7 @@ fall to greatest common divisors, to self-consistent scales and to linking by cl
 
 from secfc.disclosure.assignments import AssignmentsOnly as AssignmentsOnly
 from secfc.disclosure.distances import Distances as Distances
+from secfc.disclosure.final import FinalLabelsOnly as FinalLabelsOnly
 from secfc.disclosure.noise_at_server import NoiseAtServer as NoiseAtServer
 from secfc.disclosure.noise_in_shares import NoiseInShares as NoiseInShares
 from secfc.disclosure.policy import Answer as Answer

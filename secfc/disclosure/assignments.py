@@ -24,6 +24,7 @@ from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.dealing import collect_seeds, mask_seeds
 from secfc.disclosure.match import committee_size
 from secfc.disclosure.policy import Answer, Exactly, Exposure
+from secfc.disclosure.undealt import Undealt
 from secfc.exchange import SERVER, PartyId, Role
 from secfc.layout import Layout
 from secfc.pairing import pair_keys
@@ -38,11 +39,12 @@ class AssignmentsOnly(Exactly):
     clients (at least two).  A dealer together with one member of the committee knows every distance; apart
     from that, dealt by the server, nothing is learned by the server alone, by t clients, or by the server
     with t clients outside the committee.  Dealt by a client, and t = 1, nothing is learned by any one client,
-    with or without the server.
+    with or without the server.  None: nobody deals (`secfc.disclosure.undealt`), and nothing is learned by
+    the server together with any t clients, t at most 3; a member works two to ten times as long.
     consent: whether a start may open distances to the server (`KMeansPlusPlus`).
     """
 
-    dealer: PartyId = SERVER
+    dealer: PartyId | None = SERVER
     consent: bool = False
     exposes: ClassVar[Exposure] = "labels"
 
@@ -51,6 +53,8 @@ class AssignmentsOnly(Exactly):
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for a field without kernels, too few clients, or a start that opens distances."""
+        if self.dealer is None:
+            return Undealt(self.consent).check(plan)
         if not plan.code.basis.folded:
             raise ValueError(
                 "comparing distances in secret needs 30-bit lanes: leave the basis to be chosen, or show the "
@@ -73,6 +77,8 @@ class AssignmentsOnly(Exactly):
             )
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        if self.dealer is None:
+            return (yield from Undealt(self.consent).client(plan, name, coins=coins))
         peers = yield from pair_keys(plan, name, coins)
         mine, dealt_to = yield from mask_seeds(plan, name, self.dealer, coins)
         return Participant(plan, name, self.dealer, peers, mine, dealt_to, consent=self.consent)
@@ -80,12 +86,16 @@ class AssignmentsOnly(Exactly):
     def server(
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
     ) -> Role[ComparedSource]:
+        if self.dealer is None:
+            return (yield from Undealt(self.consent).server(plan, present, coins=coins, threads=threads))
         keys = None
         if self.dealer == SERVER:
             keys = yield from collect_seeds(plan, plan.clients)
         return ComparedSource(plan, present, self.dealer, keys, threads=threads)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
+        if self.dealer is None:
+            return Undealt(self.consent).learned(plan)
         who, members = "it" if self.dealer == SERVER else self.dealer, committee_size(plan.code.t)
         facts = [
             "all labels and cluster sizes, in every iteration (so did every client)",

@@ -17,7 +17,7 @@ silent ends the attempt: the server starts again from the first labels without i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from field.quantize import Reach
 from field.rows import CodedRows
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps
 from secfc.disclosure.match import Match
-from secfc.disclosure.policy import Answer, Measured
+from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
 from secfc.exchange import STRIDE, Exchange, PartyId, Role, to_all
 from secfc.lloyd import Trace
@@ -71,6 +71,7 @@ class FinalLabelsOnly(Undealt):
     """
 
     stop: bool = True
+    exposes: ClassVar[Exposure] = "nothing"
 
     def reach(self, d: int, m: int, largest: int | None, init: Start) -> Reach:
         return Reach.comparisons(d, m, None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.distances import hidden
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps, sit_down
 from secfc.disclosure.match import Match
-from secfc.disclosure.policy import Answer, Measured
+from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.exchange import PartyId, Role
 from secfc.messages import LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
@@ -55,6 +55,7 @@ class Undealt:
     """
 
     consent: bool = False
+    exposes: ClassVar[Exposure] = "labels"
 
     def reach(self, d: int, m: int, largest: int | None, init: Start) -> Reach:
         return Reach.comparisons(d, m, largest, init.factor)
@@ -174,10 +175,10 @@ def weighted_sum(plan: Plan, responders: tuple[int, ...], values: Mapping[int, A
     chosen, weights = plan.code.decoding(responders, 2)
     total = np.zeros_like(next(iter(values.values())))
     basis = plan.code.basis.prefix(len(total))
+    flat = total.reshape(basis.lanes, -1)
     for i, value in values.items():
-        for lane in range(basis.lanes):
-            weight = int(weights[lane, chosen.index(i)])
-            basis.add_scaled(lane, total[lane].reshape(-1), value[lane].reshape(-1), weight)
+        factors = [[int(row[chosen.index(i)])] for row in weights[: basis.lanes]]
+        basis.add_scaled(flat, value.reshape(1, basis.lanes, -1), factors)
     return total
 
 

@@ -13,12 +13,11 @@ from field.blind import MaskReused, PairKeys
 from field.coins import Coins, SeededCoins
 from field.replicated import Rooms
 from secfc.disclosure.joint import Stalled, Steps, sit_down
-from secfc.disclosure.undealt import Undealt
 from secfc.exchange import SERVER, FaultyClient, TooFewReplies, finish
 from secfc.lloyd import PlainSource, lloyd
 from secfc.messages import MaskedBits, SetKeys
 from secfc.simulate import simulate
-from secfc.starts import GivenLabels, RandomPoints
+from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View
 
 
@@ -29,7 +28,9 @@ def federation(n, m, d, seed=0, whole=False):
 
 
 def run(data, *, k=3, t=1, ell=1, max_iter=6, seed=0, faults=None, **parameters):
-    way = secfc.SecFC(k=k, t=t, ell=ell, max_iter=max_iter, disclosure=Undealt(), **parameters)
+    way = secfc.SecFC(
+        k=k, t=t, ell=ell, max_iter=max_iter, disclosure=secfc.AssignmentsOnly(None), **parameters
+    )
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **({"faults": faults} if faults else {}))
 
 
@@ -89,6 +90,27 @@ def test_clusters_without_points_never_win():
     result = run(data, k=4, init=GivenLabels(np.arange(50) % 2 * 3))
     assert set(np.unique(result.history[-1])) <= {0, 3}
     assert_plaintext(result, data)
+
+
+@pytest.mark.parametrize(
+    ("init", "consent"), [(CenterSeparation(), False), (RandomPoints(), False), (KMeansPlusPlus(), True)]
+)
+def test_starts_and_restarts_are_those_of_plaintext(init, consent):
+    data = federation(5, 120, 3, whole=True)
+    policy = secfc.AssignmentsOnly(dealer=None, consent=consent)
+    ways = [cls(k=4, init=init, n_init=3, max_iter=9, disclosure=policy, **more) for cls, more in (
+        (secfc.SecFC, {"t": 2}), (secfc.Lloyd, {}),
+    )]  # fmt: skip
+    secure, plain = (secfc.fit(way, data, seed=5, bound=4.0) for way in ways)
+    assert all((a == b).all() for a, b in zip(secure.history, plain.history, strict=True))
+    assert any("cost of every cluster" in fact for fact in secure.learned)
+
+
+def test_new_points_are_labeled_as_plaintext_would():
+    data = federation(3, 60, 2)
+    result = run(data, max_iter=40)
+    assert result.converged
+    assert all((a == b).all() for a, b in zip(result.labels, result.predict(data), strict=True))
 
 
 # --- losses --------------------------------------------------------------------------------------
@@ -157,6 +179,8 @@ def test_limits_are_stated():
         run(data, t=4)
     with pytest.raises(ValueError, match="no kernel that compares"):
         run(data, basis=Basis((MERSENNE_61,)))
+    with pytest.raises(ValueError, match="opens to the server"):
+        run(data, init=KMeansPlusPlus())
 
 
 def test_a_committee_never_takes_masks_twice():

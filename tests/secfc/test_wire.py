@@ -105,6 +105,16 @@ def comparisons(draw):
 
 
 @st.composite
+def clusterings(draw):
+    question = draw(assignments())
+    committee = np.array(sorted(draw(st.sets(st.integers(0, 9), max_size=3))), np.int32)
+    return own.Cluster(
+        question.round, question.k, question.labels, question.responders,
+        committee, draw(st.integers(1, 2**40)), draw(st.booleans()),
+    )  # fmt: skip
+
+
+@st.composite
 def turns(draw):
     n = draw(st.integers(0, 3))
     vector = npst.arrays(np.uint64, n, elements=residue)
@@ -146,6 +156,11 @@ MESSAGES = {
     own.MaskedBits: st.builds(own.MaskedBits, arrays(dtype=st.sampled_from([np.uint32, np.uint64]))),
     own.LabelShare: st.builds(own.LabelShare, arrays(dtype=np.uint64, axes=(2, 2))),
     own.Unheard: st.builds(own.Unheard, count, arrays(dtype=np.int32, axes=(1, 1))),
+    own.SetKeys: st.builds(own.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
+    own.Cluster: clusterings(),
+    own.Reshared: st.builds(own.Reshared, arrays()),
+    own.ChangeShare: st.builds(own.ChangeShare, st.booleans()),
+    own.FinalShare: st.builds(own.FinalShare, arrays(), count, st.booleans()),
     own.MeasureCost: assignments(own.MeasureCost),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: assignments(own.RevealCenters),
@@ -300,6 +315,13 @@ def examples():
         own.Unheard(2, np.array([3], np.int32)),
         own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
+        own.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
+        own.Cluster(
+            11, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32), np.array([0, 3], np.int32), 5, True
+        ),
+        own.Reshared(np.array([[1, 2, 3]], np.uint32)),
+        own.ChangeShare(True),
+        own.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
     ]
 
 
