@@ -67,9 +67,10 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
     Raises InputError if n clients are too few to hide anything.
     """
     from field.basis import MERSENNE_61, Basis
+    from field.replicated import MAX_T
     from psu import Threshold
     from secfc.coded import SecFC
-    from secfc.disclosure import AssignmentsOnly
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
     from secfc.exchange import SERVER
     from secfc.membership import Membership, Open, Private
     from secfc.oneshot import KFed
@@ -96,13 +97,17 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
     }
     if settings.algorithm == "lloyd":
         return Lloyd(k, **common), chosen, notes
+    final = settings.disclosure == "final-labels"
+    dealer = None if settings.dealer == "none" else settings.dealer or SERVER
+    undealt = final or (settings.disclosure == "assignments" and dealer is None)
     t, ell, notes = choose_code(
         n,
         settings.t,
-        settings.ell,
+        1 if final and settings.ell is None else settings.ell,
         liars=settings.liars,
         demonstration=not settings.files,
         private=settings.membership == "private",
+        most=MAX_T if undealt else None,
     )
     chosen["membership"] = settings.membership
     membership: Membership = Open()
@@ -118,8 +123,10 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         common["disclosure"] = noise(settings)
         chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
     elif settings.disclosure == "assignments":
-        common["disclosure"] = AssignmentsOnly(settings.dealer or SERVER, settings.consent)
-        chosen["dealer"] = settings.dealer or SERVER
+        common["disclosure"] = AssignmentsOnly(dealer, settings.consent)
+        chosen["dealer"] = dealer or "none"
+    elif final:
+        common["disclosure"] = FinalLabelsOnly(settings.consent)
     algorithm = SecFC(
         k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
         liars=settings.liars, **common,
@@ -142,9 +149,16 @@ def noise(settings: Settings) -> Disclosure:
 
 
 def choose_code(
-    n: int, t: int | None, ell: int | None, *, demonstration: bool, private: bool = False, liars: int = 0
+    n: int,
+    t: int | None,
+    ell: int | None,
+    *,
+    demonstration: bool,
+    private: bool = False,
+    most: int | None = None,
+    liars: int = 0,
 ) -> tuple[int, int, tuple[str, ...]]:
-    """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them.
+    """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
 
     Raises InputError if no t of at least 1 fits.
     """
@@ -158,7 +172,7 @@ def choose_code(
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
         return t, ell, ()
-    most = (n - 1) // 2 - ell + 1 - liars
+    fits = (n - 1) // 2 - ell + 1 - liars
     if n < 3:
         raise InputError(
             f"n={_clients(n)}: at least 3 are needed to hide points from t=1 of them. Each FILE is one "
@@ -166,7 +180,7 @@ def choose_code(
             "that option, or use --algorithm lloyd, which hides nothing."
         )
     found = f" and liars={liars}" if liars else ""
-    if most < 1:
+    if fits < 1:
         largest = (n - 1) // 2 - liars
         lower = f"Lower ell to at most {largest}" if largest > 0 else "Lower --liars"
         remedy = f"{lower}, or add clients."
@@ -174,8 +188,10 @@ def choose_code(
             f"n={_clients(n)} with ell={ell}{found} can hide points from nobody: n >= 2 (ell + t - 1) + 1"
             f"{' + 2 liars' if liars else ''} = {2 * (ell + liars) + 1} is needed for t=1. {remedy}"
         )
-    t = min(most, -(-n // 3))
+    t = min(fits, -(-n // 3))
     limit = "a third of them"
+    if most is not None and t > most:
+        t, limit = most, "what comparisons without a dealer allow"
     while private and math.comb(2 * t + 1, t) > MAX_SUBSETS:
         t, limit = t - 1, "what a union of IDs can be found for"
     return t, ell, (

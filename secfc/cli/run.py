@@ -57,18 +57,20 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--disclosure", type=click.Choice(tuple(POLICIES)), default="distances", show_default=True,
-    help="What the server learns in every iteration. assignments: the labels and nothing else, which clients "
-    "find together. distances: the distance of every point to every center as well, as in the paper, which "
+    help="What the server learns in every iteration. final-labels: nothing until the last, whose labels it "
+    "learns. assignments: the labels and nothing else, which clients find together. distances: the distance "
+    "of every point to every center as well, as in the paper, which "
     "over iterations fixes the shape of the data.",
 )  # fmt: skip
 @click.option(
     "--dealer", metavar="NAME",
     help="assignments: the client that deals the masks. Default: the server, which must not collude with a "
-    "comparing client. With t=1 a dealing client withstands that too.",
+    "comparing client. With t=1 a dealing client withstands that too. none: nobody deals, and the server may "
+    "collude with any t clients, at several times the cost.",
 )  # fmt: skip
 @click.option(
     "--consent", is_flag=True,
-    help="assignments: let k-means++ open distances to the points that it chooses.",
+    help="assignments, final-labels: let k-means++ open distances to the points that it chooses.",
 )  # fmt: skip
 @click.option(
     "--init", type=click.Choice(STARTS), default="random", show_default=True,

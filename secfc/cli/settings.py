@@ -14,7 +14,7 @@ from click.core import ParameterSource
 STARTS = ("random", "random-points", "k-means++", "center-separation")
 # What else there is to say of differential privacy.
 NOISE = ("delta", "radius", "noise", "protect")
-POLICIES = ("distances", "assignments")
+POLICIES = ("distances", "assignments", "final-labels")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
 MEANINGLESS = {
     "secfc": ("k_local",),
@@ -151,8 +151,13 @@ def _check_disclosure(context: click.Context, settings: Settings) -> None:
     if settings.epsilon is not None:
         raise click.UsageError(
             "--epsilon adds noise to distances that the server sees: leave it out, or leave out --disclosure "
-            "assignments."
+            f"{settings.disclosure}."
         )
+    if settings.disclosure == "final-labels":
+        refuse(
+            context, ("dealer",),
+            "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
+        )  # fmt: skip
     if settings.field == "mersenne61":
         raise click.UsageError(
             "--field mersenne61 has no secret comparisons: leave it out, or add --disclosure distances."
@@ -160,5 +165,5 @@ def _check_disclosure(context: click.Context, settings: Settings) -> None:
     if settings.init == "k-means++" and not settings.consent:
         raise click.UsageError(
             "--init k-means++ opens the distances of every point to the points it chooses, also under "
-            "--disclosure assignments: allow that with --consent, or take another start."
+            f"--disclosure {settings.disclosure}: allow that with --consent, or take another start."
         )

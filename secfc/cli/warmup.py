@@ -65,7 +65,7 @@ def small_disclosure(algorithm: SecFC) -> Disclosure:
     from secfc.exchange import SERVER
 
     policy = algorithm.disclosure
-    if not isinstance(policy, AssignmentsOnly) or policy.dealer == SERVER:
+    if not isinstance(policy, AssignmentsOnly) or policy.dealer in (SERVER, None):
         return policy
     return replace(policy, dealer=few_points().names[-1])
 
@@ -119,7 +119,7 @@ def compile_all() -> None:
     from field.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
     from secfc.coded import SecFC
-    from secfc.disclosure import AssignmentsOnly, NoiseAtServer, NoiseInShares
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, NoiseAtServer, NoiseInShares
     from secfc.membership import Private
     from secfc.plaintext import Lloyd
     from secfc.privacy import Bound, Budget
@@ -136,7 +136,8 @@ def compile_all() -> None:
     for basis in bases:
         tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1))
     for basis in bases[:2]:
-        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, disclosure=AssignmentsOnly()))
+        for policy in (AssignmentsOnly(), AssignmentsOnly(dealer=None), FinalLabelsOnly()):
+            tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=policy))
     for mode in (Threshold(1), Server()):
         tiny_union(mode)
         tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))

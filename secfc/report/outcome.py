@@ -46,11 +46,13 @@ class Comparison:
 
     steps: iterations of the protocol.  first: the first one whose labels differ, 0 for the start,
     None if all are equal.  points: how many labels differ there, 0 if one of the two had stopped.
+    ends: whether only the start and the end could be compared, as nobody knows the labels between.
     """
 
     steps: int
     first: int | None = None
     points: int = 0
+    ends: bool = False
 
     @property
     def equal(self) -> bool:
@@ -66,6 +68,8 @@ def compare(secure: Clustering, plain: Clustering) -> Comparison:
     if not secure.history:
         raise ValueError("the result has no history of labels: only SecFC can be compared step by step")
     steps = secure.n_iter
+    if len(secure.history) <= steps:
+        return _compare_ends(secure, plain)
     pairs = zip_longest((*secure.history, _final(secure)), (*plain.history, _final(plain)))
     for number, (ours, theirs) in enumerate(pairs):
         if ours is None or theirs is None:
@@ -73,6 +77,17 @@ def compare(secure: Clustering, plain: Clustering) -> Comparison:
         if not np.array_equal(ours, theirs):
             return Comparison(steps, min(number, steps), int((ours != theirs).sum()))
     return Comparison(steps)
+
+
+def _compare_ends(secure: Clustering, plain: Clustering) -> Comparison:
+    """The same where the history holds the start and the end only."""
+    steps = secure.n_iter
+    if not np.array_equal(secure.history[0], plain.history[0]):
+        return Comparison(steps, 0, int((secure.history[0] != plain.history[0]).sum()), ends=True)
+    last, theirs = _final(secure), _final(plain)
+    if not np.array_equal(last, theirs):
+        return Comparison(steps, steps, int((last != theirs).sum()), ends=True)
+    return Comparison(steps, ends=True)
 
 
 def _final(result: Clustering) -> Array:

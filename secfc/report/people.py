@@ -68,6 +68,11 @@ def verdict(outcome: Outcome) -> str:
     if comparison is None:
         return "Nothing to verify: only SecFC claims to equal plaintext k-means."
     steps = "its only iteration" if comparison.steps == 1 else f"each of {comparison.steps} iterations"
+    if comparison.equal and comparison.ends:
+        return (
+            f"Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after the last of "
+            f"{comparison.steps} iterations, all {outcome.m:,} points; those between are known to nobody."
+        )
     if comparison.equal:
         return (
             f"Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after {steps}, "

@@ -736,8 +736,37 @@ def test_assignments_only_on_the_command_line():
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        ("--disclosure", "assignments", "--dealer", "none", "--max-iter", "2"),
+        ("--disclosure", "final-labels", "--max-iter", "2"),
+    ],
+)
+def test_nobody_deals_on_the_command_line(options):
+    done = run("--json", *options)
+    assert done.exit_code == 0, done.output
+    found = strict_json(done.stdout)
+    assert found["verified"] is True
+    assert found["n_iter"] == 2
+    assert any("not even together with any 3 of the clients" in fact for fact in found["learned"])
+
+
+def test_a_verified_end_does_not_claim_more():
+    done = " ".join(run("--disclosure", "final-labels", "--max-iter", "3").stdout.split())
+    assert (
+        "Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after the last of 3"
+        in done
+    )
+    assert "those between are known to nobody" in done
+
+
+@pytest.mark.parametrize(
     ("options", "remedy"),
     [
+        (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
+        (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
+        (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),
+        (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
         (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
         (("--disclosure", "assignments", "--field", "mersenne61"), "add --disclosure distances"),
         (("--dealer", "client-4", "--disclosure", "distances"), "add --disclosure assignments"),

@@ -86,6 +86,18 @@ def test_results_are_compared_and_not_only_the_history(fitted: Clustering) -> No
     assert compare(fitted, other) == Comparison(fitted.n_iter, fitted.n_iter, 1)
 
 
+def test_a_hidden_history_is_compared_at_its_ends(fitted: Clustering) -> None:
+    steps = fitted.n_iter
+    hidden = replace(fitted, history=(fitted.history[0], fitted.history[-1]))
+    assert steps > 1
+    assert compare(hidden, fitted) == Comparison(steps, ends=True)
+    assert compare(hidden, relabelled(fitted, 1, 3)) == Comparison(steps, ends=True)
+    assert compare(hidden, relabelled(fitted, 0, 3)) == Comparison(steps, 0, 3, ends=True)
+    labels = [part.copy() for part in fitted.labels]
+    labels[2][3] = (labels[2][3] + 1) % 3
+    assert compare(hidden, replace(fitted, labels=labels)) == Comparison(steps, steps, 1, ends=True)
+
+
 def test_a_run_that_stops_earlier_or_later_differs(fitted: Clustering) -> None:
     longer = replace(fitted, history=(*fitted.history, fitted.history[-1]))
     assert not compare(fitted, longer).equal
@@ -256,6 +268,10 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
         (None, "Not verified"),
         (Comparison(7), "at the start and after each of 7 iterations, all 90 points"),
         (Comparison(1), "after its only iteration"),
+        (
+            Comparison(7, ends=True),
+            "the last of 7 iterations, all 90 points; those between are known to nobody",
+        ),
         (Comparison(7, 0, 5), "differ from plaintext k-means (Lloyd) at the start, in 5 of 90 points"),
         (Comparison(7, 3, 1), "first after iteration 3, in 1 of 90 points"),
         (Comparison(7, 7, 0), "first after iteration 7, one of the two had already stopped"),
