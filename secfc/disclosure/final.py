@@ -10,8 +10,14 @@ A committee of 2t + 1 clients runs Lloyd's heuristic on shares.  In every step
    modulo 2 by products;
 4. one opened bit says whether any label changed, unless the number of steps is fixed.
 
-Server and any t clients together see uniform shares, those bits and the final labels.  A client that falls
-silent ends the attempt: the server starts again from the first labels without it.
+Server and any t clients together see what they see without a dealer, but labels only at the end, and
+
+    Reshared      uniform: any t shares of fresh polynomials of degree t
+    ChangeShare   what the opened bit leaves; the other bits of its word are cleared before
+    FinalShare    what the final labels leave
+
+so nothing of the steps between but their number.  Sizes and contents of messages depend on nothing else.
+A client that falls silent ends the attempt: the server starts again from the first labels without it.
 """
 
 from __future__ import annotations

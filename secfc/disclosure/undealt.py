@@ -5,8 +5,18 @@ The responders' blinded replies sum, with decode weights, to the distances; t + 
 bit among the committee, and circuits on shared bits find the nearest center of every point (`field.signs`,
 `field.circuits`).  The members' shares of the labels go to the server and open to nothing else.
 
-Nobody but the clients has a secret, so the server may join any t clients: what they see is uniform but for
-the labels.  With more than half of the clients curious there is no such protocol without a dealer.
+Nobody but the clients has a secret, so the server may join any t clients.  What the others send to such a
+coalition, and why it could have drawn it by itself, given the labels:
+
+    PublicKey, SetKeys   keys; of the t + 1 others every two share one, and all together share one
+    MaskedDistances      uniform: blinded replies are, but for their sum over all responders, and the replies
+                         of the members, one of whom is not in the coalition, are sent to nobody
+    MaskedBits           uniform: see `field.replicated`; fresh keys in every attempt
+    LabelShare           what the labels leave: the coalition misses one component of each shared bit
+    Unheard              who fell silent
+
+There is no statistical error beside that of AES in counter mode, HKDF and X25519.  With more than half
+of the clients curious there is no such protocol without a dealer.
 """
 
 from __future__ import annotations

@@ -252,6 +252,46 @@ def test_keys_of_neighbors_would_not_do_for_two():
     assert all(is_private(Committee(1), gone, keys=circle(Committee(1))) for gone in coalitions(Committee(1)))
 
 
+def law_of_the_dealt(committee, gone, bits, *, reused=False):
+    """How often each view of `gone` occurs when member 0 deals these bits, over all coins they do not know.
+
+    reused: all bits under the same coins, else each under its own.
+    """
+    missing = [q for q in committee.held(0) if not set(committee.sets[q]) & set(gone)]
+    law = {}
+    for coins in itertools.product((0, 1), repeat=len(missing) * (1 if reused else len(bits))):
+        everybody = []
+        for me in range(committee.size):
+            words = {q: [0] * len(bits) for q in committee.held(me)}
+            for i, q in enumerate(q for q in missing if q in words):
+                words[q] = [coins[i]] * len(bits) if reused else list(coins[i :: len(missing)])
+            pairs = {i: Bits() for i in range(committee.size) if i != me}
+            # The bits of member 0 come first in every stream, those of the other members after.
+            sets = {q: Bits(*w, *[0] * (committee.t * len(bits))) for q, w in words.items()}
+            everybody.append(Player(committee, me, pairs, sets))
+        planes = np.array(bits, np.uint64)[:, None]
+        dealt = everybody[0].begin_deal(planes, planes.shape)[0]
+        told = everybody[0].told(dealt)[:, 0] & np.uint64(1)
+        view = tuple(told.tolist()) if set(committee.receivers(0)) & set(gone) else ()
+        law[view] = law.get(view, 0) + 1
+    return law
+
+
+@pytest.mark.parametrize("t", [1, 2])
+def test_no_t_others_are_dealt_anything(t):
+    committee = Committee(t)
+    told = 0
+    for gone in itertools.combinations(range(1, committee.size), t):
+        laws = [law_of_the_dealt(committee, gone, bits) for bits in itertools.product((0, 1), repeat=2)]
+        assert all(law == laws[0] for law in laws)
+        if set(committee.receivers(0)) & set(gone):
+            told += 1
+            # Control: under a reused key stream the difference of two bits is told.
+            reused = [law_of_the_dealt(committee, gone, bits, reused=True) for bits in ((0, 0), (0, 1))]
+            assert reused[0] != reused[1]
+    assert told > 0
+
+
 def test_t_plus_one_players_hold_everything():
     committee = Committee(1)
     assert set(committee.held(0)) | set(committee.held(1)) == set(range(len(committee.sets)))
