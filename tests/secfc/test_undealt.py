@@ -19,6 +19,7 @@ from secfc.messages import MaskedBits, SetKeys
 from secfc.simulate import simulate
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View
+from secfc.wire import over_wire
 
 
 def federation(n, m, d, seed=0, whole=False):
@@ -316,3 +317,19 @@ def test_masks_of_two_iterations_differ_and_a_reused_nonce_is_caught(common, mon
 def test_what_the_server_learned_is_said(common):
     _, result = common
     assert any("no distance" in fact and "1 of the clients" in fact for fact in result.learned)
+
+
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(dealer=None), secfc.FinalLabelsOnly()])
+def test_bytes_and_hidden_membership_change_nothing(policy):
+    # Messages from the wire are read-only views: nobody computes in what was sent.
+    rng = np.random.default_rng(3)
+    points, ids = rng.integers(-3, 4, (40, 2)).astype(float), np.arange(40)
+    parts = [slice(0, 20), slice(10, 30), slice(25, 40)]
+    data = secfc.Federation.from_arrays([points[p] for p in parts], ids=[ids[p] for p in parts])
+    way = secfc.SecFC(k=3, t=1, max_iter=3, membership=secfc.Private(), disclosure=policy)
+    sent = secfc.fit(way, data, seed=2, faults=over_wire())
+    start, last = sent.history[0].astype(np.int32), sent.history[-1]
+    integers = np.empty((40, 2), np.int64)
+    for rows, party in zip(sent.rows, data.parties, strict=True):
+        integers[rows] = sent.plan.quantizer(party.read())
+    assert (finish(lloyd(start, 3, 3, PlainSource(integers))).history[-1] == last).all()
