@@ -32,7 +32,7 @@ from field import hidden as maths
 from field import signs
 from field.basis import Basis
 from field.bitslice import digits, pack, unpack, words
-from field.blind import blind, mask_context, partners
+from field.blind import PairKeys, blind, mask_context, partners
 from field.circuits import ONES, all_of, products_of, top_bit, wins
 from field.coins import Coins
 from field.contest import Contest
@@ -43,12 +43,13 @@ from secfc.disclosure.joint import Joint, Seats, Stalled, Steps
 from secfc.disclosure.match import Match
 from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
-from secfc.exchange import STRIDE, Exchange, PartyId, Role, to_all
+from secfc.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.lloyd import Trace
 from secfc.messages import (
     Assignment,
     ChangeShare,
     Cluster,
+    Compare,
     FinalShare,
     Message,
     Reshared,
@@ -100,7 +101,7 @@ class FinalLabelsOnly(Undealt):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         keys = yield from pair_keys(plan, name, coins)
-        return Clusterer(plan, name, keys, coins, consent=self.consent)
+        return Clusterer(plan, name, keys, coins, consent=self.consent, stop=self.stop)
 
     def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[FinalSource]:
         yield from ()
@@ -123,10 +124,32 @@ class FinalLabelsOnly(Undealt):
 class Clusterer(Comparer):
     """A client's half: whole runs on secret labels; predictions as without a dealer."""
 
+    def __init__(
+        self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins, *, consent: bool, stop: bool
+    ) -> None:
+        super().__init__(plan, name, keys, coins, consent=consent)
+        self.stop = stop
+        self.start: Array | None = None
+
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
-        if isinstance(question, Cluster):
-            return self.unless_stalled(self.cluster(question, measured.rows))
-        return super().__call__(question, measured)
+        match question:
+            case Cluster():
+                self.check(question)
+                return self.unless_stalled(self.cluster(question, measured.rows))
+            case Compare() if (question.labels >= 0).any():
+                # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
+                raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
+            case _:
+                return super().__call__(question, measured)
+
+    def check(self, question: Cluster) -> None:
+        """Refuse a second run, whose end would be one more labeling; attempts repeat the first question."""
+        if self.start is None:
+            self.start = question.labels
+        asked = question.k, question.max_iter, question.stop
+        planned = self.plan.k, self.plan.max_iter, self.stop
+        if asked != planned or not np.array_equal(question.labels, self.start):
+            raise FaultyServer(SERVER, "asked for another run than the plan's, or for a second one")
 
     def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
         """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
@@ -135,7 +158,7 @@ class Clusterer(Comparer):
             return None
         steps = Steps(self.plan.clients, question.round)
         seats = yield from self.seated(tuple(question.committee.tolist()), steps)
-        run = Hidden(self, seats, steps, rows, question.k)
+        run = SecretRun(self, seats, steps, rows, question.k)
         one_hot, code = run.public(question.labels)
         number, same = 0, False
         while number < question.max_iter and not same:
@@ -150,7 +173,7 @@ class Clusterer(Comparer):
         return FinalShare(joint.player.opening(code), number, same)
 
 
-class Hidden:
+class SecretRun:
     """One run of a client of the committee: its shares of the points, and the steps on secret labels."""
 
     def __init__(self, client: Comparer, seats: Seats, steps: Steps, rows: CodedRows, k: int) -> None:

@@ -1,6 +1,7 @@
 """Final labels only: the end of plaintext Lloyd, and views in which nothing before it can be seen."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from field.coins import Coins
-from secfc.disclosure.final import FinalLabelsOnly
-from secfc.exchange import SERVER, FaultyClient, TooFewReplies, finish
+from field.blind import PairKeys
+from field.coins import Coins, SeededCoins
+from secfc.disclosure.final import Clusterer, FinalLabelsOnly
+from secfc.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
 from secfc.lloyd import PlainSource, lloyd
 from secfc.membership import Private
-from secfc.messages import Reshared
+from secfc.messages import Assignment, Compare, Reshared
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View
 
@@ -139,6 +141,36 @@ def test_a_malformed_share_names_its_sender():
 
     with pytest.raises(FaultyClient, match="client-1 sent a malformed message"):
         run(federation(3, 30, 2), faults=faults)
+
+
+@pytest.mark.parametrize("change", [{"max_iter": 1}, {"stop": False}, {"labels": np.zeros(30, np.int8)}])
+def test_a_second_or_another_run_is_refused(change):
+    """One run ends in one labeling; a server that may ask for more would see every step."""
+    seen = []
+
+    def faults(e):
+        if e.kind == "Cluster" and e.recipient == "client-2":
+            seen.append(e)
+            object.__setattr__(e, "body", replace(e.body, **change) if "labels" not in change else e.body)
+        if e.kind == "Reshared" and e.sender == "client-2" and "labels" in change and len(seen) == 1:
+            return ()  # the first attempt fails, and the second begins elsewhere
+        if e.kind == "Cluster" and len(seen) > 1:
+            object.__setattr__(e, "body", replace(e.body, **change))
+        return (e,)
+
+    with pytest.raises(FaultyServer, match="another run than the plan's, or for a second one"):
+        run(federation(4, 30, 2), faults=faults)
+
+
+def test_steps_and_distances_are_refused():
+    plan = run(federation(3, 30, 2), max_iter=1).plan
+    keys = PairKeys({1: bytes(16), 2: bytes(16)})
+    client = Clusterer(plan, "client-0", keys, SeededCoins(0, "a"), consent=False, stop=True)
+    labels, numbers = np.zeros(30, np.int8), np.arange(3, dtype=np.int32)
+    with pytest.raises(FaultyServer, match="labels of a step"):
+        client(Compare(9, 3, labels, numbers, numbers, 0, 1), None)
+    with pytest.raises(FaultyServer, match="asked for distances"):
+        client(Assignment(9, 3, labels, numbers), None)
 
 
 # --- what is refused -----------------------------------------------------------------------------
