@@ -1,0 +1,86 @@
+"""The geometry attack on a run without a dealer: a member's part of the distances does not beat labels."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import secfc
+from field.exact import Exact
+from field.rows import cluster_sizes
+from secfc.attacks.geometry import attack, labels_only
+from secfc.attacks.judging import judge
+from secfc.disclosure import undealt
+from secfc.disclosure.match import Match
+from secfc.exchange import SERVER
+from secfc.messages import Compare
+from secfc.views import CannotDecode, View
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Parts(View):
+    """The best that a coalition can do: the parts of the distances that its members hold, added up."""
+
+    parts: dict
+
+    def distances(self, question):
+        compare = next(
+            e.body for e in self.messages if isinstance(e.body, Compare) and e.round == question.number
+        )
+        match = Match(self.plan, compare, cluster_sizes(question.labels, question.k))
+        basis, total = match.schedule.basis, None
+        for name in self.parties:
+            mine = self.parts.get((question.number, name))
+            if mine is not None:
+                total = mine if total is None else basis.add(total, mine)
+        out = np.full((question.k, self.plan.m), np.nan)
+        scale = match.sizes[match.alive].astype(float)[:, None] * self.plan.quantizer.scale
+        out[match.alive] = Exact.lift(basis, total).floats() / scale**2
+        return out
+
+
+@pytest.fixture(scope="module")
+def case():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-50, 50, (4, 20))[rng.integers(0, 4, 400)] + 20 * rng.standard_normal((400, 20))
+    federation = secfc.Federation.from_arrays(np.array_split(points, 3))
+    parts, take_over = {}, undealt.take_over
+
+    def recorded(plan, me, steps, responders, committee, values):
+        part = yield from take_over(plan, me, steps, responders, committee, values)
+        parts[steps.number, plan.clients[me]] = part
+        return part
+
+    way = secfc.SecFC(k=4, t=1, init=secfc.RandomPoints(), max_iter=8, disclosure=secfc.AssignmentsOnly(None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(undealt, "take_over", recorded)
+        result = secfc.fit(way, federation, keep_bodies=True)
+
+    def view_of(*parties):
+        view = View.of(result, result.plan, parties, federation)
+        return Parts(view.plan, view.parties, view.messages, view.held, parts)
+
+    return view_of, result.plan.quantizer(points) / result.plan.quantizer.scale
+
+
+@pytest.mark.parametrize("member", ["client-0", "client-1"])
+def test_a_member_with_the_server_does_not_beat_the_labels(case, member):
+    view_of, points = case
+    view = view_of(SERVER, member)
+    baseline = judge(labels_only(view), points).share[-1]
+    assert 0.05 < baseline < 0.9
+    with pytest.raises(CannotDecode):
+        attack(View(view.plan, view.parties, view.messages, view.held))
+    assert judge(attack(view), points).share[-1] < baseline / 2
+
+
+def test_control_two_members_see_everything(case):
+    # t + 1 clients are one more than the policy withstands: their parts add up to the distances.
+    view_of, points = case
+    view = view_of("client-0", "client-1")
+    question = next(view.questions())
+    centers = [points[question.labels == h].mean(axis=0) for h in range(4)]
+    true = np.array([((points - center) ** 2).sum(axis=1) for center in centers])
+    np.testing.assert_allclose(view.distances(question), true, rtol=1e-9)
+    baseline = judge(labels_only(view), points).share[-1]
+    assert judge(attack(view), points).share[-1] > baseline + 0.2
