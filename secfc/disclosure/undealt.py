@@ -35,16 +35,16 @@ from field.blind import PairKeys
 from field.circuits import top_bit, wins
 from field.coins import Coins
 from field.contest import Contest
-from field.dealt import codes
+from field.dealt import Schedule, codes, labels
 from field.quantize import Reach
 from field.replicated import Committee, Rooms
 from secfc.disclosure.committee import Participant
 from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.distances import hidden
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps, sit_down
-from secfc.disclosure.match import Match
+from secfc.disclosure.match import Match, check_words, contest_of
 from secfc.disclosure.policy import Answer, Exposure, Measured
-from secfc.exchange import PartyId, Role
+from secfc.exchange import PartyId, Role, take
 from secfc.messages import LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
@@ -130,7 +130,8 @@ class Comparer(Participant):
         responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
         if self.me not in responders:
             return None
-        basis, steps = match.schedule.basis, Steps(plan.clients, question.round)
+        schedule, steps = all_pairs(match), Steps(plan.clients, question.round)
+        basis = schedule.basis
         values = measured.distances(basis.lanes)
         if len(match.alive) < values.shape[1]:
             values = np.ascontiguousarray(values[:, match.alive])
@@ -141,7 +142,7 @@ class Comparer(Participant):
             return None
         seats = yield from self.seated(committee, steps)
         joint = seats.play(steps, self.peers, self.rooms)
-        share = yield from nearest(joint, match.schedule.contest, basis, part, plan.m)
+        share = yield from nearest(joint, schedule.contest, basis, part, plan.m)
         return LabelShare(joint.player.opening(share))
 
     def seated(self, committee: tuple[int, ...], steps: Steps) -> Role[Seats]:
@@ -151,6 +152,18 @@ class Comparer(Participant):
                 self.plan.code.t, committee, self.me, steps, self.coins
             )
         return self.tables[committee]
+
+
+def all_pairs(match: Match) -> Schedule:
+    """What is compared: every pair of clusters, at once.
+
+    Raises RangeExceeded if a cluster is larger than the plan holds.
+    """
+    plan = match.plan
+    plan.lanes(match.sizes)
+    contest = contest_of(match.sizes, match.question.factor)
+    lanes = contest.lanes(plan.code.basis.primes, plan.d, plan.quantizer.max_int)
+    return Schedule(contest, plan.code.basis.prefix(lanes), plan.m)
 
 
 def take_over(
@@ -222,3 +235,9 @@ class UndealtSource(ComparedSource):
     @property
     def seats(self) -> int:
         return Committee(self.plan.code.t).size
+
+    def add_up(self, match: Match, inbox: Mapping[PartyId, Any]) -> Array:
+        schedule = all_pairs(match)
+        shape = schedule.contest.places, schedule.per
+        shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
+        return labels(schedule, np.bitwise_xor.reduce(shares))
