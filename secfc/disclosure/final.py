@@ -35,15 +35,15 @@ from field.bitslice import digits, pack, unpack, words
 from field.blind import PairKeys, blind, mask_context, partners
 from field.circuits import ONES, all_of, products_of, top_bit, wins
 from field.coins import Coins
-from field.contest import Contest
+from field.contest import Contest, headroom
 from field.dealt import codes
-from field.quantize import Reach
 from field.rows import CodedRows
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps
 from secfc.disclosure.match import Match
 from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
 from secfc.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.layout import Layout
 from secfc.lloyd import Trace
 from secfc.messages import (
     Assignment,
@@ -58,7 +58,6 @@ from secfc.messages import (
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
 from secfc.sharing import check_residues
-from secfc.starts import Start
 
 Array = NDArray[Any]
 
@@ -80,8 +79,8 @@ class FinalLabelsOnly(Undealt):
     stop: bool = True
     exposes: ClassVar[Exposure] = "nothing"
 
-    def reach(self, d: int, m: int, largest: int | None, init: Start) -> Reach:
-        return Reach.comparisons(d, m, None)
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return headroom(layout.m, None, 1)
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for what would have to be opened on the way."""

@@ -34,22 +34,21 @@ from field.bitslice import words
 from field.blind import PairKeys
 from field.circuits import top_bit, wins
 from field.coins import Coins
-from field.contest import Contest
+from field.contest import Contest, headroom
 from field.dealt import Schedule, codes, labels
-from field.quantize import Reach
 from field.replicated import Committee, Rooms
 from secfc.disclosure.committee import Participant
 from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.distances import hidden
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps, sit_down
 from secfc.disclosure.match import Match, check_words, contest_of
-from secfc.disclosure.policy import Answer, Exposure, Measured
+from secfc.disclosure.policy import Answer, Exactly, Exposure, Measured
 from secfc.exchange import PartyId, Role, take
+from secfc.layout import Layout
 from secfc.messages import LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
 from secfc.sharing import check_residues
-from secfc.starts import Start
 
 Array = NDArray[Any]
 
@@ -58,7 +57,7 @@ NOBODY: PartyId = ""
 
 
 @dataclass(frozen=True)
-class Undealt:
+class Undealt(Exactly):
     """Server and clients learn the labels of every iteration, and any t clients with the server no more.
 
     consent: whether a start may open distances to the server (`KMeansPlusPlus`).
@@ -67,8 +66,8 @@ class Undealt:
     consent: bool = False
     exposes: ClassVar[Exposure] = "labels"
 
-    def reach(self, d: int, m: int, largest: int | None, init: Start) -> Reach:
-        return Reach.comparisons(d, m, largest, init.factor)
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return headroom(layout.m, way.largest, way.init.factor)
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for a t or a basis that has no circuits, and a start that needs distances."""
