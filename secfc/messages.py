@@ -341,8 +341,9 @@ class SetKeys(Message):
     keys: Array
 
     def __post_init__(self) -> None:
-        if self.keys.ndim != 2 or self.keys.shape[1] != 16 or self.keys.dtype != np.uint8:
-            raise ValueError("keys of sets are (keys, 16) bytes")
+        rule = "keys of sets are (keys, 16) bytes"
+        _refuse(not _is(self.keys, "u", 2), rule)
+        _refuse(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -359,10 +360,11 @@ class Cluster(Assignment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.committee.ndim != 1 or len(set(self.committee.tolist())) != self.committee.size:
-            raise ValueError("a committee is a vector of different numbers of clients")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter={self.max_iter} is too small: it must be at least 1")
+        members = self.committee
+        _refuse(not _is(members, "i", 1), "a committee is a vector of integers")
+        different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
+        _refuse(not different, "a committee's numbers are distinct and count from 0")
+        _refuse(self.max_iter < 1, "a run has at least one step")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -373,6 +375,9 @@ class Reshared(Message):
     """
 
     values: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.values, "u", 2), "shares of products are residues, (lanes, numbers)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -388,6 +393,10 @@ class FinalShare(LabelShare):
 
     steps: int
     converged: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse(self.steps < 1, "a run has at least one step")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -102,7 +102,9 @@ class FinalLabelsOnly(Undealt):
         keys = yield from pair_keys(plan, name, coins)
         return Clusterer(plan, name, keys, coins, consent=self.consent, stop=self.stop)
 
-    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[FinalSource]:
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[FinalSource]:
         yield from ()
         return FinalSource(plan, present, threads=threads, stop=self.stop)
 
@@ -312,13 +314,14 @@ class SecretRun:
         code, me, keys = self.plan.code, self.client.me, self.client.peers
         responders = tuple(sorted(self.seats.numbers))
         peers = partners(code, responders, me, len(values), code.t)
-        context = mask_context(code, responders, len(values), values.shape[1:])
+        context = mask_context(code, responders, len(values), (1, values.shape[1]))
         streams = keys.streams(self.steps.nonce, context, peers)
         if len(streams) < len(peers):
             raise Stalled(self.steps.step, set(peers) - set(streams))
-        values = np.ascontiguousarray(values)
+        values = np.ascontiguousarray(values[:, None])
         blind(code, responders, me, streams, values, code.t)
-        return (yield from take_over(self.plan, me, self.steps, responders, self.seats.numbers, values))
+        part = yield from take_over(self.plan, me, self.steps, responders, self.seats.numbers, values)
+        return None if part is None else part[:, 0]
 
 
 # --- server --------------------------------------------------------------------------------------

@@ -86,7 +86,9 @@ class Undealt(Exactly):
         keys = yield from pair_keys(plan, name, coins)
         return Comparer(plan, name, keys, coins, consent=self.consent)
 
-    def server(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int) -> Role[UndealtSource]:
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[UndealtSource]:
         yield from ()
         return UndealtSource(plan, present, threads=threads)
 

@@ -12,7 +12,7 @@ import secfc
 from field.blind import PairKeys
 from field.coins import Coins, SeededCoins
 from secfc.disclosure.final import Clusterer, FinalLabelsOnly
-from secfc.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
+from secfc.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
 from secfc.lloyd import PlainSource, lloyd
 from secfc.membership import Private
 from secfc.messages import Assignment, Compare, Reshared
@@ -91,8 +91,8 @@ def test_a_fixed_number_of_steps():
     assert not [e for e in result.transcript.envelopes if e.kind == "ChangeShare"]
 
 
-@pytest.mark.parametrize("labels", [[-1] * 9, [0] * 9, [-1, 0] * 4 + [-1]])
-def test_one_cluster_and_none(labels):
+@pytest.mark.parametrize("labels", [[0] * 9, [-1, 0] * 4 + [-1]])
+def test_one_cluster(labels):
     data = federation(3, 9, 2)
     assert_end_of_plaintext(run(data, k=1, init=GivenLabels(np.array(labels))), data)
 
@@ -123,7 +123,7 @@ def test_a_lost_client_costs_a_new_beginning():
     data = federation(5, 60, 2)
 
     def faults(e):
-        return () if e.sender == "client-1" and e.round > (5 << 32) + 40 else (e,)
+        return () if e.sender == "client-1" and e.round > ITERATE + 40 else (e,)
 
     result = run(data, faults=faults)
     assert_end_of_plaintext(result, data)

@@ -13,7 +13,7 @@ from field.blind import MaskReused, PairKeys
 from field.coins import Coins, SeededCoins
 from field.replicated import Rooms
 from secfc.disclosure.joint import Stalled, Steps, sit_down
-from secfc.exchange import SERVER, FaultyClient, TooFewReplies, finish
+from secfc.exchange import ITERATE, SERVER, FaultyClient, TooFewReplies, finish
 from secfc.lloyd import PlainSource, lloyd
 from secfc.messages import MaskedBits, SetKeys
 from secfc.simulate import simulate
@@ -125,7 +125,7 @@ def test_silent_clients_are_replaced_and_masks_are_fresh():
         if e.kind == "Compare" and e.recipient == "client-0":
             asked.append(tuple(e.body.committee))
         # The second iteration loses client 1 between two layers, for good.
-        return () if e.sender == "client-1" and e.round >= (5 << 32) + 1024 + 5 else (e,)
+        return () if e.sender == "client-1" and e.round >= ITERATE + 1024 + 5 else (e,)
 
     result = run(data, faults=faults)
     assert_plaintext(result, data)
@@ -294,7 +294,7 @@ def differences(result, client):
     told = {}
     for e in View.of(result, result.plan, client).received():
         if e.kind == "MaskedBits":
-            told.setdefault((e.round - (5 << 32)) // 1024, []).append(e.body.words.reshape(-1))
+            told.setdefault((e.round - ITERATE) // 1024, []).append(e.body.words.reshape(-1))
     last, before = (np.concatenate(told[q]) for q in (STEPS, STEPS - 1))
     # The first iteration deals keys in a step more, which shifts no message among the others.
     return (last ^ before).view(np.uint8)

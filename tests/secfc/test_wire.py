@@ -158,9 +158,11 @@ MESSAGES = {
     own.Unheard: st.builds(own.Unheard, count, arrays(dtype=np.int32, axes=(1, 1))),
     own.SetKeys: st.builds(own.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
     own.Cluster: clusterings(),
-    own.Reshared: st.builds(own.Reshared, arrays()),
+    own.Reshared: st.builds(own.Reshared, arrays(dtype=np.uint32, axes=(2, 2))),
     own.ChangeShare: st.builds(own.ChangeShare, st.booleans()),
-    own.FinalShare: st.builds(own.FinalShare, arrays(), count, st.booleans()),
+    own.FinalShare: st.builds(
+        own.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
+    ),
     own.MeasureCost: assignments(own.MeasureCost),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: assignments(own.RevealCenters),
