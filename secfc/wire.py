@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psu import messages as union
+from secfc import joint_messages as joint
 from secfc import messages as own
 from secfc.exchange import faulty
 from secfc.simulate import Envelope, Faults, deliver
@@ -63,7 +64,7 @@ def registry() -> dict[int, Any]:
         18: own.MaskedDistances, 19: own.MaskedSum, 20: own.Corrections, 21: own.MaskedBits,
         22: own.LabelShare, 23: own.Unheard, 24: own.MeasureCost, 25: own.CodedCosts, 32: own.NoiseShares,
         40: own.MaskedShares, 41: own.Challenge, 42: own.Combined, 43: own.Blinding, 44: own.CheckedDistances,
-        50: own.SetKeys, 51: own.Cluster, 52: own.Reshared, 53: own.ChangeShare, 54: own.FinalShare,
+        50: joint.SetKeys, 51: joint.Cluster, 52: joint.Reshared, 53: joint.ChangeShare, 54: joint.FinalShare,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round

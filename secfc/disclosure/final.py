@@ -43,21 +43,13 @@ from secfc.disclosure.match import Match
 from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
 from secfc.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.joint_messages import ChangeShare, Cluster, FinalShare, Reshared
 from secfc.layout import Layout
 from secfc.lloyd import Trace
-from secfc.messages import (
-    Assignment,
-    ChangeShare,
-    Cluster,
-    Compare,
-    FinalShare,
-    Message,
-    Reshared,
-    compact_labels,
-)
+from secfc.messages import Assignment, Compare, Message, compact_labels
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
-from secfc.sharing import check_residues
+from secfc.screening import check_residues
 
 Array = NDArray[Any]
 

@@ -19,7 +19,8 @@ from field.circuits import Circuit
 from field.coins import Coins
 from field.replicated import Committee, Player, Rooms
 from secfc.exchange import Exchange, FaultyClient, PartyId, Role, take
-from secfc.messages import MaskedBits, Message, SetKeys
+from secfc.joint_messages import SetKeys
+from secfc.messages import MaskedBits, Message
 
 Array = NDArray[Any]
 M = TypeVar("M", bound=Message)

@@ -48,7 +48,7 @@ from secfc.layout import Layout
 from secfc.messages import LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
-from secfc.sharing import check_residues
+from secfc.screening import check_residues
 
 Array = NDArray[Any]
 
@@ -72,6 +72,8 @@ class Undealt(Exactly):
     def check(self, plan: Plan) -> None:
         """Raises ValueError for a t or a basis that has no circuits, and a start that needs distances."""
         Committee(plan.code.t)
+        if plan.liars:
+            raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
         if not plan.code.basis.folded:
             raise ValueError(
                 f"primes {plan.code.basis.primes} have no kernel that compares secrets: leave the basis out"

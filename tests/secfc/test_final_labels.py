@@ -13,9 +13,10 @@ from field.blind import PairKeys
 from field.coins import Coins, SeededCoins
 from secfc.disclosure.final import Clusterer, FinalLabelsOnly
 from secfc.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
+from secfc.joint_messages import Reshared
 from secfc.lloyd import PlainSource, lloyd
 from secfc.membership import Private
-from secfc.messages import Assignment, Compare, Reshared
+from secfc.messages import Assignment, Compare
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View
 

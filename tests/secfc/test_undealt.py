@@ -14,8 +14,9 @@ from field.coins import Coins, SeededCoins
 from field.replicated import Rooms
 from secfc.disclosure.joint import Stalled, Steps, sit_down
 from secfc.exchange import ITERATE, SERVER, FaultyClient, TooFewReplies, finish
+from secfc.joint_messages import SetKeys
 from secfc.lloyd import PlainSource, lloyd
-from secfc.messages import MaskedBits, SetKeys
+from secfc.messages import MaskedBits
 from secfc.simulate import simulate
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View

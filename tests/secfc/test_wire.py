@@ -15,6 +15,7 @@ import psu
 import secfc
 from field import SeededCoins
 from psu import messages as union
+from secfc import joint_messages as joint
 from secfc import messages as own
 from secfc import wire
 from secfc.clustering import Public
@@ -108,7 +109,7 @@ def comparisons(draw):
 def clusterings(draw):
     question = draw(assignments())
     committee = np.array(sorted(draw(st.sets(st.integers(0, 9), max_size=3))), np.int32)
-    return own.Cluster(
+    return joint.Cluster(
         question.round, question.k, question.labels, question.responders,
         committee, draw(st.integers(1, 2**40)), draw(st.booleans()),
     )  # fmt: skip
@@ -156,12 +157,12 @@ MESSAGES = {
     own.MaskedBits: st.builds(own.MaskedBits, arrays(dtype=st.sampled_from([np.uint32, np.uint64]))),
     own.LabelShare: st.builds(own.LabelShare, arrays(dtype=np.uint64, axes=(2, 2))),
     own.Unheard: st.builds(own.Unheard, count, arrays(dtype=np.int32, axes=(1, 1))),
-    own.SetKeys: st.builds(own.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
-    own.Cluster: clusterings(),
-    own.Reshared: st.builds(own.Reshared, arrays(dtype=np.uint32, axes=(2, 2))),
-    own.ChangeShare: st.builds(own.ChangeShare, st.booleans()),
-    own.FinalShare: st.builds(
-        own.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
+    joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
+    joint.Cluster: clusterings(),
+    joint.Reshared: st.builds(joint.Reshared, arrays(dtype=np.uint32, axes=(2, 2))),
+    joint.ChangeShare: st.builds(joint.ChangeShare, st.booleans()),
+    joint.FinalShare: st.builds(
+        joint.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
     ),
     own.MeasureCost: assignments(own.MeasureCost),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
@@ -317,13 +318,13 @@ def examples():
         own.Unheard(2, np.array([3], np.int32)),
         own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
-        own.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
-        own.Cluster(
+        joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
+        joint.Cluster(
             11, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32), np.array([0, 3], np.int32), 5, True
         ),
-        own.Reshared(np.array([[1, 2, 3]], np.uint32)),
-        own.ChangeShare(True),
-        own.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
+        joint.Reshared(np.array([[1, 2, 3]], np.uint32)),
+        joint.ChangeShare(True),
+        joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
     ]
 
 

@@ -1,0 +1,78 @@
+"""What committees that compute without a dealer say, see `secfc.disclosure.joint`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.messages import Assignment, LabelShare, Message, _is, _refuse
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SetKeys(Message):
+    """Client to client: keys (keys, 16) uint8 of the sets of clients that both belong to, which it drew."""
+
+    keys: Array
+
+    def __post_init__(self) -> None:
+        rule = "keys of sets are (keys, 16) bytes"
+        _refuse(not _is(self.keys, "u", 2), rule)
+        _refuse(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cluster(Assignment):
+    """Server to every client: run Lloyd's heuristic from this start, and open the last labels only.
+
+    committee: numbers of the clients that compute, int32.  max_iter: steps at most; stop: whether the
+    committee opens after each step if any label changed, and ends when none did.
+    """
+
+    committee: Array
+    max_iter: int
+    stop: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        members = self.committee
+        _refuse(not _is(members, "i", 1), "a committee is a vector of integers")
+        different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
+        _refuse(not different, "a committee's numbers are distinct and count from 0")
+        _refuse(self.max_iter < 1, "a run has at least one step")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reshared(Message):
+    """Client to client: its share for the recipient of a part of secrets that stay secret.
+
+    values: (lanes, numbers) residues, uniform to any t recipients.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.values, "u", 2), "shares of products are residues, (lanes, numbers)")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChangeShare(Message):
+    """Member to the committee: its share of the bit that says whether no label changed."""
+
+    bit: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FinalShare(LabelShare):
+    """Member to server: its share of the last labels, after so many steps, and whether the run converged."""
+
+    steps: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _refuse(self.steps < 1, "a run has at least one step")
