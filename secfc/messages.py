@@ -437,3 +437,24 @@ class OwnLabels(Message):
     def __post_init__(self) -> None:
         _refuse(not _is(self.labels, "i", 1), "labels are a vector of signed integers")
         _refuse(bool((self.labels < 0).any()), "labels of points are not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumShares(Message):
+    """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
+
+    Uniform to the recipient, and to any t members together.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2:
+            raise ValueError("shares of a vector are (lanes, width) residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedSum(Message):
+    """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
+
+    values: Array

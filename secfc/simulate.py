@@ -9,6 +9,7 @@ suffices.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -131,10 +132,9 @@ class _Driver:
         self.log: list[Envelope] = []
         self.seconds: dict[PartyId, dict[str, float]] = {name: {} for name in roles}
         # inbox[recipient][sender] holds messages by round; taken[...] is the last round handed over.
-        self.inbox: dict[PartyId, dict[PartyId, dict[int, Any]]] = {
-            name: {peer: {} for peer in roles} for name in roles
-        }
-        self.taken = {name: dict.fromkeys(roles, -1) for name in roles}
+        # Both are made as senders turn up: most of thousands of clients never talk to one another.
+        self.inbox: dict[PartyId, dict[PartyId, dict[int, Any]]] = {name: defaultdict(dict) for name in roles}
+        self.taken: dict[PartyId, dict[PartyId, int]] = {name: defaultdict(lambda: -1) for name in roles}
 
     def run(self) -> Run:
         for name in self.roles:

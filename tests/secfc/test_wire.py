@@ -174,6 +174,8 @@ MESSAGES = {
     own.LocalCenters: st.builds(own.LocalCenters, centers(st.integers(0, 3))),
     own.CenterLabels: merged(),
     own.OwnLabels: st.builds(own.OwnLabels, vectors_of_labels(0, 100)),
+    own.SumShares: st.builds(own.SumShares, arrays(axes=(2, 2))),
+    own.CodedSum: st.builds(own.CodedSum, arrays()),
     union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
     union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
     union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
@@ -325,6 +327,8 @@ def examples():
         joint.Reshared(np.array([[1, 2, 3]], np.uint32)),
         joint.ChangeShare(True),
         joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
+        own.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
+        own.CodedSum(np.ones((1, 3), np.uint32)),
     ]
 
 

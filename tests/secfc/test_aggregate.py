@@ -1,0 +1,231 @@
+"""The secure sum: exact, dropout-tolerant, overflow-proof, and private by enumeration over a tiny field."""
+
+import itertools
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from field import SeededCoins
+from field.basis import Basis
+from field.code import LagrangeCode
+from secfc.aggregate import ROUNDS, SumPlan, add_shares, contribute, receive_sum, share_vector
+from secfc.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.messages import Contributors, SumShares
+from secfc.simulate import deliver, simulate
+
+
+def names(n):
+    return tuple(f"client-{j}" for j in range(n))
+
+
+def run(plan, vectors, faults=deliver, sums=1, keep_bodies=False):
+    """What the server learns of `sums` sums: vectors[s] is (n, D)."""
+
+    def client(j):
+        for s in range(sums):
+            coins = SeededCoins(s, plan.clients[j])
+            yield from contribute(plan, plan.clients[j], vectors[s][j], ROUNDS * s, coins)
+
+    def server():
+        totals = []
+        for s in range(sums):
+            totals.append((yield from receive_sum(plan, vectors[s].shape[1], ROUNDS * s)))
+        return totals
+
+    roles = {name: client(j) for j, name in enumerate(plan.clients)}
+    done = simulate({**roles, SERVER: server()}, faults=faults, keep_bodies=keep_bodies)
+    return done.results[SERVER], done
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(3, 12), st.integers(1, 9), st.integers(0, 2**32), st.sampled_from([1, 2**20, 2**45, 2**61])
+)
+def test_the_sum_is_the_plain_sum(n, length, seed, bound):
+    rng = np.random.default_rng(seed)
+    committee = int(rng.integers(3, n + 1))
+    plan = SumPlan.of(names(n), bound, committee=committee)
+    vectors = rng.integers(-bound, bound, (2, n, length), endpoint=True)
+    totals, _ = run(plan, vectors, sums=2)
+    for total, parts in zip(totals, vectors, strict=True):
+        assert total.total.tolist() == parts.astype(object).sum(axis=0).tolist()
+        assert total.clients == plan.clients
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_sums_do_not_wrap(sign):
+    # The bound at its edge: n * bound is just below half the modulus of two lanes, and one more is refused.
+    n = 5
+    basis = Basis.holding(2**59)
+    bound = (basis.modulus - 1) // (2 * n)
+    plan = SumPlan(names(n), names(n), LagrangeCode(basis, n, 1, 2), bound, 0)
+    (total,), _ = run(plan, np.full((1, n, 2), sign * bound))
+    assert total.total.tolist() == [sign * n * bound] * 2
+    with pytest.raises(ValueError, match="do not fit the modulus of 2 lanes"):
+        SumPlan(names(n), names(n), LagrangeCode(basis, n, 1, 2), bound + 1, 0)
+
+
+@pytest.mark.parametrize("value", [1001, -1001, -(2**63)])
+def test_a_number_beyond_the_bound_is_refused_before_it_is_shared(value):
+    plan = SumPlan.of(names(4), 1000)
+    with pytest.raises(ValueError, match="exceeds the plan's bound of 1000"):
+        share_vector(plan, np.array([0, value]), SeededCoins(0, "a"))
+
+
+def dropping(*lost):
+    """Faults that drop these (sender, message class) pairs."""
+    return lambda e: () if (e.sender, e.kind) in lost else (e,)
+
+
+def test_losses_after_sharing_change_nothing():
+    plan = SumPlan.of(names(20), 2**30)
+    assert plan.code.n - plan.code.threshold(1) == 7
+    vectors = np.random.default_rng(0).integers(-(2**30), 2**30, (1, 20, 50))
+    silent = dropping(*((c, "CodedSum") for c in plan.committee[:7]))
+    (total,), _ = run(plan, vectors, silent)
+    assert (total.total == vectors[0].sum(axis=0)).all()
+    with pytest.raises(TooFewReplies):
+        run(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:8])))
+
+
+def test_who_vanished_while_sharing_is_not_counted_anywhere():
+    plan = SumPlan.of(names(20), 2**30)
+    vectors = np.random.default_rng(0).integers(-(2**30), 2**30, (1, 20, 50))
+
+    def faults(e):  # client-3 reaches a part of the committee, client-7 nobody
+        partly = e.sender == "client-3" and e.recipient in plan.committee[4:]
+        return () if e.kind == "SumShares" and (partly or e.sender == "client-7") else (e,)
+
+    (total,), _ = run(plan, vectors, faults)
+    rest = [j for j in range(20) if j not in (3, 7)]
+    assert total.clients == tuple(plan.clients[j] for j in rest)
+    assert (total.total == vectors[0][rest].sum(axis=0)).all()
+
+
+def test_a_sum_of_too_few_is_refused():
+    plan = SumPlan.of(names(8), 100, losses=1)
+    vectors = np.ones((1, 8, 3), np.int64)
+    one, two = (
+        dropping(*((c, "SumShares") for c in lost)) for lost in (["client-3"], ["client-3", "client-6"])
+    )
+    (total,), _ = run(plan, vectors, one)
+    assert total.total.tolist() == [7, 7, 7]
+    with pytest.raises(TooFewReplies, match="7 replies are needed, 6 came"):
+        run(plan, vectors, two)
+
+
+def test_a_server_that_asks_for_one_client_alone_is_refused():
+    plan = SumPlan.of(names(8), 100, losses=1)
+    role = contribute(plan, plan.committee[0], np.ones(3, np.int64), 0, SeededCoins(0, "a"))
+    next(role)
+    shares = {c: SumShares(np.zeros((1, 2), np.uint32)) for c in plan.clients[1:]}
+    exchange = role.send(shares)
+    assert exchange.send[SERVER].complete.all()
+    with pytest.raises(FaultyServer, match="fewer than 7"):
+        role.send({SERVER: Contributors(np.arange(8) == 3)})
+
+
+def test_only_shares_and_sums_of_shares_travel():
+    plan = SumPlan.of(names(20), 100)
+    _, done = run(plan, np.ones((1, 20, 6), np.int64), keep_bodies=True)
+    seen = Counter(e.kind for e in done.transcript.received(SERVER))
+    assert seen == {"Contributors": 15, "CodedSum": 15}
+    outsider = next(c for c in plan.clients if c not in plan.committee)
+    assert not done.transcript.received(outsider)
+
+
+# --- privacy, exhaustively ----------------------------------------------------------------------------
+
+
+class Script:
+    """Coins that read given residues, to go through all of them."""
+
+    def __init__(self, values):
+        self.values = iter(values)
+
+    def fill_residues(self, prime, out):
+        out[...] = next(self.values)
+
+
+TINY = SimpleNamespace(
+    **{
+        "clients": names(4),
+        "committee": names(3),
+        "code": LagrangeCode(Basis((7,)), 3, 1, 1),
+        "bound": 6,
+        "seats": {name: j for j, name in enumerate(names(3))},
+    }
+)
+
+
+def joint_views(inputs, colluders, with_server):
+    """How often each joint view of the colluding clients, and the server, arises over all coins.
+
+    The colluders' own inputs and coins are fixed; their view is the shares they receive, and with the server
+    the shares of the sum that every member sends.
+    """
+    honest = [j for j in range(4) if j not in colluders]
+    views = Counter()
+    for masks in itertools.product(range(7), repeat=len(honest)):
+        coins = dict(zip(honest, masks, strict=True))
+        dealt = [
+            share_vector(
+                TINY, np.array([inputs[j]]), Script([np.full((1, 1, 1), coins.get(j, 5), np.uint32)])
+            )
+            for j in range(4)
+        ]
+        received = tuple(int(dealt[j][c][0, 0]) for j in honest for c in colluders if c < 3)
+        sums = ()
+        if with_server:
+            everybody = np.ones(4, bool)
+            sums = tuple(
+                int(add_shares(TINY, {n: dealt[j][c] for j, n in enumerate(TINY.clients)}, everybody)[0, 0])
+                for c in range(3)
+            )
+        views[received + sums] += 1
+    return views
+
+
+@pytest.mark.parametrize("with_server", [False, True])
+@pytest.mark.parametrize("colluder", [0, 1, 2, 3])
+def test_a_colluder_and_the_server_learn_the_sum_alone(colluder, with_server):
+    # All inputs of the three others with the same sum give the same law of views over all 343 coins.
+    fixed = {colluder: 2}
+    others = [j for j in range(4) if j != colluder]
+    laws = {}
+    for values in itertools.product((0, 1, 3), repeat=3):
+        inputs = fixed | dict(zip(others, values, strict=True))
+        known = sum(values) if with_server else None
+        law = joint_views(inputs, (colluder,), with_server)
+        assert laws.setdefault(known, law) == law
+
+
+def test_two_colluders_of_a_committee_that_tolerates_one_learn_more():
+    # Control: the same enumeration tells inputs with equal sums apart when t + 1 members collude.
+    one, two = ({0: 2, 1: 2, 2: a, 3: b} for a, b in ((0, 3), (3, 0)))
+    assert joint_views(one, (0, 1), True) != joint_views(two, (0, 1), True)
+
+
+def test_the_servers_view_depends_on_the_sum():
+    # Control: the law does move with what the server may learn.
+    one, two = ({0: 2, 1: 2, 2: 0, 3: b} for b in (3, 4))
+    assert joint_views(one, (0,), True) != joint_views(two, (0,), True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"committee": 2}, "a committee of 2 among n=6"),
+        ({"committee": 7}, "a committee of 7 among n=6"),
+        ({"t": 3}, r"t=3 of a committee of 6: it must lie in \[1, 2\]"),
+        ({"t": 0}, r"t=0 of a committee of 6"),
+        ({"losses": 6}, "losses=6 of n=6"),
+    ],
+)
+def test_unusable_plans_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SumPlan.of(names(6), 10, **arguments)
