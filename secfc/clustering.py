@@ -33,6 +33,7 @@ class Public:
 
     bound: no absolute value exceeds it, in data units.  derived: it was read off the data.
     session: 32 public bytes that no other run uses; one party draws them, and all must hold the same.
+    server_points: (s, d), the points that the server holds and may show to everybody, or None.
     """
 
     clients: tuple[PartyId, ...]
@@ -41,6 +42,7 @@ class Public:
     bound: float
     derived: bool = False
     session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
+    server_points: Array | None = field(default=None, compare=False, repr=False)
 
     @property
     def m(self) -> int:
@@ -59,7 +61,10 @@ class Public:
             bound = power_of_two(federation.largest())
         elif not (math.isfinite(bound) and bound > 0):
             raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
-        return cls(federation.names, federation.counts, federation.d, float(bound), derived)
+        return cls(
+            federation.names, federation.counts, federation.d, float(bound), derived,
+            server_points=federation.server_points,
+        )
 
 
 def power_of_two(largest: float) -> float:
@@ -127,6 +132,7 @@ class Clustering:
     liars: clients that lied, with the proof of each in words; the server's own, and sound as long as no
     more lied than were planned for.  disputes: pairs (dealer, receiver) of whom one lied.
     ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
+    details: what else the algorithm has to say about its run; see there.
     """
 
     k: int
@@ -146,6 +152,7 @@ class Clustering:
     ledger: Ledger = EXACT
     liars: Mapping[PartyId, str] = field(default_factory=dict)
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
+    details: Any = None
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
+from secfc.centers import CentersModel, nearest_center
 from secfc.clustering import Clustering, Public, heard
 from secfc.exchange import (
     ITERATE,
@@ -25,7 +25,7 @@ from secfc.exchange import (
     only,
     take,
 )
-from secfc.federation import Federation, Party
+from secfc.federation import Party
 from secfc.kfed import local_centers, merge_centers
 from secfc.messages import CenterLabels, LocalCenters, OwnLabels
 from secfc.simulate import Run
@@ -48,26 +48,6 @@ class OneShotPlan:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
         public = ("k-fed plan 1", self.clients, self.k, self.k_local, self.seed, self.counts, self.d)
         return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class CentersModel:
-    """Known centers (k, d): new points go to the nearest, in floating point."""
-
-    centers: Array
-
-    def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
-    ) -> list[Array]:
-        """Nearest centers: one (m_j,) int32 array a client.  Nobody says anything."""
-        return [nearest_center(party.read(), self.centers) for party in federation.parties]
-
-
-def nearest_center(points: Array, centers: Array) -> Array:
-    """The nearest center of every point (m, d), ties to the lowest index: (m,) int32."""
-    from scipy.spatial.distance import cdist
-
-    return np.asarray(cdist(points, centers, "sqeuclidean").argmin(axis=1), np.int32)
 
 
 @dataclass(frozen=True)

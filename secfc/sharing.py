@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,22 @@ from secfc.screening import Screening, Standing, check_residues, checked, well_f
 Array = NDArray[Any]
 
 
-def agree(plan: Plan, me: PartyId) -> Role[None]:
-    """Compare the plan's digest with every other party before anything secret moves.
+class Agreed(Protocol):
+    """A plan that parties compare."""
+
+    @property
+    def clients(self) -> tuple[PartyId, ...]: ...
+
+    def digest(self) -> bytes: ...
+
+
+def agree(plan: Agreed, me: PartyId, peers: tuple[PartyId, ...] | None = None) -> Role[None]:
+    """Compare the plan's digest with every peer, all other parties by default, before anything secret moves.
 
     Raises PlanMismatch naming who differs.
     """
-    peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
+    if peers is None:
+        peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
     hello = Hello(plan.digest())
     inbox = yield Exchange(to_all(peers, hello), peers, 0, round=AGREE, exact=True, phase="agree")
     differing = [p for p, hello in take(inbox, Hello).items() if hello.digest != plan.digest()]

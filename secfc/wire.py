@@ -66,6 +66,7 @@ def registry() -> dict[int, Any]:
         40: own.MaskedShares, 41: own.Challenge, 42: own.Combined, 43: own.Blinding, 44: own.CheckedDistances,
         50: joint.SetKeys, 51: joint.Cluster, 52: joint.Reshared, 53: joint.ChangeShare, 54: joint.FinalShare,
         40: own.SumShares, 41: own.CodedSum,
+        48: own.SumShares, 49: own.CodedSum,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round
