@@ -458,3 +458,53 @@ class CodedSum(Message):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
 
     values: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Project(Message):
+    """Server to every client in FedDP-Init, step 2: say which projected proxies your points are nearest to.
+
+    projection (d, p); proxies (s, p), public points projected.  bounds: where a client's counts are
+    clipped, if clients are the unit of privacy.
+    """
+
+    projection: Array
+    proxies: Array
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.projection.ndim != 2 or self.proxies.ndim != 2:
+            raise ValueError("a projection is (d, p) and proxies are (s, p)")
+        if self.projection.shape[1] != self.proxies.shape[1]:
+            raise ValueError("proxies have as many features as there are directions")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupAbout(Message):
+    """Server to every client in FedDP-KMeans: sum your points by the nearest of these centers.
+
+    centers: (k, p) projected, or (k, d).  origins: (k, d), what is subtracted before points are clipped to
+    `reach` integer steps.  bounds: where a client's vectors are clipped, if clients are the unit of privacy.
+    """
+
+    centers: Array
+    origins: Array
+    reach: int
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.centers.ndim != 2 or self.origins.ndim != 2 or len(self.centers) != len(self.origins):
+            raise ValueError("centers are (k, p) and their origins (k, d)")
+        if self.reach < 1:
+            raise ValueError("points are clipped to at least one integer step")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyCenters(Message):
+    """Server to every client: the differentially private centers (k, d), about the plan's origin."""
+
+    centers: Array
+
+    def __post_init__(self) -> None:
+        if self.centers.ndim != 2:
+            raise ValueError("centers are (k, d)")

@@ -67,6 +67,7 @@ def registry() -> dict[int, Any]:
         50: joint.SetKeys, 51: joint.Cluster, 52: joint.Reshared, 53: joint.ChangeShare, 54: joint.FinalShare,
         40: own.SumShares, 41: own.CodedSum,
         48: own.SumShares, 49: own.CodedSum,
+        50: own.Project, 51: own.GroupAbout, 52: own.NoisyCenters,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round

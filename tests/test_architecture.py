@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("field", "psu", "secfc")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-ALGORITHMS = {"coded", "plaintext", "oneshot"}
+ALGORITHMS = {"coded", "plaintext", "oneshot", "feddp"}
 DRIVERS = {"simulate", "wire", "network", "sealed", "journal", "checkpoint"}
 KERNEL_FILES = {
     "kernels.py",
@@ -57,9 +57,11 @@ def test_packages_depend_in_one_direction(path):
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_algorithms_do_not_import_one_another(name):
-    for module, _ in imports(ROOT / "secfc" / f"{name}.py"):
-        parts = module.split(".")
-        assert not (parts[0] == "secfc" and len(parts) > 1 and parts[1] in ALGORITHMS - {name}), module
+    home = ROOT / "secfc" / name
+    for path in sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]:
+        for module, _ in imports(path):
+            parts = module.split(".")
+            assert not (parts[0] == "secfc" and len(parts) > 1 and parts[1] in ALGORITHMS - {name}), module
 
 
 @pytest.mark.parametrize("name", sorted(DRIVERS))

@@ -134,6 +134,21 @@ def tags(draw):
     return union.UnionTags(draw(vector), draw(vector))
 
 
+@st.composite
+def projects(draw):
+    p, d, s = (draw(st.integers(0, 3)) for _ in range(3))
+    floats = st.sampled_from([np.dtype("<f4"), np.dtype("<f8")])
+    projection, proxies = (draw(npst.arrays(floats, shape)) for shape in ((d, p), (s, p)))
+    return own.Project(projection, proxies, draw(st.tuples() | st.tuples(st.integers(0, 2**32 - 1))))
+
+
+@st.composite
+def groups_about(draw):
+    k, p, d = (draw(st.integers(0, 3)) for _ in range(3))
+    centers, origins = (draw(npst.arrays(np.float64, shape)) for shape in ((k, p), (k, d)))
+    return own.GroupAbout(centers, origins, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
+
+
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
     own.Hello: st.builds(own.Hello, binary),
@@ -176,6 +191,9 @@ MESSAGES = {
     own.OwnLabels: st.builds(own.OwnLabels, vectors_of_labels(0, 100)),
     own.SumShares: st.builds(own.SumShares, arrays(axes=(2, 2))),
     own.CodedSum: st.builds(own.CodedSum, arrays()),
+    own.Project: projects(),
+    own.GroupAbout: groups_about(),
+    own.NoisyCenters: st.builds(own.NoisyCenters, arrays(axes=(2, 2))),
     union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
     union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
     union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
@@ -329,6 +347,9 @@ def examples():
         joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
         own.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
         own.CodedSum(np.ones((1, 3), np.uint32)),
+        own.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
+        own.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
+        own.NoisyCenters(np.ones((1, 2))),
     ]
 
 

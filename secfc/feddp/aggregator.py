@@ -1,0 +1,200 @@
+"""The server's part of FedDP-KMeans: it asks, adds noise or trusts the clients', and computes the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.coins import Coins
+from secfc.aggregate import receive_sum
+from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
+from secfc.feddp.elbow import Elbow, costs_by_k, elbow
+from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.public import client_bounds
+from secfc.feddp.server import (
+    Groups,
+    Proxies,
+    centers_of_sums,
+    clean_weights,
+    group_about,
+    group_proxies,
+    leading_directions,
+    shrink,
+    weighted_quantile,
+    within_ball,
+)
+from secfc.feddp.starts import FedDPInit
+from secfc.feddp.statistics import UNIT, symmetric_matrix
+from secfc.messages import GroupAbout, NoisyCenters, Project
+from secfc.privacy.events import NonPrivate
+from secfc.privacy.ledger import Ledger
+from secfc.sharing import agree
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Released:
+    """One noisy release, for tables: root mean squares of noise and of what was released, in its own units.
+
+    Both are in units of the statistic: data units squared, points, data units.  signal is estimated from the
+    release, its noise taken off in squares; so it is public.
+    """
+
+    what: str
+    size: int
+    noise: float
+    signal: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ServerResult:
+    """What the server has in the end.  All of it but exact sums, which it forgets, may be published.
+
+    centers: (k, d) in data units.  initial: before FedDP-Lloyds.  proxies: of FedDP-Init, or None.
+    counted: the clients in every sum.
+    """
+
+    centers: Array
+    initial: Array
+    proxies: Proxies | None
+    ledger: Ledger
+    released: tuple[Released, ...]
+    counted: tuple[tuple[PartyId, ...], ...]
+
+
+class Aggregator:
+    """Asks for sums and keeps the books."""
+
+    def __init__(self, plan: FedDPPlan, coins: Coins, seeds: np.random.Generator) -> None:
+        self.plan, self.coins, self.seeds = plan, coins, seeds
+        self.ledger = Ledger(plan.neighbors)
+        self.released: list[Released] = []
+        self.counted: list[tuple[PartyId, ...]] = []
+        self.question = ITERATE
+
+    def seed(self) -> int:
+        return int(self.seeds.integers(2**31))
+
+    def sum(self, message: Any, parts: list[Part], units: tuple[float, ...]) -> Role[list[Array]]:
+        """Noisy sums of the parts, float64 in units of 1/units: what clients add after this message."""
+        plan = self.plan
+        if message is not None:
+            yield Exchange(to_all(plan.clients, message), round=self.question, phase="ask")
+        summed = yield from receive_sum(plan.sums, sum(part.size for part in parts), self.question + 1)
+        self.question += STRIDE
+        self.counted.append(summed.clients)
+        noisy, start = [], 0
+        for part, unit in zip(parts, units, strict=True):
+            exact = summed.total[start : start + part.size]
+            start += part.size
+            values, event = plan.placement.release(
+                part.noise, part.sensitivity, exact, plan.sums.honest, self.coins
+            )
+            self.ledger = self.ledger.record(event, what=part.what)
+            if plan.placement.server_view is not None:
+                self.ledger = self.ledger.record(
+                    plan.placement.server_view, what=f"{part.what}, the exact sum", seen_by=SERVER
+                )
+            scaled = values.astype(np.float64) / unit
+            noise = part.deviation / unit
+            signal = float(np.sqrt(max(0.0, float(np.mean(scaled**2)) - noise**2)))
+            self.released.append(Released(part.what, part.size, noise, signal))
+            noisy.append(scaled)
+        return noisy
+
+    def centers(self, number: int, groups: Groups) -> Role[Array]:
+        """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin."""
+        plan, variant = self.plan, self.plan.variant
+        k = len(groups.centers)
+        origins = groups.anchors if variant.residuals else np.zeros((k, plan.d))
+        reach, attenuation = self.reach(groups)
+        noises = plan.noises.group(number)
+        bounds = client_bounds(
+            plan,
+            noises,
+            lambda one: one.groups(groups.projection, groups.centers, origins, reach),
+            groups.weights,
+            self.seed(),
+        )
+        parts, unit = plan.group_parts(number, k, reach, bounds), plan.count_unit(reach)
+        message = GroupAbout(groups.centers, origins, reach, bounds)
+        if variant.joint:
+            (both,) = yield from self.sum(message, parts, (plan.scale,))
+            sums, counts = both[: k * plan.d], both[k * plan.d :] * (plan.scale / unit)
+        else:
+            sums, counts = yield from self.sum(message, parts, (plan.scale, float(UNIT)))
+        # A count within its noise is no count; the paper's variant refuses only what cannot divide.
+        least = max(1.0, 2 * parts[-1].deviation / unit) if variant.cleaned else 1.0
+        found = centers_of_sums(sums.reshape(k, plan.d) / attenuation, counts, origins, groups.anchors, least)
+        if variant.shrunk:
+            noise = parts[0].deviation / plan.scale / attenuation
+            found = shrink(found, groups.anchors, noise / np.maximum(counts, least))
+        return within_ball(found, plan.radius.value) if variant.cleaned else found
+
+    def reach(self, groups: Groups) -> tuple[int, float]:
+        """Where rows are clipped about their origins, in steps, and what share of them that keeps.
+
+        Both estimated on the server's points.
+        """
+        plan, there = self.plan, groups.weights > 0
+        if not plan.variant.residuals:
+            return plan.reach, 1.0
+        residuals, weights = groups.residuals[there], groups.weights[there]
+        radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
+        reach = max(1, min(int(radius * plan.scale), plan.reach))
+        kept = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
+        return reach, float(np.average(kept, weights=weights))
+
+
+def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
+    """Algorithm 1, then Algorithm 2, as far as the plan goes."""
+    yield from agree(plan, SERVER)
+    books = Aggregator(plan, coins, rng)
+    if plan.radius.private:
+        books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")
+    if isinstance(plan.start, FedDPInit):
+        proxies = yield from weigh_proxies(plan, books)
+        k = plan.k
+        if isinstance(k, Elbow):
+            k = elbow(costs_by_k(proxies, k.most, books.seed()))
+        groups = group_proxies(proxies, k, books.seed())
+        weights = proxies.weights
+        centers = yield from books.centers(0, groups)
+    else:
+        if not plan.start.public:
+            books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
+        proxies, weights = None, np.ones(len(plan.points))
+        centers = plan.start.draw(plan.points + plan.origin, plan.most, rng) - plan.origin
+    initial = centers + plan.origin
+    for number in range(1, len(plan.noises.lloyd) + 1):
+        centers = yield from books.centers(number, group_about(plan.points, weights, centers))
+    yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
+    return ServerResult(
+        centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted)
+    )
+
+
+def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
+    """Steps 1 and 2: a projection, and weights for the server's points in it."""
+    (triangle,) = yield from books.sum(None, plan.outer_parts(), (plan.scale**2 * plan.weights[1],))
+    matrix = symmetric_matrix(triangle * plan.weights[1], plan.d, plan.weights)
+    projection = leading_directions(matrix, min(plan.most, plan.d))
+    projected = plan.points @ projection
+    equal = np.ones(len(projected))
+    bounds = client_bounds(
+        plan, (plan.noises.weights,), lambda one: one.weights(projection, projected), equal, books.seed()
+    )
+    parts = plan.weight_parts(bounds)
+    (weights,) = yield from books.sum(Project(projection, projected, bounds), parts, (float(UNIT),))
+    cleaned = plan.variant.cleaned
+    kept = clean_weights(
+        weights,
+        parts[0].deviation / UNIT,
+        plan.variant.strong if cleaned else 0.0,
+        min(len(weights), plan.most * (2 if cleaned else 1)),
+    )
+    return Proxies(plan.points, projection, kept)

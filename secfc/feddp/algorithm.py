@@ -1,0 +1,226 @@
+"""FedDP-KMeans on the common interface: differentially private federated k-means with server-side data.
+
+Scott, Lampert and Saulpic (ICML 2025): FedDP-Init (Algorithm 1), then FedDP-Lloyds (Algorithm 2), over a
+secure sum.  `variant=PAPER` is theirs with the sensitivities it needs; `OURS` is better for the same budget.
+
+What is released, to everybody: noisy outer products, weights of the server's points, sums and counts, under
+the declared total budget; and the centers, which are made of them.  Labels stay with the clients.  With
+`ServerNoise` the server sees exact sums over all clients; with `SharedNoise` nobody does.  t members of the
+committee of the secure sum may collude (`secfc.aggregate`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.coins import Coins, SystemCoins
+from secfc.aggregate import SumPlan
+from secfc.centers import CentersModel
+from secfc.clustering import Clustering, Public
+from secfc.exchange import SERVER, Role
+from secfc.feddp import aggregator, clients
+from secfc.feddp.elbow import Elbow
+from secfc.feddp.noise import Laplace, Noise, Placement, ServerNoise, proportional
+from secfc.feddp.plan import FedDPPlan, Noises, scale_for
+from secfc.feddp.public import client_bounds
+from secfc.feddp.starts import FedDPInit, Start
+from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
+from secfc.feddp.variant import OUR_WEIGHTS, OURS, PAPER_SHARES, Variant
+from secfc.federation import Party
+from secfc.inputs import InputError
+from secfc.privacy.bounds import Bound
+from secfc.privacy.calibration import Budget
+from secfc.privacy.neighbors import Neighbors
+from secfc.simulate import Run
+
+Array = NDArray[Any]
+
+# Integer steps within the radius where rows are clipped.
+STEPS = MAX_REACH // 4
+
+
+@dataclass(frozen=True)
+class FedDPKMeans:
+    """Differentially private federated k-means with the server's points (`Federation.server_points`).
+
+    k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost.
+    epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
+    or less; `Neighbors(unit="client")` protects a client's whole data set.
+    steps: of FedDP-Lloyds after the initial centers; None is 0 after FedDP-Init and 1 after others.
+    start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
+    shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one
+    vector with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
+    without.  noise: who adds it.  bound: where rows are clipped, from the server's points if None.
+    rows_per_client: about how many rows a client has, as publicly known; needed at client level only.
+    committee, t, losses: of the secure sum, see `SumPlan.of`.
+
+    How many rows a client has is never used; names of clients and d are public.
+    """
+
+    k: int | Elbow
+    epsilon: float
+    delta: float
+    neighbors: Neighbors = Neighbors()
+    steps: int | None = None
+    start: Start = FedDPInit()
+    variant: Variant = OURS
+    shares: tuple[float, ...] | None = None
+    noise: Placement = ServerNoise()
+    bound: Bound | float | None = None
+    rows_per_client: int | None = None
+    committee: int | None = None
+    t: int | None = None
+    losses: int | None = None
+
+    def plan(self, public: Public) -> FedDPPlan:
+        """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan."""
+        points = public.server_points
+        most = self.k.most if isinstance(self.k, Elbow) else self.k
+        if points is None or len(points) < max(most, 2):
+            held = 0 if points is None else len(points)
+            raise InputError(
+                f"the server holds {held} points: k={most} clusters need at least as many, and two. Give the "
+                "federation server_points."
+            )
+        if most < 1 or (self.steps is not None and self.steps < 0):
+            raise InputError(f"k={most}, steps={self.steps}: at least one cluster and no negative steps")
+        initial = isinstance(self.start, FedDPInit)
+        if isinstance(self.k, Elbow) and not initial:
+            raise InputError("an Elbow needs the weights that FedDPInit finds: give k as a number")
+        steps = self.steps if self.steps is not None else (0 if initial else 1)
+        if not initial and steps == 0:
+            raise InputError("steps=0 without FedDPInit: nothing would be learned from the clients")
+        points = np.asarray(points, np.float64)
+        origin = points.mean(axis=0) if self.variant.centered else np.zeros(points.shape[1])
+        radius = self._radius(points, origin)
+        by_client = self.neighbors.unit == "client"
+        if by_client and self.rows_per_client is None:
+            raise InputError(
+                "rows_per_client=None: bounds on a client's statistics are found by simulating clients out "
+                "of public points. Say about how many rows a client has, as publicly known."
+            )
+        budget = Budget(self.epsilon, self.delta)
+        draft = self._sums(public, 1)
+        noises = self._noises(budget, initial, steps, draft.honest)
+        scale = scale_for(radius.value, STEPS)
+        common: dict[str, Any] = {
+            "k": self.k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
+            "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
+            "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
+            "start": self.start,
+        }  # fmt: skip
+        plan = FedDPPlan(sums=draft, outer_bound=1, **common)
+        if by_client and initial:
+            equal = np.ones(len(points))
+            (bound,) = client_bounds(plan, (noises.outer,), lambda one: one.outer(), equal, 0)
+            plan = FedDPPlan(sums=draft, outer_bound=bound, **common)
+        return FedDPPlan(
+            sums=self._sums(public, _largest(plan, initial)), outer_bound=plan.outer_bound, **common
+        )
+
+    def _sums(self, public: Public, bound: int) -> SumPlan:
+        return SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
+
+    def _radius(self, points: Array, origin: Array) -> Bound:
+        if isinstance(self.bound, Bound):
+            return self.bound
+        if self.bound is not None:
+            return Bound.given(self.bound)
+        return Bound.from_public(points, self.variant.quantile, origin)
+
+    def _noises(self, budget: Budget, initial: bool, steps: int, honest: int) -> Noises:
+        """The noise of every step, so that all of them meet the budget together."""
+        unit = self.neighbors.unit
+        joint = self.variant.joint
+        usual = OUR_WEIGHTS[unit] if joint else PAPER_SHARES[unit]
+        shares = self.shares or usual
+        if len(shares) != len(usual) or not all(share > 0 for share in shares):
+            raise InputError(f"shares={shares}: {len(usual)} positive numbers are needed for this variant")
+        group = shares[2:]
+        wanted = (shares if initial else ()) + group * steps
+        found: tuple[Noise, ...]
+        if self.variant.gaussian:
+            # Shares of epsilons are about shares of inverse noise multipliers, whose squares add up.
+            weights = wanted if joint or self.shares else tuple(share**2 for share in wanted)
+            found = self.noise.calibrate(budget, weights, honest)
+        else:
+            one_entry = unit == "data point" and self.neighbors.factor == 1
+            count = Laplace(1.0, one_entry, UNIT)
+            kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
+            found = proportional(budget, wanted, kinds)
+        ahead = 2 if initial else 0
+        groups = tuple(
+            (found[i], None if joint else found[i + 1]) for i in range(ahead, len(found), len(group))
+        )
+        if not initial:
+            return Noises(None, None, None, None, groups)
+        return Noises(found[0], found[1], *groups[0], groups[1:])
+
+    def client(self, plan: FedDPPlan, party: Party, *, coins: Coins) -> Role[Any]:
+        """Contribute to every sum, then label my points: labels, and what of mine was clipped."""
+        return clients.client(plan, party, coins)
+
+    def server(
+        self, plan: FedDPPlan, *, rng: np.random.Generator, coins: Coins | None = None
+    ) -> Role[aggregator.ServerResult]:
+        """Ask for sums, and make centers of them.  coins: for the noise."""
+        return aggregator.server(plan, rng, coins or SystemCoins())
+
+    def collect(self, plan: FedDPPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.cost`."""
+        found = run.results[SERVER]
+        epsilon = found.ledger.epsilon(plan.budget.delta)
+        learned = [
+            f"{len(found.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
+            f"delta={plan.budget.delta:g} in total",
+        ]
+        if plan.placement.server_view is not None:
+            learned.append("the exact sums over all clients, before it added the noise")
+        shortened: dict[str, tuple[int, int]] = {}
+        for name in plan.clients:
+            for part, (some, of) in run.results[name][1].items():
+                before = shortened.get(part, (0, 0))
+                shortened[part] = (before[0] + some, before[1] + of)
+        return Clustering(
+            k=len(found.centers),
+            labels=[run.results[name][0] for name in plan.clients],
+            cost=None,
+            n_iter=len(plan.noises.lloyd),
+            converged=True,
+            history=(),
+            centers=found.centers,
+            plan=plan,
+            learned=tuple(learned),
+            model=CentersModel(found.centers),
+            transcript=run.transcript,
+            seconds=run.seconds,
+            ledger=found.ledger,
+            details=Details(found, shortened),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Details:
+    """server: what the server has in the end.  shortened: of every kind of contribution, how many were
+    clipped, and of how many; in an experiment only, as no party knows it.
+    """
+
+    server: aggregator.ServerResult
+    shortened: dict[str, tuple[int, int]]
+
+
+def _largest(plan: FedDPPlan, initial: bool) -> int:
+    """No number that a client adds to a sum exceeds this."""
+    # MAX_ROWS rows add at most the square of their reach to an entry of the outer product, times its weight,
+    # and at most their reach, or UNIT, to one of sums or histograms.
+    rows = MAX_ROWS * max(UNIT, plan.reach, max(plan.weights) * plan.reach**2)
+    if not plan.placement.server_view and initial:
+        # Noise inside the shares: 40 of its standard deviations are exceeded with probability below 2**-1000.
+        parts = plan.outer_parts() + ([] if plan.by_client else plan.weight_parts((1,)))
+        rows += math.ceil(40 * max(part.deviation for part in parts))
+    return rows

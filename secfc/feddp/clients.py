@@ -1,0 +1,144 @@
+"""The clients' part of FedDP-KMeans: what goes into each secure sum, and the role that says when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.coins import Coins
+from secfc.aggregate import contribute
+from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
+from secfc.feddp.noise import Laplace
+from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.starts import FedDPInit
+from secfc.feddp.statistics import (
+    MAX_ROWS,
+    UNIT,
+    histogram,
+    means_of,
+    nearest,
+    outer_product,
+    shorten,
+    shorten_l1,
+    shorten_one,
+    sums_of,
+)
+from secfc.feddp.threads import one_thread
+from secfc.federation import Party
+from secfc.inputs import InputError
+from secfc.messages import GroupAbout, NoisyCenters, Project
+from secfc.sharing import agree
+
+Array = NDArray[Any]
+
+
+class Statistics:
+    """One client's statistics, of rows (m_j, d) about the plan's origin; the caller's array stays as it is.
+
+    `shortened` counts what was clipped, for the client's own eyes: part -> (clipped, of how many).
+    """
+
+    def __init__(self, plan: FedDPPlan, points: Array) -> None:
+        if len(points) > MAX_ROWS:
+            raise InputError(
+                f"a client has {len(points)} rows, at most {MAX_ROWS} are summed exactly: split it"
+            )
+        self.plan = plan
+        self.rows = np.asarray(points, np.float64) - plan.origin
+        clipped, long = shorten(self.rows * plan.scale, plan.reach)
+        self.clipped = clipped
+        self.shortened: dict[str, tuple[int, int]] = {"rows": (int(long.sum()), len(long))}
+
+    def inside(self) -> Array:
+        """The clipped rows in data units, about the plan's origin."""
+        return np.asarray(self.clipped / self.plan.scale)
+
+    def outer(self) -> list[Array]:
+        """Step 1, Algorithm 1 line 4."""
+        plan = self.plan
+        traceless = plan.by_client and plan.variant.symmetric
+        with one_thread():
+            return [outer_product(self.clipped, plan.weights, traceless=traceless)]
+
+    def weights(self, projection: Array, proxies: Array) -> list[Array]:
+        """Step 2, line 12: for each proxy (s, p) how many rows are nearest to it."""
+        with one_thread():
+            return [histogram(nearest(self.inside() @ projection, proxies), len(proxies))]
+
+    def groups(self, projection: Array | None, centers: Array, origins: Array, reach: int) -> list[Array]:
+        """Step 3, lines 20 and 21, or one of FedDP-Lloyds: the vectors of `FedDPPlan.group_parts`.
+
+        projection None: centers are in full space.  Rows are clipped to `reach` about the origin (k, d) of
+        their group.
+        """
+        plan, k = self.plan, len(centers)
+        with one_thread():
+            labels = nearest(self.inside() if projection is None else self.inside() @ projection, centers)
+            rows, long = shorten((self.rows - origins[labels]) * plan.scale, reach)
+            self.shortened["residuals"] = (int(long.sum()), len(long))
+            if plan.variant.joint:
+                unit = plan.count_unit(reach)
+                return [np.append(sums_of(rows, labels, k), np.bincount(labels, minlength=k) * unit)]
+            if plan.by_client:
+                means, there = means_of(rows, labels, k)
+                return [means.reshape(-1), there * UNIT]
+            return [sums_of(rows, labels, k).reshape(-1), histogram(labels, k)]
+
+    def bounded(self, parts: list[Part], vectors: list[Array], bounds: tuple[int, ...]) -> list[Array]:
+        """The vectors, each shortened to its bound as its noise needs it where clients are the unit."""
+        if not self.plan.by_client:
+            return vectors
+        short = []
+        for part, vector, bound in zip(parts, vectors, bounds, strict=True):
+            clipped, long = (shorten_l1 if isinstance(part.noise, Laplace) else shorten_one)(vector, bound)
+            self.shortened[part.what] = (int(long), 1)
+            short.append(clipped)
+        return short
+
+
+def client(plan: FedDPPlan, party: Party, coins: Coins) -> Role[tuple[Array, dict[str, tuple[int, int]]]]:
+    """My labels (m_j,), which stay with me, and how many of my contributions were shortened."""
+    me = party.name
+    yield from agree(plan, me, (SERVER, *plan.sums.peers(me)))
+    mine = Statistics(plan, party.read())
+    question = ITERATE
+
+    def add(parts: list[Part], vectors: list[Array], bounds: tuple[int, ...]) -> Role[None]:
+        honest, place = plan.sums.honest, plan.placement
+        shared = [
+            place.share(part.noise, part.sensitivity, vector, honest, coins)
+            for part, vector in zip(parts, mine.bounded(parts, vectors, bounds), strict=True)
+        ]
+        yield from contribute(plan.sums, me, np.concatenate(shared), question + 1, coins)
+
+    def hear(*kinds: Any) -> Role[Any]:
+        inbox = yield Exchange({}, (SERVER,), round=question, exact=True, phase="listen")
+        told = only(inbox, SERVER)
+        if not isinstance(told, kinds):
+            raise FaultyServer(SERVER, f"sent {type(told).__name__} out of turn")
+        return told
+
+    initial = isinstance(plan.start, FedDPInit)
+    projection = None
+    if initial:
+        yield from add(plan.outer_parts(), mine.outer(), (plan.outer_bound,))
+        question += STRIDE
+        told = yield from hear(Project)
+        projection = told.projection
+        yield from add(plan.weight_parts(told.bounds), mine.weights(projection, told.proxies), told.bounds)
+        question += STRIDE
+    for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
+        told = yield from hear(GroupAbout)
+        k = len(told.centers)
+        if k > plan.most or told.origins.shape != (k, plan.d):
+            raise FaultyServer(SERVER, f"asks for k={k} clusters, the plan allows {plan.most}")
+        vectors = mine.groups(None if number else projection, told.centers, told.origins, told.reach)
+        parts = plan.group_parts(number, k, told.reach, told.bounds)
+        yield from add(parts, vectors, told.bounds)
+        question += STRIDE
+    told = yield from hear(NoisyCenters)
+    with one_thread():
+        labels = nearest(mine.rows, told.centers)
+    return labels.astype(np.int32), mine.shortened

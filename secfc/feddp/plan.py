@@ -1,0 +1,207 @@
+"""The plan of a FedDP-KMeans run: everything public, and what every step releases at what noise.
+
+Made of public facts and the server's public points only, so that over-budget and unsupported runs are refused
+before any client's data is touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.aggregate import SumPlan
+from secfc.exchange import PartyId
+from secfc.feddp.elbow import Elbow
+from secfc.feddp.noise import Noise, Placement
+from secfc.feddp.starts import FedDPInit, Start
+from secfc.feddp.statistics import (
+    PLAIN,
+    SYMMETRIC,
+    UNIT,
+    histogram_sensitivity,
+    outer_sensitivity,
+    sums_sensitivity,
+)
+from secfc.feddp.variant import Variant
+from secfc.privacy.bounds import Bound
+from secfc.privacy.calibration import Budget
+from secfc.privacy.events import Composed
+from secfc.privacy.neighbors import Neighbors
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stretch of a summed vector with a noise of its own."""
+
+    what: str
+    size: int
+    sensitivity: float
+    noise: Noise
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of its noise, in steps of the integers."""
+        return self.noise.deviation(self.sensitivity)
+
+
+@dataclass(frozen=True)
+class Noises:
+    """The noise of every step; None where a step does not happen, or counts are in one vector with sums."""
+
+    outer: Noise | None
+    weights: Noise | None
+    sums: Noise | None
+    counts: Noise | None
+    lloyd: tuple[tuple[Noise, Noise | None], ...]
+
+    def group(self, number: int) -> tuple[Noise | None, ...]:
+        """Of step 3 (number 0), or of a step of FedDP-Lloyds: for sums, and for counts on their own."""
+        sums, counts = self.lloyd[number - 1] if number else (self.sums, self.counts)
+        return (sums,) if counts is None else (sums, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class FedDPPlan:
+    """Everything public.
+
+    points: (s, d) of the server, about the origin (d,).  scale: integer steps per data unit.
+    radius: where rows are clipped in the first step, about the origin.  outer_bound: at client level, where a
+    client's outer product is clipped, in steps squared.  rows: how many rows a simulated client has.
+    """
+
+    sums: SumPlan
+    k: int | Elbow
+    d: int
+    points: Array
+    origin: Array
+    scale: float
+    radius: Bound
+    outer_bound: int
+    rows: int
+    variant: Variant
+    neighbors: Neighbors
+    noises: Noises
+    placement: Placement
+    budget: Budget
+    start: Start
+
+    def __post_init__(self) -> None:
+        if not self.radius.private:
+            self.budget.check(self.event)
+
+    @property
+    def clients(self) -> tuple[PartyId, ...]:
+        return self.sums.clients
+
+    @property
+    def most(self) -> int:
+        """The largest k that may come of it: directions that points are projected to."""
+        return self.k.most if isinstance(self.k, Elbow) else self.k
+
+    @property
+    def by_client(self) -> bool:
+        return self.neighbors.unit == "client"
+
+    @cached_property
+    def reach(self) -> int:
+        """The radius in integer steps."""
+        return self.radius.steps(self.scale)
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """Of the entries of the outer product."""
+        return SYMMETRIC if self.variant.symmetric else PLAIN
+
+    @cached_property
+    def event(self) -> Composed:
+        """All that will be released, as everybody sees it."""
+        parts: list[Part] = []
+        if isinstance(self.start, FedDPInit):
+            parts += self.outer_parts() + self.weight_parts((1,)) + self.group_parts(0, self.most, 1, (1, 1))
+        for number in range(1, len(self.noises.lloyd) + 1):
+            parts += self.group_parts(number, self.most, 1, (1, 1))
+        return Composed(tuple(self.placement.event(p.noise, p.size, self.sums.honest) for p in parts))
+
+    # What every secure sum holds; all that sensitivities depend on is public when it is asked for.
+
+    def outer_parts(self) -> list[Part]:
+        """Step 1."""
+        if self.by_client:
+            sensitivity = float(self.outer_bound * self.neighbors.factor)
+        else:
+            sensitivity = outer_sensitivity(self.reach, self.weights, self.neighbors)
+        return [_part("outer product", self.d * (self.d + 1) // 2, sensitivity, self.noises.outer)]
+
+    def weight_parts(self, bounds: tuple[int, ...]) -> list[Part]:
+        """Step 2.  bounds: where a client's histogram is clipped, in units of 1/UNIT, at client level."""
+        sensitivity = (
+            float(bounds[0] * self.neighbors.factor)
+            if self.by_client
+            else histogram_sensitivity(self.neighbors, 2 if self.variant.gaussian else 1)
+        )
+        return [_part("weights of the server's points", len(self.points), sensitivity, self.noises.weights)]
+
+    def group_parts(self, number: int, k: int, reach: int, bounds: tuple[int, ...]) -> list[Part]:
+        """Step 3 (number 0) and the steps of FedDP-Lloyds.
+
+        reach: where rows are clipped about their anchors.  bounds: where a client's vectors are, at client
+        level only.
+        """
+        noises = self.noises.group(number)
+        name = f" of step {number} of FedDP-Lloyds" if number else ""
+        if self.variant.joint:
+            one = (
+                float(bounds[0] * self.neighbors.factor)
+                if self.by_client
+                else sums_sensitivity(reach, self.count_unit(reach), self.neighbors)
+            )
+            return [_part("sums and counts" + name, k * (self.d + 1), one, noises[0])]
+        if self.by_client:
+            first, second = (float(bound * self.neighbors.factor) for bound in bounds)
+        else:
+            first = sums_sensitivity(reach, 0, self.neighbors)
+            second = histogram_sensitivity(self.neighbors, 2 if self.variant.gaussian else 1)
+        what = ("means", "non-empty clusters") if self.by_client else ("sums", "counts")
+        return [
+            _part(what[0] + name, k * self.d, first, noises[0]),
+            _part(what[1] + name, k, second, noises[1]),
+        ]
+
+    def count_unit(self, reach: int) -> int:
+        """What one point counts beside sums of rows of norm <= reach: UNIT in a vector of its own."""
+        return max(1, round(self.variant.count * reach)) if self.variant.joint else UNIT
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
+        public = (
+            "secfc feddp plan 1", self.sums, self.k, self.d, self.scale, self.radius, self.outer_bound,
+            self.rows, self.variant, self.neighbors, self.noises, self.placement, self.budget,
+            type(self.start).__name__,
+        )  # fmt: skip
+        state = hashlib.blake2b(repr(public).encode(), digest_size=32)
+        for array in (self.points, self.origin):
+            state.update(np.ascontiguousarray(array, np.float64).tobytes())
+        return state.digest()
+
+
+def _part(what: str, size: int, sensitivity: float, noise: Noise | None) -> Part:
+    if noise is None:
+        raise ValueError(f"the plan has no noise for {what}: plan the step first")
+    return Part(what, size, sensitivity, noise)
+
+
+def scale_for(radius: float, most: int) -> float:
+    """The power of two that makes the radius more than `most`/2 and at most `most` integer steps."""
+    return math.ldexp(1.0, math.floor(math.log2(most / radius)))

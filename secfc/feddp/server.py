@@ -1,0 +1,143 @@
+"""What the server makes of noisy aggregates: post-processing, free of privacy cost.
+
+Algorithm 1, lines 7, 17 and 24; Algorithm 2, line 11.  Everything here is a function of public points and of
+noisy releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.feddp.statistics import nearest
+from secfc.feddp.threads import one_thread
+
+Array = NDArray[Any]
+
+RESTARTS = 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Proxies:
+    """The server's points as a stand-in for the clients' (Algorithm 1, step 2).
+
+    points: (s, d) about the origin.  projection: (d, p).  weights: (s,) noisy, not negative, 0 where dropped.
+    """
+
+    points: Array
+    projection: Array
+    weights: Array
+
+    @property
+    def projected(self) -> Array:
+        """(s, p)."""
+        return np.asarray(self.points @ self.projection)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Groups:
+    """Clusters of proxies: centers (k, p) under a projection (d, p), or (k, d) with None.
+
+    anchors: (k, d), the weighted means of the proxies in full space.  weights: (s,) of the proxies.
+    residuals: distance (s,) of every proxy with a weight to the anchor that it has without itself; 0 else.
+    """
+
+    projection: Array | None
+    centers: Array
+    anchors: Array
+    weights: Array
+    residuals: Array
+
+
+def leading_directions(matrix: Array, p: int) -> Array:
+    """The p eigenvectors (d, p) of the largest eigenvalues of a symmetric matrix."""
+    from scipy.linalg import eigh
+
+    d = len(matrix)
+    with one_thread():
+        _, vectors = eigh(matrix, subset_by_index=(d - p, d - 1))
+    return np.ascontiguousarray(vectors)
+
+
+def clean_weights(weights: Array, deviation: float, strong: float, least: int) -> Array:
+    """Weights (s,) without the negative ones and those of fewer than `strong` deviations; at least `least`.
+
+    With strong=0 only the negative ones become 0.  Should fewer than `least` survive, the largest do.
+    """
+    kept = np.where(weights > strong * deviation, weights, 0.0)
+    if np.count_nonzero(kept) < least:
+        top = np.argsort(-weights, kind="stable")[:least]
+        kept = np.zeros(len(weights))
+        # Even the largest may be negative under heavy noise: all that is known then is that there are points.
+        kept[top] = np.maximum(weights[top], max(deviation, 1e-9))
+    return kept
+
+
+def weighted_kmeans(points: Array, weights: Array, k: int, seed: int) -> tuple[Array, Array, float]:
+    """Centers (k, p), labels (s,) and cost of the best of 20 weighted k-means; weight 0 means left out."""
+    from sklearn.cluster import KMeans
+
+    there = weights > 0
+    # Threads add up partial sums in the order in which they finish; one thread is reproducible.
+    with one_thread():
+        model = KMeans(k, n_init=RESTARTS, random_state=seed)
+        model.fit(points[there], sample_weight=weights[there])
+    centers = np.asarray(model.cluster_centers_, np.float64)
+    return centers, nearest(points, centers), float(model.inertia_)
+
+
+def group_proxies(proxies: Proxies, k: int, seed: int) -> Groups:
+    """Cluster the weighted, projected points of the server (line 17)."""
+    centers, labels, _ = weighted_kmeans(proxies.projected, proxies.weights, k, seed)
+    mass = np.bincount(labels, proxies.weights, minlength=k)
+    anchors = np.tile(proxies.weights @ proxies.points / proxies.weights.sum(), (k, 1))
+    for h in np.flatnonzero(mass):
+        anchors[h] = proxies.weights[labels == h] @ proxies.points[labels == h] / mass[h]
+    # Without itself, the mean of a point's group is 1/(1 - w/mass) times as far away.
+    share = proxies.weights / np.maximum(mass[labels], 1e-300)
+    distance = np.linalg.norm(proxies.points - anchors[labels], axis=1) / np.maximum(1 - share, 0.5)
+    return Groups(proxies.projection, centers, anchors, proxies.weights, distance)
+
+
+def group_about(points: Array, weights: Array, centers: Array) -> Groups:
+    """Proxies (s, d) grouped by the nearest of centers (k, d), which are the anchors too."""
+    distance = np.linalg.norm(points - centers[nearest(points, centers)], axis=1)
+    return Groups(None, centers, centers, weights, distance)
+
+
+def weighted_quantile(values: Array, weights: Array, quantile: float) -> float:
+    """The least value below which lies this share of the weight."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(cumulative, quantile * cumulative[-1])])
+
+
+def centers_of_sums(sums: Array, counts: Array, origins: Array, fallback: Array, least: float) -> Array:
+    """Centers (k, d) from noisy sums (k, d) about origins (k, d) and noisy counts (k,), in data units.
+
+    A count below `least` says nothing about its cluster, which becomes its row of fallback (k, d).
+    """
+    there = (counts >= least)[:, None]
+    return np.where(there, origins + sums / np.maximum(counts, least)[:, None], fallback)
+
+
+def shrink(centers: Array, anchors: Array, deviations: Array) -> Array:
+    """Centers (k, d) drawn towards public anchors as far as noise explains the distance between them.
+
+    deviations: (k,) the noise of every feature of a center.  James and Stein's estimator with the noise known
+    and the positive part taken: for d >= 3 closer to the noiseless centers in the mean, wherever these are.
+    """
+    d = centers.shape[1]
+    difference = centers - anchors
+    square = np.maximum(np.einsum("ij,ij->i", difference, difference), 1e-300)
+    kept = np.maximum(0.0, 1.0 - max(d - 2, 0) * deviations**2 / square)
+    return np.asarray(anchors + kept[:, None] * difference)
+
+
+def within_ball(centers: Array, radius: float) -> Array:
+    """Centers (k, d) no farther from 0 than clipped points are: what is beyond is noise."""
+    norms = np.linalg.norm(centers, axis=1)
+    return np.asarray(centers * np.minimum(1.0, radius / np.maximum(norms, 1e-300))[:, None])

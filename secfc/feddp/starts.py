@@ -1,0 +1,127 @@
+"""Initial centers: FedDP-Init, and those it is compared with, all continued by the same FedDP-Lloyds.
+
+Paper sec. 5 (baselines) and App. G.3.  Only FedDP-Init spends privacy budget; the others are functions of the
+server's public points, or given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.feddp.server import RESTARTS
+from secfc.inputs import InputError
+
+Array = NDArray[Any]
+
+
+class InitialCenters(Protocol):
+    """Centers without client data."""
+
+    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+        """Centers (k, d), in data units, from the server's points (s, d)."""
+        ...
+
+    @property
+    def public(self) -> bool:
+        """Whether they tell nothing of the clients' points."""
+        ...
+
+
+@dataclass(frozen=True)
+class FedDPInit:
+    """Algorithm 1: three private steps make initial centers out of clients' data and the server's points."""
+
+
+@dataclass(frozen=True)
+class ServerKMeansPlusPlus:
+    """k-means++ seeding on the server's points, once."""
+
+    public = True
+
+    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+        from sklearn.cluster import kmeans_plusplus
+
+        return np.asarray(kmeans_plusplus(points, k, random_state=int(rng.integers(2**32)))[0])
+
+
+@dataclass(frozen=True)
+class ServerLloyds:
+    """k-means of the server's points, the best of 20 restarts."""
+
+    public = True
+
+    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+        from sklearn.cluster import KMeans
+
+        model = KMeans(k, n_init=RESTARTS, random_state=int(rng.integers(2**32))).fit(points)
+        return np.asarray(model.cluster_centers_)
+
+
+@dataclass(frozen=True)
+class SpherePacking:
+    """Su et al. (CODASPY 2016): random centers far from one another and from the walls of a cube.
+
+    The cube [-r, r]**d, r the radius of the server's points.  Centers are at least a from every wall and 2a
+    from one another, a the largest radius found feasible by bisection: within `attempts` draws a center.
+    (Paper App. G.3 says "corners"; spheres of radius a inside the cube are what Su et al. pack.)
+    """
+
+    attempts: int = 1000
+    precision: float = 1e-3
+    public = True
+
+    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+        r = float(np.linalg.norm(points, axis=1).max())
+        low, high, best = 0.0, 1.0, None
+        while high - low > self.precision:
+            middle = (low + high) / 2
+            found = self._pack(middle * r, r, points.shape[1], k, rng)
+            if found is None:
+                high = middle
+            else:
+                low, best = middle, found
+        if best is None:
+            raise InputError(
+                f"no {k} spheres fit the cube [-{r:g}, {r:g}]**{points.shape[1]}: raise attempts, or lower k"
+            )
+        return best
+
+    def _pack(self, a: float, r: float, d: int, k: int, rng: np.random.Generator) -> Array | None:
+        centers: list[Array] = []
+        for _ in range(k):
+            tries = rng.uniform(a - r, r - a, (self.attempts, d))
+            free = np.ones(self.attempts, bool)
+            for center in centers:
+                free &= ((tries - center) ** 2).sum(axis=1) >= (2 * a) ** 2
+            if not free.any():
+                return None
+            centers.append(tries[int(free.argmax())])
+        return np.stack(centers)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenCenters:
+    """Centers (k, d) in data units from elsewhere.
+
+    public: whether they tell nothing of the clients' points.  Those of k-FED or of k-means on pooled data do
+    tell: the ledger then says that the run is not private.
+    """
+
+    centers: Array
+    public: bool = False
+
+    def draw(self, points: Array, k: int, rng: np.random.Generator) -> Array:
+        centers = np.asarray(self.centers, np.float64)
+        if centers.shape != (k, points.shape[1]):
+            raise InputError(
+                f"initial centers have shape {centers.shape}, expected {(k, points.shape[1])}: "
+                "give one row a cluster"
+            )
+        return centers
+
+
+Start = FedDPInit | InitialCenters

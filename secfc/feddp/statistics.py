@@ -1,0 +1,158 @@
+"""What a client contributes to FedDP-KMeans: vectors of integers, and how far one point or client moves them.
+
+Scott, Lampert and Saulpic, Differentially Private Federated k-Means Clustering with Server-Side Data (ICML
+2025), Algorithms 1 and 2, Appendix G.5.  Points become integers first and are clipped as integers, so every
+statistic is exact and its sensitivity is a fact about integers: no rounding stands between the two.
+
+Secret: points and every statistic.  Nothing here is noisy; `secfc.feddp.noise` adds that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.privacy.clipping import clip
+from secfc.privacy.neighbors import Neighbors
+
+Array = NDArray[Any]
+
+# Histograms and counts of non-empty clusters are in units of 1/UNIT: what clipping and shared noise round
+# off is then small, also where one client counts for less than one.
+UNIT = 1 << 10
+# Entries of the outer product on and off the diagonal are multiplied by these: noise of one size on all of
+# them is then symmetric noise of sd 17/12 on and 1 off the diagonal, to which an outer product of a vector
+# of norm r is no more than r**2 / sqrt(2) (see `outer_sensitivity`).
+SYMMETRIC = (12, 17)
+# Noise of one size on the upper triangle as it is: sensitivity r**2, reached by a vector along an axis.
+PLAIN = (1, 1)
+# More rows than this make a client's sums of squares larger than plans allow for.
+MAX_ROWS = 1 << 20
+# A clipped row has norm of at most this many steps: MAX_ROWS of them have sums of products below 2**44,
+# exact in floating-point matrix products, which are the fast ones.
+MAX_REACH = 1 << 12
+
+
+def shorten(vectors: Array, bound: int) -> tuple[Array, Array]:
+    """Integers (m, D) of float64 vectors, of L2 norm <= bound each, and which were shortened: (m,) bool.
+
+    Vectors within the bound are rounded to nearest, longer ones scaled back and truncated.  `clip` has the
+    last word on the integers, so no floating-point error weakens the bound.  The argument is not written to.
+    """
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    long = norms > bound
+    whole = np.rint(vectors)
+    if long.any():
+        whole[long] = np.trunc(vectors[long] * (bound / norms[long])[:, None])
+    clipped, again = clip(whole.astype(np.int64), bound)
+    return clipped, long | again
+
+
+def shorten_l1(counts: Array, bound: int) -> tuple[Array, bool]:
+    """Integers (D,) >= 0 of L1 norm <= bound, scaled back and rounded down if more, and whether they were."""
+    total = int(counts.sum())
+    if total <= bound:
+        return counts.astype(np.int64), False
+    # Counts are below 2**31 and so is the bound: products fit an int64.
+    return np.asarray(counts.astype(np.int64) * bound // total), True
+
+
+def shorten_one(vector: Array, bound: int) -> tuple[Array, bool]:
+    """One vector (D,) of integers, of L2 norm <= bound, and whether it was shortened."""
+    clipped, long = shorten(vector.astype(np.float64)[None, :], bound)
+    return clipped[0], bool(long[0])
+
+
+# --- statistics -------------------------------------------------------------------------------------
+
+
+def outer_product(rows: Array, weights: tuple[int, int], *, traceless: bool = False) -> Array:
+    """Upper triangle of the sum of x x^T over integer rows (m, d), weighted: (d (d + 1) / 2,) int64.
+
+    weights multiply entries on and off the diagonal.  traceless: the mean of the diagonal, rounded, is taken
+    off it: no eigenvector moves, and the vector gets shorter, where a client's whole vector is clipped.
+    """
+    # m <= 2**20 products of at most 2**24 each: below 2**53, so the float product is exact.
+    floats = rows.astype(np.float64)
+    total = np.asarray(floats.T @ floats)
+    d = len(total)
+    if traceless:
+        total[np.diag_indices(d)] -= np.rint(np.trace(total) / d)
+    total *= weights[1]
+    total[np.diag_indices(d)] *= weights[0] / weights[1]
+    return np.rint(total[np.triu_indices(d)]).astype(np.int64)
+
+
+def symmetric_matrix(triangle: Array, d: int, weights: tuple[int, int]) -> Array:
+    """The matrix (d, d) float64 that a weighted upper triangle stands for; what `outer_product` undoes."""
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d)] = triangle.astype(np.float64) / weights[1]
+    matrix += np.triu(matrix, 1).T
+    matrix[np.diag_indices(d)] *= weights[1] / weights[0]
+    return matrix
+
+
+def histogram(labels: Array, bins: int) -> Array:
+    """How many labels (m,) in [0, bins) are what: (bins,) int64, in units of 1/UNIT."""
+    return np.asarray(np.bincount(labels, minlength=bins).astype(np.int64) * UNIT)
+
+
+def sums_of(rows: Array, labels: Array, k: int) -> Array:
+    """Sums of integer rows (m, d) by label: (k, d) int64."""
+    member = np.zeros((k, len(rows)))
+    member[labels, np.arange(len(rows))] = 1
+    # At most 2**20 rows of entries within 2**12: exact in floats.
+    return np.rint(member @ rows.astype(np.float64)).astype(np.int64)
+
+
+def means_of(rows: Array, labels: Array, k: int) -> tuple[Array, Array]:
+    """Rounded means (k, d) int64 by label, zero where there are no rows, and non-empty (k,) bool."""
+    counts = np.bincount(labels, minlength=k)
+    means = sums_of(rows, labels, k) / np.maximum(counts, 1)[:, None]
+    return np.rint(means).astype(np.int64), counts > 0
+
+
+def nearest(points: Array, centers: Array) -> Array:
+    """The nearest center (k, p) of every point (m, p), the lowest index in a tie: (m,) int64.
+
+    Compared in floating point; any rule that depends on the point and public values alone would do.
+    """
+    scores = points @ (-2.0 * centers.T)
+    scores += np.einsum("ij,ij->i", centers, centers)
+    return np.asarray(scores.argmin(axis=1))
+
+
+# --- sensitivities, point by point ------------------------------------------------------------------
+
+
+def outer_sensitivity(reach: int, weights: tuple[int, int], neighbors: Neighbors) -> float:
+    """L2 sensitivity of `outer_product` to one row of norm <= reach (not traceless).
+
+    With weights a, b: a**2 sum_i x_i**4 + b**2 sum_{i<j} x_i**2 x_j**2 = b**2/2 (sum_i x_i**2)**2 +
+    (a**2 - b**2/2) sum_i x_i**4, and sum_i x_i**4 lies between 0 and reach**4.  So for PLAIN weights reach**2
+    (x along an axis), for SYMMETRIC ones, 12**2 < 17**2/2, at most 17/sqrt(2) reach**2.
+    Replacing x by y: for B = b**2/2 and a**2 <= B the squared change is at most
+    B ||x x^T - y y^T||_F**2 <= B (||x||**4 + ||y||**4), a factor sqrt(2); for a**2 > B the remaining part is
+    (a**2 - B) sum_i (x_i**2 - y_i**2)**2 <= (a**2 - B) (||x||**4 + ||y||**4), the same factor.
+    """
+    a, b = weights
+    one = reach * reach * math.sqrt(max(a * a, b * b / 2))
+    return one * math.sqrt(neighbors.factor)
+
+
+def histogram_sensitivity(neighbors: Neighbors, norm: int = 2) -> float:
+    """Sensitivity of `histogram` to one point: one entry moves by UNIT, or two when a point is replaced."""
+    return float(UNIT * (math.sqrt(neighbors.factor) if norm == 2 else neighbors.factor))
+
+
+def sums_sensitivity(reach: int, count: int, neighbors: Neighbors) -> float:
+    """L2 sensitivity of sums of rows of norm <= reach, beside counts in units of `count` (0 without), as one.
+
+    Adding a row: sqrt(reach**2 + count**2).  Replacing: within one cluster the sum moves by 2 reach and the
+    count not at all; between two, each moves as above: sqrt(2) sqrt(reach**2 + count**2).
+    """
+    one = math.hypot(reach, count)
+    return one if neighbors.factor == 1 else max(2.0 * reach, math.sqrt(2) * one)

@@ -1,0 +1,59 @@
+"""Variants of FedDP-KMeans as values: the paper's, ours, and every one between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is done differently from the paper; all False is the paper, with the sensitivities it needs.
+
+    centered: the public mean of the server's points is subtracted before anything is clipped.
+    symmetric: noise of the outer product is symmetric, a factor sqrt(2) smaller off the diagonal; at client
+    level the trace is left out of what is clipped.
+    gaussian: histograms and counts get Gaussian noise too, and all steps are calibrated as one mechanism.
+    joint: sums and counts are one vector with one noise; at client level they replace means of means.
+    residuals: sums are of differences to the weighted means of the server's points, which are shorter.
+    cleaned: weights within the noise are dropped before the server's points are clustered.
+    shrunk: centers are drawn towards those means as far as the noise explains the distance (Stein).
+
+    quantile: of the norms of public points, where rows are clipped; client_quantile: of the norms of
+    simulated clients' statistics, where those are.  count: the unit of counts in joint vectors, in bounds on
+    rows.  strong: weights of fewer standard deviations are dropped.
+    """
+
+    centered: bool = True
+    symmetric: bool = True
+    gaussian: bool = True
+    joint: bool = True
+    residuals: bool = True
+    cleaned: bool = True
+    shrunk: bool = True
+    quantile: float = 0.9
+    residual_quantile: float = 0.75
+    client_quantile: float = 0.5
+    count: float = 0.1
+    strong: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.joint and not self.gaussian:
+            raise ValueError("joint=True with gaussian=False: one vector has one noise. Set gaussian=True.")
+        for name in ("quantile", "residual_quantile", "client_quantile"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)} must lie in (0, 1]")
+        for name in ("count", "strong"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be positive")
+
+
+OURS = Variant()
+# The bound on rows is the radius of the server's points (sec. 5.1); nothing is dropped, drawn or joined.
+PAPER = Variant(
+    centered=False, symmetric=False, gaussian=False, joint=False, residuals=False, cleaned=False,
+    shrunk=False, quantile=1.0, client_quantile=0.9,
+)  # fmt: skip
+# Shares of the sum of all epsilons for outer product, weights, sums, counts, by level: App. G.4.
+PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45, 0.1)}
+# Weights of the steps of one Gaussian mechanism, for outer product, weights, sums and counts.
+OUR_WEIGHTS = {"data point": (0.25, 0.05, 0.7), "client": (0.35, 0.1, 0.55)}

@@ -1,0 +1,445 @@
+"""FedDP-KMeans end to end: budgets, ledgers, noise, degenerate inputs, and what each party sees."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dp_accounting import get_epsilon_gaussian, pld
+
+import secfc
+from field import SeededCoins
+from secfc.clustering import Public
+from secfc.data import server_side_mixture
+from secfc.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.feddp import (
+    OURS,
+    PAPER,
+    Elbow,
+    FedDPInit,
+    FedDPKMeans,
+    GivenCenters,
+    ServerKMeansPlusPlus,
+    ServerLloyds,
+    SharedNoise,
+    SpherePacking,
+)
+from secfc.feddp.clients import Statistics
+from secfc.feddp.noise import Gaussian, Laplace
+from secfc.federation import Federation
+from secfc.inputs import InputError
+from secfc.messages import GroupAbout, NoisyCenters, Project
+from secfc.metrics import accuracy
+from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
+from secfc.privacy.audit import audit
+from secfc.simulate import simulate
+
+DELTA = 1e-6
+CLIENT = Neighbors(unit="client")
+
+
+def federation(seed=0, *, n=12, rows=200, d=8, k=3, **held):
+    points, truth, _, server = server_side_mixture(
+        n, rows, np.random.default_rng(seed), d=d, k=k, variance=0.01, **held
+    )
+    arrays, truths = (list(a.reshape(n, rows, *a.shape[1:])) for a in (points, truth))
+    return Federation.from_arrays(arrays, truth=truths, server_points=server)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return federation()
+
+
+def run(algorithm, data, seed=0, **more):
+    return secfc.fit(algorithm, data, seed=seed, coins=lambda party: SeededCoins(seed, party), **more)
+
+
+VARIANTS = pytest.mark.parametrize("variant", [OURS, PAPER], ids=["ours", "paper"])
+LEVELS = pytest.mark.parametrize("neighbors", [Neighbors(), Neighbors("replace"), CLIENT], ids=str)
+
+
+def algorithm(neighbors=None, *, k=3, epsilon=2.0, **more):
+    neighbors = neighbors or Neighbors()
+    rows = 200 if neighbors.unit == "client" else None
+    return FedDPKMeans(k, epsilon, DELTA, neighbors=neighbors, rows_per_client=rows, **more)
+
+
+@VARIANTS
+@LEVELS
+def test_the_ledger_meets_the_budget_and_runs_repeat(data, variant, neighbors):
+    one = algorithm(neighbors, variant=variant)
+    result = run(one, data)
+    spent = result.ledger.epsilon(DELTA)
+    assert 0.99 * 2.0 < spent <= 2.0 * (1 + 1e-9)
+    assert result.ledger.neighbors == neighbors
+    # The server added the noise itself: to its eyes nothing was private.
+    assert result.ledger.epsilon(DELTA, SERVER) == math.inf
+    again = run(one, data)
+    np.testing.assert_array_equal(result.centers, again.centers)
+    assert np.isfinite(result.centers).all()
+    assert [len(part) for part in result.labels] == list(data.counts)
+
+
+def test_clusters_are_found_and_labels_are_those_of_the_centers(data):
+    result = run(algorithm(epsilon=8.0), data)
+    assert accuracy(data.truth, result.flat) > 0.99
+    predicted = np.concatenate(result.predict(data))
+    np.testing.assert_array_equal(predicted, result.flat)
+
+
+def test_gaussian_totals_equal_the_composition_by_hand(data):
+    result = run(algorithm(steps=2), data)
+    found = [e.event.noise_multiplier for e in result.ledger.entries if SERVER not in e.seen_by]
+    assert len(found) == 5
+    by_hand = get_epsilon_gaussian(math.fsum(z**-2 for z in found) ** -0.5, DELTA)
+    assert by_hand == pytest.approx(2.0, rel=1e-6)
+    # Weights 0.25 : 0.05 : 0.7 : 0.7 : 0.7 of one mechanism.
+    shares = np.array(found) ** -2.0
+    np.testing.assert_allclose(shares / shares[2], [0.25 / 0.7, 0.05 / 0.7, 1, 1, 1], rtol=1e-6)
+
+
+def test_the_papers_total_equals_the_composition_by_hand(data):
+    plan = algorithm(variant=PAPER).plan(Public.of(data))
+    noises = plan.noises
+    steps = (noises.outer, noises.sums, noises.weights, noises.counts)
+    assert [type(n) for n in steps] == [Gaussian, Gaussian, Laplace, Laplace]
+    build = pld.privacy_loss_distribution
+    total = build.from_gaussian_mechanism(noises.outer.multiplier).compose(
+        build.from_gaussian_mechanism(noises.sums.multiplier)
+    )
+    for laplace in (noises.weights, noises.counts):
+        total = total.compose(build.from_laplace_mechanism(1 / laplace.epsilon))
+    assert total.get_epsilon_for_delta(DELTA) == pytest.approx(2.0, rel=2e-3)
+    # App. G.4: epsilons in proportion 0.2 : 0.2 : 0.45 : 0.15, each Gaussian one at the same delta.
+    sizes = [get_epsilon_gaussian(n.multiplier, DELTA) for n in steps[:2]] + [n.epsilon for n in steps[2:]]
+    np.testing.assert_allclose(np.array(sizes) / sum(sizes), [0.2, 0.45, 0.2, 0.15], rtol=1e-3)
+
+
+def test_more_than_the_budget_is_refused_before_data_is_touched(data):
+    plan = algorithm().plan(Public.of(data))
+    with pytest.raises(OverBudget, match="more than the budget of epsilon=1"):
+        replace(plan, budget=Budget(1.0, DELTA))
+
+
+def test_noise_of_different_steps_is_independent(data):
+    # The published code draws the noise of sums and of counts from one seed.  Correlations of 400 runs of
+    # noise alone: for independent noise none of these 240 exceeds 5.5/sqrt(400) but once in 10**5.
+    drawn = []
+    for seed in range(400):
+        coins = SeededCoins(seed, "noise")
+        parts = [Gaussian(3.0).mechanism(100.0), Laplace(0.5).mechanism(10.0)]
+        drawn.append(np.concatenate([p(np.zeros(12 + 8 * i, np.int64), coins=coins).values
+                                     for i, p in enumerate(parts)]))  # fmt: skip
+    correlation = np.corrcoef(np.array(drawn).T)[:12, 12:]
+    assert np.abs(correlation).max() < 5.5 / 20
+    # Control: one stream for both.
+    twins = []
+    for seed in range(400):
+        twins.append([m(np.zeros(1, np.int64), coins=SeededCoins(seed, "noise")).values[0]
+                      for m in (Gaussian(3.0).mechanism(100.0), Gaussian(1.0).mechanism(10.0))])  # fmt: skip
+    assert np.corrcoef(np.array(twins).T)[0, 1] > 5.5 / 20
+
+
+def test_shared_noise_hides_exact_sums_from_the_server_too(data):
+    one = algorithm(noise=SharedNoise(), losses=2, epsilon=8.0)
+    result = run(one, data)
+    plan = result.plan
+    assert result.ledger.epsilon(DELTA, SERVER) == result.ledger.epsilon(DELTA) <= 8.0
+    assert len(result.ledger.entries) == 3
+    # n = 12, t = 4 colluders and 2 losses leave 6 whose noise counts.
+    assert plan.sums.honest == 6
+    assert {e.event.honest for e in result.ledger.entries} == {6}
+    assert accuracy(data.truth, result.flat) > 0.95
+
+
+def test_the_honest_clients_noise_reaches_sigma():
+    # 2000 numbers from 6 of 12 clients: the sample variance is off by 15 % about once in 10**5.
+    noise, place = Gaussian(4.0), SharedNoise()
+    total = sum(
+        place.share(noise, 1000.0, np.zeros(2000, np.int64), 6, SeededCoins(7, f"client-{j}"))
+        for j in range(6)
+    )
+    assert np.std(total) == pytest.approx(4000.0, rel=0.075)
+
+
+def test_shared_noise_with_laplace_steps_is_refused(data):
+    with pytest.raises(ValueError, match="Gaussian"):
+        algorithm(noise=SharedNoise(), variant=PAPER).plan(Public.of(data))
+
+
+# --- inputs stay, bounds are enforced --------------------------------------------------------------
+
+
+@VARIANTS
+@LEVELS
+def test_callers_arrays_stay_as_they_are(variant, neighbors):
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((30, 4)) * 100 for _ in range(6)]
+    before = [a.copy() for a in arrays]
+    held = rng.standard_normal((40, 4))
+    data = Federation.from_arrays(arrays, server_points=held)
+    run(algorithm(neighbors, k=2, variant=variant), data)
+    for a, b in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(held, data.server_points)
+
+
+def test_every_step_clips_also_those_of_the_baselines(data):
+    # One point far away moves what a client adds by the bound and no more, in FedDP-Lloyds as well.
+    for start, steps in ((ServerLloyds(), 1), (FedDPInit(), 0)):
+        plan = algorithm(start=start, variant=PAPER).plan(Public.of(data))
+        rows = data.parties[0].read()
+        far = np.append(rows, [np.full(8, 1e9)], axis=0)
+        centers = plan.points[:3]
+        for number in (steps,):
+            projection = np.eye(8) if number == 0 else None
+            origins = np.zeros((3, 8))
+            one, two = (
+                Statistics(plan, x).groups(projection, centers, origins, plan.reach) for x in (rows, far)
+            )
+            assert np.linalg.norm(two[0] - one[0]) <= plan.reach
+            assert np.abs(two[1] - one[1]).sum() == secfc.feddp.statistics.UNIT
+
+
+def test_bounds_come_from_public_points_or_the_caller(data):
+    public = Public.of(data)
+    assert algorithm().plan(public).radius.source == "public data"
+    assert algorithm(bound=2.0).plan(public).radius == Bound.given(2.0)
+    with pytest.raises(PrivacyError, match="read off private data"):
+        Bound.from_private(3.0)
+    leaky = run(algorithm(bound=Bound.from_private(3.0, leak=True)), data)
+    assert leaky.ledger.epsilon(DELTA) == math.inf
+
+
+@VARIANTS
+def test_plans_do_not_depend_on_private_data(data, variant):
+    other = Federation.from_arrays(
+        [np.ones((5, 8)) * 1e6 for _ in data.parties], server_points=data.server_points
+    )
+    for neighbors in (Neighbors(), CLIENT):
+        plans = [algorithm(neighbors, variant=variant).plan(Public.of(f)) for f in (data, other)]
+        assert plans[0].digest() == plans[1].digest()
+
+
+# --- hard inputs ------------------------------------------------------------------------------------
+
+
+@VARIANTS
+def test_tiny_data_and_budgets_end_with_finite_centers(variant):
+    # 10 clients of 20 points: weights and counts are noise, many of them negative.
+    data = federation(n=10, rows=20, k=3, per_component=2, uniform=4)
+    for seed in range(3):
+        result = run(algorithm(variant=variant, epsilon=0.02), data, seed)
+        assert np.isfinite(result.centers).all()
+        assert result.centers.shape == (3, 8)
+
+
+@VARIANTS
+def test_as_many_server_points_as_clusters(variant):
+    data = federation(k=3, per_component=1, uniform=0)
+    assert run(algorithm(variant=variant), data).centers.shape == (3, 8)
+
+
+def test_fewer_server_points_than_clusters_are_refused(data):
+    few = Federation(data.parties, server_points=data.server_points[:2])
+    with pytest.raises(InputError, match="the server holds 2 points: k=3"):
+        run(algorithm(), few)
+    with pytest.raises(InputError, match="the server holds 0 points"):
+        run(algorithm(), Federation(data.parties))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps": -1}, "steps=-1"),
+        ({"start": ServerLloyds(), "steps": 0}, "nothing would be learned"),
+        ({"shares": (1.0, 2.0)}, "3 positive numbers"),
+        ({"epsilon": 0.0}, "epsilon=0"),
+        ({"neighbors": CLIENT, "rows_per_client": None}, "rows_per_client=None"),
+        ({"start": ServerLloyds(), "k": Elbow(5)}, "an Elbow needs"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_with_the_remedy(data, arguments, message):
+    given = {"k": 3, "epsilon": 1.0, "delta": DELTA} | arguments
+    with pytest.raises(InputError, match=message):
+        run(FedDPKMeans(**given), data)
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_clients_that_vanish_are_left_out(data, lost):
+    def faults(e):
+        return () if e.sender in data.names[:lost] and e.kind == "SumShares" else (e,)
+
+    result = run(algorithm(epsilon=8.0), data, faults=faults)
+    assert accuracy(data.truth, result.flat) > 0.99
+    with pytest.raises(TooFewReplies, match="12 replies are needed"):
+        run(algorithm(losses=0), data, faults=faults)
+
+
+# --- initial centers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [ServerKMeansPlusPlus(), ServerLloyds(), SpherePacking()])
+def test_every_start_runs_through_the_same_lloyd_steps(data, start):
+    result = run(algorithm(start=start, steps=2), data)
+    what = [e.what for e in result.ledger.entries if SERVER not in e.seen_by]
+    assert what == [f"sums and counts of step {i} of FedDP-Lloyds" for i in (1, 2)]
+    assert result.ledger.epsilon(DELTA) == pytest.approx(2.0)
+
+
+def test_given_centers_of_private_origin_make_the_run_non_private(data):
+    centers = np.stack([data.stacked()[data.truth == h].mean(axis=0) for h in range(3)])
+    private = run(algorithm(start=GivenCenters(centers)), data)
+    assert private.ledger.epsilon(DELTA) == math.inf
+    assert accuracy(data.truth, private.flat) == 1
+    public = run(algorithm(start=GivenCenters(centers, public=True)), data)
+    assert public.ledger.epsilon(DELTA) == pytest.approx(2.0)
+
+
+def test_spheres_are_packed_apart():
+    points = np.random.default_rng(0).standard_normal((50, 3))
+    radius = np.linalg.norm(points, axis=1).max()
+    centers = SpherePacking().draw(points, 4, np.random.default_rng(1))
+    gaps = [np.linalg.norm(centers[i] - centers[j]) for i in range(4) for j in range(i)]
+    to_wall = radius - np.abs(centers).max()
+    # Four spheres of radius r/2 fit, and random search finds nearly that.
+    assert min(min(gaps) / 2, to_wall) > 0.3 * radius
+
+
+# --- choosing k ---------------------------------------------------------------------------------------
+
+
+def test_the_elbow_finds_k_at_no_cost():
+    data = federation(k=5, n=12, rows=400)
+    result = run(algorithm(k=Elbow(12), epsilon=4.0), data)
+    assert result.k == 5
+    assert result.ledger.epsilon(DELTA) == pytest.approx(4.0)
+
+
+def test_elbows_by_hand():
+    from secfc.feddp.elbow import elbow
+
+    assert elbow(np.array([100.0, 60, 10, 9, 8, 7])) == 3
+    assert elbow(np.array([5.0, 5, 5])) == 1
+
+
+# --- views --------------------------------------------------------------------------------------------
+
+
+def test_golden_views(data):
+    done = run(algorithm(steps=1), data, keep_bodies=True)
+    n, c, sums = 12, 12, 4
+    to_server = Counter(e.kind for e in done.transcript.received(SERVER))
+    assert to_server == {"Hello": n, "Contributors": c * sums, "CodedSum": c * sums}
+    to_client = Counter(e.kind for e in done.transcript.received("client-3"))
+    assert to_client == {
+        "Hello": n, "SumShares": (n - 1) * sums, "Contributors": sums, "Project": 1, "GroupAbout": 2,
+        "NoisyCenters": 1,
+    }  # fmt: skip
+
+
+def test_a_server_that_asks_for_more_steps_than_planned_is_refused(data):
+    one = algorithm()
+    plan = one.plan(Public.of(data))
+
+    def twice(role):
+        """The server's role, asking once more at the end."""
+        inbox = None
+        while True:
+            exchange = role.send(inbox)
+            if exchange.phase == "finish":
+                centers = next(iter(exchange.send.values())).centers
+                again = GroupAbout(centers, centers, 10, ())
+                yield replace(exchange, send=dict.fromkeys(plan.clients, again))
+                return
+            inbox = yield exchange
+
+    roles = {p.name: one.client(plan, p, coins=SeededCoins(0, p.name)) for p in data.parties}
+    roles[SERVER] = twice(one.server(plan, rng=np.random.default_rng(0), coins=SeededCoins(0, SERVER)))
+    with pytest.raises(FaultyServer, match="GroupAbout out of turn"):
+        simulate(roles)
+
+
+def test_sealed_shares_change_nothing(data):
+    small = Federation(data.parties[:4], server_points=data.server_points)
+    one = algorithm()
+    np.testing.assert_array_equal(run(one, small).centers, run(one, small, sealed=True).centers)
+
+
+# --- audit ---------------------------------------------------------------------------------------------
+
+
+class TooLittle:
+    """Gaussian noise, too small by a factor: what the published code does to the outer product."""
+
+    def __init__(self, noise, factor):
+        self.noise, self.factor = noise, factor
+
+    def event(self, size):
+        return self.noise.event(size)
+
+    def mechanism(self, sensitivity):
+        return self.noise.mechanism(sensitivity / self.factor)
+
+    def deviation(self, sensitivity):
+        return self.noise.deviation(sensitivity)
+
+
+class Enough(Exception):  # noqa: N818 - not an error
+    """Raised to end a run as soon as what is audited has been said."""
+
+
+def audited(step, factor):
+    """What an audit of the protocol up to a step's result finds, with a canary far along an axis, or without.
+
+    "outer product": the canary pulls the projection.  "lloyd": it pulls a center.
+    """
+    rng = np.random.default_rng(0)
+    far = 300.0
+    arrays = rng.uniform(-0.1, 0.1, (3, 300, 4))
+    held = np.concatenate([rng.uniform(-0.1, 0.1, (10, 4)), far * np.eye(4), -far * np.eye(4)])
+    canary = np.append(arrays[2], [[far, 0, 0, 0]], axis=0)
+    data = [Federation.from_arrays(list(arrays), server_points=held),
+            Federation.from_arrays([*arrays[:2], canary], server_points=held)]  # fmt: skip
+    start = FedDPInit() if step == "outer product" else GivenCenters(np.zeros((1, 4)), public=True)
+    # What hides small differences behind the noise that should be there would hide the canary too.
+    variant = replace(OURS, quantile=1.0, residual_quantile=1.0, shrunk=False, cleaned=False)
+    one = FedDPKMeans(1, 0.5, DELTA, variant=variant, start=start)
+    plan = one.plan(Public.of(data[0]))
+    noises = plan.noises
+    if step == "outer product":
+        noises = replace(noises, outer=TooLittle(noises.outer, factor))
+    else:
+        noises = replace(noises, lloyd=((TooLittle(noises.lloyd[0][0], factor), None),))
+    plan = replace(plan, noises=noises)
+
+    def play(planted, number):
+        told = []
+
+        def watch(name, exchange):
+            for message in exchange.send.values():
+                if isinstance(message, Project | NoisyCenters):
+                    told.append(message)
+                    raise Enough
+
+        roles = {
+            p.name: one.client(plan, p, coins=SeededCoins(number, p.name)) for p in data[planted].parties
+        }
+        noise = SeededCoins(number, SERVER)
+        roles[SERVER] = one.server(plan, rng=np.random.default_rng(number), coins=noise)
+        with pytest.raises(Enough):
+            simulate(roles, watch=watch)
+        (message,) = told
+        return float(np.abs(message.projection[0] if step == "outer product" else message.centers[:, 0])[0])
+
+    return audit(play, runs=100, delta=DELTA, alarm=1e-3)
+
+
+@pytest.mark.parametrize("step", ["outer product", "lloyd"])
+def test_an_audit_of_the_run_finds_no_more_than_claimed_and_catches_too_little_noise(step):
+    # The false alarm rate of each finding is 1e-3.
+    assert audited(step, 1.0).epsilon <= 0.5
+    # Control: noise for the radius where its square is needed, which is the published code's, 300 times less.
+    assert audited(step, 300.0).epsilon > 0.5
