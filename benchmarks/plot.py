@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from benchmarks import plot_dp
 from benchmarks.common import Row, read_rows
 
 Figure = Any
@@ -57,7 +58,8 @@ def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
     for work, n, lanes in sorted({(r["work"], r["cell"]["n"], r["cell"]["lanes"]) for r in members}):
         part = [r for r in members if (r["work"], r["cell"]["n"], r["cell"]["lanes"]) == (work, n, lanes)]
         yield f"resilience-{work}-n{n}-lanes{lanes}", lambda figure, r=part: resilience(figure, r)
-    members = [r for r in rows if "accuracy" in r]
+    yield from plot_dp.figures(rows)
+    members = [r for r in rows if "accuracy" in r and "table" in r["cell"]]
     for table in sorted({r["cell"]["table"] for r in members}):
         part = [r for r in members if r["cell"]["table"] == table]
         yield f"accuracy-table-{table}", lambda figure, t=table, r=part: accuracy(figure, t, r)
@@ -204,7 +206,7 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, paint in figures(rows):
-        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience"))
+        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience", "dp"))
         figure = Canvas(figsize=(8, 5) if wide else (6.4, 5), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure)
