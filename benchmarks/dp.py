@@ -64,7 +64,7 @@ LADDER = {
     "+ centered on the public mean": {"centered": True, "quantile": 0.9},
     "+ symmetric noise": {"symmetric": True},
     "+ one Gaussian mechanism": {"gaussian": True, "client_quantile": 0.5},
-    "+ weak weights dropped": {"cleaned": True},
+    "+ weak weights dropped, points merged": {"cleaned": True, "merged": 30},
     "+ sums and counts as one": {"joint": True},
     "+ residuals": {"residuals": True},
     "+ shrunk (ours)": {"shrunk": True},

@@ -22,6 +22,7 @@ from secfc.feddp.server import (
     group_about,
     group_proxies,
     leading_directions,
+    merge_points,
     shrink,
     weighted_quantile,
     within_ball,
@@ -183,13 +184,13 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     (triangle,) = yield from books.sum(None, plan.outer_parts(), (plan.scale**2 * plan.weights[1],))
     matrix = symmetric_matrix(triangle * plan.weights[1], plan.d, plan.weights)
     projection = leading_directions(matrix, min(plan.most, plan.d))
-    projected = plan.points @ projection
-    equal = np.ones(len(projected))
+    bins, labels = merge_points(plan.points @ projection, plan.bins, books.seed())
+    equal = np.ones(len(plan.points))
     bounds = client_bounds(
-        plan, (plan.noises.weights,), lambda one: one.weights(projection, projected), equal, books.seed()
+        plan, (plan.noises.weights,), lambda one: one.weights(projection, bins), equal, books.seed()
     )
     parts = plan.weight_parts(bounds)
-    (weights,) = yield from books.sum(Project(projection, projected, bounds), parts, (float(UNIT),))
+    (weights,) = yield from books.sum(Project(projection, bins, bounds), parts, (float(UNIT),))
     cleaned = plan.variant.cleaned
     kept = clean_weights(
         weights,
@@ -197,4 +198,6 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
         plan.variant.strong if cleaned else 0.0,
         min(len(weights), plan.most * (2 if cleaned else 1)),
     )
-    return Proxies(plan.points, projection, kept)
+    # Merged points share the weight of their mean; a mean that lost its last point keeps none.
+    members = np.bincount(labels, minlength=len(bins))
+    return Proxies(plan.points, projection, (kept / np.maximum(members, 1))[labels])

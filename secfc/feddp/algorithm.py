@@ -30,7 +30,14 @@ from secfc.feddp.plan import FedDPPlan, Noises, scale_for
 from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit, Start
 from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
-from secfc.feddp.variant import OUR_WEIGHTS, OURS, PAPER_SHARES, Variant
+from secfc.feddp.variant import (
+    EPSILON_FOR_LLOYD,
+    OUR_WEIGHTS,
+    OUR_WEIGHTS_BEFORE_LLOYD,
+    OURS,
+    PAPER_SHARES,
+    Variant,
+)
 from secfc.federation import Party
 from secfc.inputs import InputError
 from secfc.privacy.bounds import Bound
@@ -51,7 +58,8 @@ class FedDPKMeans:
     k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost.
     epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
     or less; `Neighbors(unit="client")` protects a client's whole data set.
-    steps: of FedDP-Lloyds after the initial centers; None is 0 after FedDP-Init and 1 after others.
+    steps: of FedDP-Lloyds after the initial centers; None is 1 after others than FedDP-Init, and after
+    that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
     start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
     shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one
     vector with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
@@ -92,7 +100,7 @@ class FedDPKMeans:
         initial = isinstance(self.start, FedDPInit)
         if isinstance(self.k, Elbow) and not initial:
             raise InputError("an Elbow needs the weights that FedDPInit finds: give k as a number")
-        steps = self.steps if self.steps is not None else (0 if initial else 1)
+        steps = self._steps(initial)
         if not initial and steps == 0:
             raise InputError("steps=0 without FedDPInit: nothing would be learned from the clients")
         points = np.asarray(points, np.float64)
@@ -123,6 +131,15 @@ class FedDPKMeans:
             sums=self._sums(public, _largest(plan, initial)), outer_bound=plan.outer_bound, **common
         )
 
+    def _steps(self, initial: bool) -> int:
+        """Steps of FedDP-Lloyds: as asked for, or by a rule that looks at the budget alone."""
+        if self.steps is not None:
+            return self.steps
+        if not initial:
+            return 1
+        plenty = self.epsilon >= EPSILON_FOR_LLOYD and self.neighbors.unit == "data point"
+        return int(plenty and self.variant.joint)
+
     def _sums(self, public: Public, bound: int) -> SumPlan:
         return SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
 
@@ -143,6 +160,9 @@ class FedDPKMeans:
             raise InputError(f"shares={shares}: {len(usual)} positive numbers are needed for this variant")
         group = shares[2:]
         wanted = (shares if initial else ()) + group * steps
+        if joint and initial and steps and not self.shares:
+            *before, last = OUR_WEIGHTS_BEFORE_LLOYD
+            wanted = (*before, *((last / steps,) * steps))
         found: tuple[Noise, ...]
         if self.variant.gaussian:
             # Shares of epsilons are about shares of inverse noise multipliers, whose squares add up.
@@ -182,13 +202,17 @@ class FedDPKMeans:
         if plan.placement.server_view is not None:
             learned.append("the exact sums over all clients, before it added the noise")
         shortened: dict[str, tuple[int, int]] = {}
-        for name in plan.clients:
+        there = [name for name in plan.clients if name in run.results]
+        for name in there:
             for part, (some, of) in run.results[name][1].items():
                 before = shortened.get(part, (0, 0))
                 shortened[part] = (before[0] + some, before[1] + of)
         return Clustering(
             k=len(found.centers),
-            labels=[run.results[name][0] for name in plan.clients],
+            labels=[
+                run.results[name][0] if name in run.results else np.full(count, -1, np.int32)
+                for name, count in zip(plan.clients, counts, strict=True)
+            ],
             cost=None,
             n_iter=len(plan.noises.lloyd),
             converged=True,
@@ -199,6 +223,7 @@ class FedDPKMeans:
             model=CentersModel(found.centers),
             transcript=run.transcript,
             seconds=run.seconds,
+            excluded=tuple(name for name in plan.clients if name not in run.results),
             ledger=found.ledger,
             details=Details(found, shortened),
         )

@@ -107,6 +107,12 @@ class FedDPPlan:
         return self.k.most if isinstance(self.k, Elbow) else self.k
 
     @property
+    def bins(self) -> int:
+        """How many points of the server, or means of merged ones, are weighted."""
+        merged = self.variant.merged
+        return len(self.points) if merged is None else min(len(self.points), merged * self.most)
+
+    @property
     def by_client(self) -> bool:
         return self.neighbors.unit == "client"
 
@@ -147,7 +153,7 @@ class FedDPPlan:
             if self.by_client
             else histogram_sensitivity(self.neighbors, 2 if self.variant.gaussian else 1)
         )
-        return [_part("weights of the server's points", len(self.points), sensitivity, self.noises.weights)]
+        return [_part("weights of the server's points", self.bins, sensitivity, self.noises.weights)]
 
     def group_parts(self, number: int, k: int, reach: int, bounds: tuple[int, ...]) -> list[Part]:
         """Step 3 (number 0) and the steps of FedDP-Lloyds.

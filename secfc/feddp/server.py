@@ -62,6 +62,14 @@ def leading_directions(matrix: Array, p: int) -> Array:
     return np.ascontiguousarray(vectors)
 
 
+def merge_points(projected: Array, bins: int, seed: int) -> tuple[Array, Array]:
+    """At most `bins` means (bins, p) of projected points (s, p) that are close, and whose each is: (s,)."""
+    if len(projected) <= bins:
+        return projected, np.arange(len(projected))
+    centers, labels, _ = weighted_kmeans(projected, np.ones(len(projected)), bins, seed, restarts=1)
+    return centers, labels
+
+
 def clean_weights(weights: Array, deviation: float, strong: float, least: int) -> Array:
     """Weights (s,) without the negative ones and those of fewer than `strong` deviations; at least `least`.
 
@@ -76,14 +84,16 @@ def clean_weights(weights: Array, deviation: float, strong: float, least: int) -
     return kept
 
 
-def weighted_kmeans(points: Array, weights: Array, k: int, seed: int) -> tuple[Array, Array, float]:
-    """Centers (k, p), labels (s,) and cost of the best of 20 weighted k-means; weight 0 means left out."""
+def weighted_kmeans(
+    points: Array, weights: Array, k: int, seed: int, *, restarts: int = RESTARTS
+) -> tuple[Array, Array, float]:
+    """Centers (k, p), labels (s,) and cost of the best of several weighted k-means; weight 0: left out."""
     from sklearn.cluster import KMeans
 
     there = weights > 0
     # Threads add up partial sums in the order in which they finish; one thread is reproducible.
     with one_thread():
-        model = KMeans(k, n_init=RESTARTS, random_state=seed)
+        model = KMeans(k, n_init=restarts, random_state=seed)
         model.fit(points[there], sample_weight=weights[there])
     centers = np.asarray(model.cluster_centers_, np.float64)
     return centers, nearest(points, centers), float(model.inertia_)

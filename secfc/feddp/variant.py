@@ -20,7 +20,8 @@ class Variant:
 
     quantile: of the norms of public points, where rows are clipped; client_quantile: of the norms of
     simulated clients' statistics, where those are.  count: the unit of counts in joint vectors, in bounds on
-    rows.  strong: weights of fewer standard deviations are dropped.
+    rows.  strong: weights of fewer standard deviations are dropped.  merged: the server's points are merged
+    into so many a cluster at most, so that each stands for more points than noise; None: they are not.
     """
 
     centered: bool = True
@@ -31,10 +32,11 @@ class Variant:
     cleaned: bool = True
     shrunk: bool = True
     quantile: float = 0.9
-    residual_quantile: float = 0.75
+    residual_quantile: float = 0.85
     client_quantile: float = 0.5
     count: float = 0.1
     strong: float = 3.0
+    merged: int | None = 30
 
     def __post_init__(self) -> None:
         if self.joint and not self.gaussian:
@@ -42,6 +44,8 @@ class Variant:
         for name in ("quantile", "residual_quantile", "client_quantile"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in (0, 1]")
+        if self.merged is not None and self.merged < 2:
+            raise ValueError(f"merged={self.merged}: at least two points a cluster, or None for all")
         for name in ("count", "strong"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be positive")
@@ -51,9 +55,14 @@ OURS = Variant()
 # The bound on rows is the radius of the server's points (sec. 5.1); nothing is dropped, drawn or joined.
 PAPER = Variant(
     centered=False, symmetric=False, gaussian=False, joint=False, residuals=False, cleaned=False,
-    shrunk=False, quantile=1.0, client_quantile=0.9,
+    shrunk=False, quantile=1.0, client_quantile=0.9, merged=None,
 )  # fmt: skip
 # Shares of the sum of all epsilons for outer product, weights, sums, counts, by level: App. G.4.
 PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45, 0.1)}
 # Weights of the steps of one Gaussian mechanism, for outer product, weights, sums and counts.
 OUR_WEIGHTS = {"data point": (0.25, 0.05, 0.7), "client": (0.35, 0.1, 0.55)}
+# With a step of FedDP-Lloyds behind, whose sums decide: those of step 3 need only tell clusters apart.
+OUR_WEIGHTS_BEFORE_LLOYD = (0.12, 0.06, 0.22, 0.6)
+# From this total on, at the data-point level, noise is smaller than what assigning points by their
+# projections costs, and a step of FedDP-Lloyds pays.  The paper finds none to be best mostly (Tables 4, 5).
+EPSILON_FOR_LLOYD = 0.5

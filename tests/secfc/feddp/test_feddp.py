@@ -95,9 +95,9 @@ def test_gaussian_totals_equal_the_composition_by_hand(data):
     assert len(found) == 5
     by_hand = get_epsilon_gaussian(math.fsum(z**-2 for z in found) ** -0.5, DELTA)
     assert by_hand == pytest.approx(2.0, rel=1e-6)
-    # Weights 0.25 : 0.05 : 0.7 : 0.7 : 0.7 of one mechanism.
+    # Weights 0.12 : 0.06 : 0.22 : 0.3 : 0.3 of one mechanism.
     shares = np.array(found) ** -2.0
-    np.testing.assert_allclose(shares / shares[2], [0.25 / 0.7, 0.05 / 0.7, 1, 1, 1], rtol=1e-6)
+    np.testing.assert_allclose(shares / shares.sum(), [0.12, 0.06, 0.22, 0.3, 0.3], rtol=1e-6)
 
 
 def test_the_papers_total_equals_the_composition_by_hand(data):
@@ -143,7 +143,7 @@ def test_noise_of_different_steps_is_independent(data):
 
 
 def test_shared_noise_hides_exact_sums_from_the_server_too(data):
-    one = algorithm(noise=SharedNoise(), losses=2, epsilon=8.0)
+    one = algorithm(noise=SharedNoise(), losses=2, epsilon=8.0, steps=0)
     result = run(one, data)
     plan = result.plan
     assert result.ledger.epsilon(DELTA, SERVER) == result.ledger.epsilon(DELTA) <= 8.0
@@ -274,6 +274,12 @@ def test_clients_that_vanish_are_left_out(data, lost):
 
     result = run(algorithm(epsilon=8.0), data, faults=faults)
     assert accuracy(data.truth, result.flat) > 0.99
+    # Who hears nothing either ends for itself.
+    deaf = run(
+        algorithm(epsilon=8.0), data, faults=lambda e: () if "client-5" in (e.sender, e.recipient) else (e,)
+    )
+    assert deaf.excluded == ("client-5",)
+    assert (deaf.labels[5] == -1).all()
     with pytest.raises(TooFewReplies, match="12 replies are needed"):
         run(algorithm(losses=0), data, faults=faults)
 
@@ -306,6 +312,29 @@ def test_spheres_are_packed_apart():
     to_wall = radius - np.abs(centers).max()
     # Four spheres of radius r/2 fit, and random search finds nearly that.
     assert min(min(gaps) / 2, to_wall) > 0.3 * radius
+
+
+def test_a_step_of_lloyd_is_taken_where_it_pays(data):
+    public = Public.of(data)
+
+    def steps(one):
+        return len(one.plan(public).noises.lloyd)
+
+    assert [steps(algorithm(epsilon=e)) for e in (0.1, 0.49, 0.5, 4.0)] == [0, 0, 1, 1]
+    assert steps(algorithm(CLIENT, epsilon=4.0)) == 0
+    assert steps(algorithm(variant=PAPER, epsilon=2.0)) == 0
+    assert steps(algorithm(start=ServerLloyds(), epsilon=0.1)) == 1
+
+
+def test_many_server_points_are_merged_and_share_weights():
+    data = federation(per_component=60, uniform=120, k=2)
+    one = algorithm(k=2, variant=replace(OURS, merged=20))
+    assert one.plan(Public.of(data)).bins == 40
+    result = run(one, data)
+    proxies = result.details.server.proxies
+    assert proxies.weights.shape == (240,)
+    assert len(set(proxies.weights[proxies.weights > 0])) <= 40
+    assert accuracy(data.truth, result.flat) > 0.95
 
 
 # --- choosing k ---------------------------------------------------------------------------------------
