@@ -27,6 +27,7 @@ _HOME = {
     "Distances": "secfc.disclosure",
     "FaultyClient": "secfc.exchange",
     "FaultyServer": "secfc.exchange",
+    "FedDPKMeans": "secfc.feddp.algorithm",
     "Federation": "secfc.federation",
     "FinalLabelsOnly": "secfc.disclosure",
     "GivenLabels": "secfc.starts",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from secfc.exchange import RowsLost as RowsLost
     from secfc.exchange import TooFewReplies as TooFewReplies
     from secfc.exchange import UnionFailed as UnionFailed
+    from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.federation import Federation as Federation
     from secfc.federation import Party as Party
     from secfc.inputs import InputError as InputError
