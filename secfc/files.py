@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from secfc.federation import Federation, Identifier, Party
-from secfc.inputs import Array, InputError, blocks, in_memory
+from secfc.inputs import Array, InputError, blocks, checked_points, in_memory, read
 from secfc.parquet import ParquetRows
 from secfc.readers import READERS, Table, Wanted
 
@@ -75,6 +75,17 @@ def load_federation(
         for t, truth in zip(tables, truths, strict=True)
     )
     return Federation(parties, feature_names=tables[0].features)
+
+
+def load_points(path: str | PathLike[str], columns: Sequence[str] | None = None) -> Array:
+    """Public points (s, d) from one CSV, Parquet, .npz or .npy file; columns: features, in this order.
+
+    Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
+    """
+    wanted = Wanted(None if columns is None else tuple(columns), None, None, None)
+    tables = _read_all(_checked_paths(path), wanted)
+    owner = str(path)
+    return np.concatenate([read(checked_points(table.points, owner), owner) for table in tables])
 
 
 def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:

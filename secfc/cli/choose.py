@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from secfc.clustering import Algorithm, Public
     from secfc.coded import SecFC
     from secfc.disclosure import Disclosure
+    from secfc.feddp import FedDPKMeans
     from secfc.federation import Federation
     from secfc.plaintext import Lloyd
 
@@ -85,6 +86,9 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         if settings.k_local is None:
             notes = (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
         return KFed(k, k_local, seed=settings.seed), chosen | {"k_local": k_local}, notes
+    if settings.algorithm == "feddp":
+        chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
+        return feddp(settings, k), chosen, notes
     chosen |= {name: getattr(settings, name) for name in ("init", "n_init", "max_iter", "field")}
     common: dict[str, Any] = {
         "init": STARTS[settings.init],
@@ -132,6 +136,25 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         liars=settings.liars, **common,
     )  # fmt: skip
     return algorithm, chosen, notes
+
+
+def feddp(settings: Settings, k: int) -> FedDPKMeans:
+    """FedDP-KMeans as asked for."""
+    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
+    from secfc.privacy import Neighbors
+
+    if settings.epsilon is None:
+        raise ValueError("FedDP-KMeans needs a budget")
+    return FedDPKMeans(
+        k,
+        settings.epsilon,
+        settings.delta,
+        neighbors=Neighbors(unit="client" if settings.protect == "client" else "data point"),
+        noise=ServerNoise() if settings.noise == "server" else SharedNoise(),
+        bound=settings.radius,
+        rows_per_client=settings.rows_per_client,
+        t=settings.t,
+    )
 
 
 def noise(settings: Settings) -> Disclosure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ COARSE = 100  # integer steps below which rounding may change the clusters
 def load(settings: Settings) -> tuple[Federation, str]:
     """The points of all clients, and where they came from in words."""
     from secfc.federation import Federation
+    from secfc.files import load_points
 
     if settings.files:
         shown = ", ".join(str(path) for path in settings.files[:4])
@@ -37,6 +39,9 @@ def load(settings: Settings) -> tuple[Federation, str]:
                 id_column=settings.id_column,
                 label_column=settings.label_column,
             )
+            if settings.server_file is not None:
+                held = load_points(settings.server_file, federation.feature_names)
+                federation = replace(federation, server_points=held)
         return federation, shown + more
     from secfc.data import rotated_digits
 
@@ -92,7 +97,7 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
             check_bound(federation, plan.quantizer)
         if settings.membership == "private" and not settings.merge:
             check_disjoint(federation)
-    if settings.algorithm != "k-fed":
+    if settings.algorithm in ("secfc", "lloyd"):
         chosen["bound_from_data"] = settings.bound is None and bool(settings.files)
     if settings.algorithm == "secfc" and chosen["bound_from_data"]:
         notes += (
@@ -123,7 +128,7 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
                 checkpoint=settings.checkpoint,
             )
         )
-    if settings.algorithm != "k-fed" and result.plan.quantizer.max_int < COARSE:
+    if settings.algorithm in ("secfc", "lloyd") and result.plan.quantizer.max_int < COARSE:
         notes += (
             f"only {result.plan.quantizer.max_int} integer steps lie between 0 and the bound "
             f"{public.bound:g}: the data are rounded coarsely; "

@@ -124,7 +124,8 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--radius", type=float, callback=positive,
-    help="The distance from the origin that points are shortened to; needs to be known without the data.",
+    help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
+    "server's points; needs to be known without the data. feddp's default comes from these points.",
 )  # fmt: skip
 @click.option(
     "--noise", type=click.Choice(["shares", "server"]), default="shares", show_default=True,
@@ -142,9 +143,18 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 @click.option("--reveal-centers", is_flag=True, help="Open the final centers to the server and all clients.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(
-    "--algorithm", type=click.Choice(["secfc", "lloyd", "k-fed"]), default="secfc", show_default=True,
-    help="secfc is private and exact; lloyd (pooled data) and k-fed (one shot) are baselines without "
-    "privacy.",
+    "--algorithm", type=click.Choice(["secfc", "feddp", "lloyd", "k-fed"]), default="secfc",
+    show_default=True,
+    help="secfc is private and exact; feddp finds centers under differential privacy; lloyd (pooled "
+    "data) and k-fed (one shot) are baselines without privacy.",
+)  # fmt: skip
+@click.option(
+    "--server-file", type=ANY_PATH, metavar="FILE",
+    help="feddp: points that the server holds and may show to everybody.",
+)  # fmt: skip
+@click.option(
+    "--rows-per-client", type=click.IntRange(1),
+    help="feddp, --protect client: about how many points a client has, as publicly known.",
 )  # fmt: skip
 @click.option(
     "--k-local", type=click.IntRange(1),
@@ -194,6 +204,7 @@ def run(context: click.Context, /, **options: Any) -> None:
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
       secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3 --bound 3
+      secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage

@@ -15,14 +15,24 @@ STARTS = ("random", "random-points", "k-means++", "center-separation")
 # What else there is to say of differential privacy.
 NOISE = ("delta", "radius", "noise", "protect")
 POLICIES = ("distances", "assignments", "final-labels")
+POLICIES = ("distances", "assignments")
+# What FedDP-KMeans needs besides.
+SERVER_SIDE = ("server_file", "rows_per_client")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
 MEANINGLESS = {
-    "secfc": ("k_local",),
+    "secfc": ("k_local", *SERVER_SIDE),
+    "feddp": (
+        "k_local", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale",
+        "bound", "field", "rounding", "membership", "merge", "threads", "largest", "liars", "disclosure",
+        "dealer", "consent",
+    ),
     "lloyd": (
+        *SERVER_SIDE,
         "k_local", "t", "ell", "reveal_centers", "verify", "attack", "membership", "merge", "threads",
         "epsilon", "liars", *NOISE, "disclosure", "dealer", "consent",
     ),
     "k-fed": (
+        *SERVER_SIDE,
         "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
         "field", "rounding", "membership", "merge", "threads", "largest", "liars", "epsilon", *NOISE,
         "disclosure", "dealer", "consent",
@@ -64,6 +74,8 @@ class Settings:
     epsilon: float | None
     delta: float
     radius: float | None
+    server_file: Path | None
+    rows_per_client: int | None
     noise: str
     protect: str
     seed: int
@@ -113,7 +125,7 @@ def check_run(context: click.Context, settings: Settings) -> None:
         refuse(context, columns, "{option} needs a FILE whose columns it names.")
     if settings.epsilon is None:
         refuse(context, NOISE, "{option} needs --epsilon, which asks for differential privacy.")
-    elif settings.radius is None:
+    elif settings.radius is None and algorithm != "feddp":
         raise click.UsageError(
             "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "
             "ones are shortened. Give a number that you know without looking at the data."
@@ -122,6 +134,8 @@ def check_run(context: click.Context, settings: Settings) -> None:
         refuse(context, ("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
     if algorithm == "secfc":
         _check_disclosure(context, settings)
+    if algorithm == "feddp":
+        _check_feddp(settings)
     if settings.membership == "open":
         refuse(
             context, ("merge",),
@@ -166,4 +180,20 @@ def _check_disclosure(context: click.Context, settings: Settings) -> None:
         raise click.UsageError(
             "--init k-means++ opens the distances of every point to the points it chooses, also under "
             f"--disclosure {settings.disclosure}: allow that with --consent, or take another start."
+        )
+
+
+def _check_feddp(settings: Settings) -> None:
+    if not settings.files:
+        raise click.UsageError("--algorithm feddp needs FILEs: there is no demonstration of it.")
+    if settings.server_file is None:
+        raise click.UsageError(
+            "--algorithm feddp needs --server-file: points that the server holds and may show to everybody."
+        )
+    if settings.epsilon is None:
+        raise click.UsageError("--algorithm feddp needs --epsilon, the budget for everything it releases.")
+    if settings.protect == "client" and settings.rows_per_client is None:
+        raise click.UsageError(
+            "--protect client needs --rows-per-client: bounds come from clients simulated out of the "
+            "server's points. Give a number that you know without looking at the data."
         )

@@ -27,6 +27,9 @@ WORK = {
     "cluster": "cluster",
     "merge": "merge the local centers",
     "label": "label own points",
+    "sum": "make and add shares of sums",
+    "ask": "ask for sums",
+    "listen": "wait for the server",
     "finish": "finish",
 }
 CONTENTS = {
@@ -73,6 +76,12 @@ CONTENTS = {
     "RevealCenters": "request for the centers",
     "CodedCenters": "shares of the centers",
     "Final": "the result",
+    "Contributors": "who is there completely",
+    "SumShares": "shares of sums",
+    "CodedSum": "sums of shares",
+    "Project": "the server's points, projected",
+    "GroupAbout": "centers to sum about",
+    "NoisyCenters": "noisy centers",
     "RawPoints": "points in the clear",
     "LocalCenters": "local centers in the clear",
     "CenterLabels": "merged centers",

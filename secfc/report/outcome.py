@@ -98,7 +98,7 @@ def _final(result: Clustering) -> Array:
 class Outcome:
     """A finished run and what is needed to report it.
 
-    algorithm: "secfc", "lloyd" or "k-fed".  source: where the points came from, for people.
+    algorithm: "secfc", "feddp", "lloyd" or "k-fed".  source: where the points came from, for people.
     settings: the parameters of the algorithm that its plan does not hold.  notes: what the user should
     know about choices made for them.  comparison: None if nothing was verified.  wall: seconds by the
     clock of preparing, fitting, verifying and attacking.  finding: what a curious server could rebuild,

@@ -17,6 +17,7 @@ from secfc.report.programs import quantizer_of
 TITLES = {
     "secfc": "SecFC: exact k-means on shares",
     "lloyd": "Plaintext k-means (Lloyd): the server sees every point",
+    "feddp": "FedDP-KMeans: differentially private centers, from noisy sums",
     "k-fed": "k-FED: one-shot federated clustering, not private",
 }
 
@@ -24,7 +25,8 @@ TITLES = {
 def show(console: Console, outcome: Outcome) -> None:
     """Print the whole report."""
     result = outcome.result
-    title = "SecFC with differential privacy: k-means on noisy distances" if outcome.noisy else None
+    noisy = outcome.noisy and outcome.algorithm == "secfc"
+    title = "SecFC with differential privacy: k-means on noisy distances" if noisy else None
     text.heading(console, title or TITLES.get(outcome.algorithm, outcome.algorithm))
     text.pairs(console, _setup(outcome))
     for note in outcome.notes:
@@ -61,6 +63,8 @@ def show(console: Console, outcome: Outcome) -> None:
 def verdict(outcome: Outcome) -> str:
     """Whether the labels are those of plaintext k-means, in a sentence."""
     comparison = outcome.comparison
+    if outcome.algorithm == "feddp":
+        return "Not exact, by intent: centers are made of sums that carry noise."
     if outcome.noisy:
         return "Not exact, by intent: every distance carries noise, so labels differ from plaintext k-means."
     if comparison is None and outcome.algorithm == "secfc":

@@ -1,0 +1,62 @@
+"""`secfc run --algorithm feddp`: centers under differential privacy from files, and a server's file."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+from secfc.data import server_side_mixture
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    points, _, _, server = server_side_mixture(4, 200, np.random.default_rng(0), d=3, k=3, variance=0.005)
+    for name, rows in [*((f"c{j}", points[200 * j : 200 * (j + 1)]) for j in range(4)), ("server", server)]:
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="a,b,c", comments="")
+    monkeypatch.chdir(tmp_path)
+    return [f"c{j}.csv" for j in range(4)]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, ["run", *map(str, arguments)])
+
+
+FEDDP = ("-k", 3, "--algorithm", "feddp", "--epsilon", 3)
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--noise", "server"), ("--protect", "client", "--rows-per-client", 200, "--radius", 1.5)]
+)
+def test_the_report_says_what_was_spent(files, more):
+    done = invoke(*files, *FEDDP, "--server-file", "server.csv", *more, "--json", "--labels", "out.csv")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["privacy"]["epsilon"]["everybody"] <= 3.000001
+    assert ("server" in report["privacy"]["epsilon"]) == ("server" in more)
+    assert np.shape(report["centers"]) == (3, 3)
+
+
+def test_the_text_is_for_people(files):
+    done = invoke(*files, *FEDDP, "--server-file", "server.csv")
+    assert done.exit_code == 0, done.output
+    for line in ("FedDP-KMeans", "Not exact, by intent", "add/remove one data point", "noisy centers"):
+        assert line in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*FEDDP,), "needs --server-file"),
+        ((*FEDDP[:-2], "--server-file", "server.csv"), "needs --epsilon"),
+        ((*FEDDP, "--server-file", "server.csv", "--protect", "client"), "needs --rows-per-client"),
+        ((*FEDDP, "--server-file", "server.csv", "--bound", 2), "--bound has no meaning"),
+        (("-k", 3, "--server-file", "server.csv"), "--server-file has no meaning for --algorithm secfc"),
+        ((*FEDDP, "--server-file", "none.csv"), "does not exist"),
+    ],
+)
+def test_what_does_not_fit_is_refused(files, arguments, message):
+    done = invoke(*files, *arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
