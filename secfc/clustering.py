@@ -62,7 +62,11 @@ class Public:
         elif not (math.isfinite(bound) and bound > 0):
             raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
         return cls(
-            federation.names, federation.counts, federation.d, float(bound), derived,
+            federation.names,
+            federation.counts,
+            federation.d,
+            float(bound),
+            derived,
             server_points=federation.server_points,
         )
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins, SystemCoins
+from field.coins import Coins
 from secfc.aggregate import SumPlan
 from secfc.centers import CentersModel
 from secfc.clustering import Clustering, Public
@@ -120,7 +120,7 @@ class FedDPKMeans:
             "k": self.k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
             "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
             "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
-            "start": self.start,
+            "start": self.start, "session": public.session,
         }  # fmt: skip
         plan = FedDPPlan(sums=draft, outer_bound=1, **common)
         if by_client and initial:
@@ -186,10 +186,10 @@ class FedDPKMeans:
         return clients.client(plan, party, coins)
 
     def server(
-        self, plan: FedDPPlan, *, rng: np.random.Generator, coins: Coins | None = None
+        self, plan: FedDPPlan, *, rng: np.random.Generator, coins: Coins
     ) -> Role[aggregator.ServerResult]:
         """Ask for sums, and make centers of them.  coins: for the noise."""
-        return aggregator.server(plan, rng, coins or SystemCoins())
+        return aggregator.server(plan, rng, coins)
 
     def collect(self, plan: FedDPPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""

@@ -75,6 +75,7 @@ class FedDPPlan:
     points: (s, d) of the server, about the origin (d,).  scale: integer steps per data unit.
     radius: where rows are clipped in the first step, about the origin.  outer_bound: at client level, where a
     client's outer product is clipped, in steps squared.  rows: how many rows a simulated client has.
+    session: 32 bytes that no other run uses.
     """
 
     sums: SumPlan
@@ -92,6 +93,7 @@ class FedDPPlan:
     placement: Placement
     budget: Budget
     start: Start
+    session: bytes
 
     def __post_init__(self) -> None:
         if not self.radius.private:
@@ -194,7 +196,7 @@ class FedDPPlan:
         public = (
             "secfc feddp plan 1", self.sums, self.k, self.d, self.scale, self.radius, self.outer_bound,
             self.rows, self.variant, self.neighbors, self.noises, self.placement, self.budget,
-            type(self.start).__name__,
+            type(self.start).__name__, self.session,
         )  # fmt: skip
         state = hashlib.blake2b(repr(public).encode(), digest_size=32)
         for array in (self.points, self.origin):
