@@ -67,7 +67,8 @@ LADDER = {
     "+ weak weights dropped, points merged": {"cleaned": True, "merged": 30},
     "+ sums and counts as one": {"joint": True},
     "+ residuals": {"residuals": True},
-    "+ shrunk (ours)": {"shrunk": True},
+    "+ shrunk": {"shrunk": True},
+    "+ a step of Lloyd where it pays (ours)": {},
 }
 # Ours without one of them.
 WITHOUT = {
@@ -100,7 +101,7 @@ def variants() -> dict[str, dict[str, Any]]:
     step = PAPER
     for name, change in LADDER.items():
         step = replace(step, **change)
-        table[f"ablation {name}"] = {"variant": step}
+        table[f"ablation {name}"] = {"variant": step, "steps": None if name.endswith("(ours)") else 0}
     for name, change in WITHOUT.items():
         table[f"ablation ours, {name}"] = {"variant": replace(OURS, **change)}
     for split in SPLITS:

@@ -27,7 +27,7 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
         "ServerLloyds, T=1",
         "k-FED",
         "split (0.25, 0.05, 0.7), T=0",
-        "ablation + shrunk (ours)",
+        "ablation + shrunk",
     ]
     printed = invoke(dp.main, *silo, *(word for m in methods for word in ("--method", m)))
     assert "Excess cost per point" in printed
