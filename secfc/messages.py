@@ -46,6 +46,10 @@ def _check_centers(centers: Array, what: str) -> None:
     _refuse(not bool((np.abs(centers) <= 2.0**400).all()), f"{what} are finite and below 2**400")
 
 
+def _check_bounds(bounds: tuple[int, ...]) -> None:
+    _refuse(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Hello(Message):
     """Everyone to everyone, first: the digest of the plan the sender agreed to (32 bytes)."""
@@ -449,8 +453,7 @@ class SumShares(Message):
     values: Array
 
     def __post_init__(self) -> None:
-        if self.values.ndim != 2:
-            raise ValueError("shares of a vector are (lanes, width) residues")
+        _refuse(not _is(self.values, "u", 2), "shares of a vector are two axes of residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -458,6 +461,9 @@ class CodedSum(Message):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
 
     values: Array
+
+    def __post_init__(self) -> None:
+        _refuse(not _is(self.values, "u", 2), "shares of a sum are two axes of residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -473,10 +479,11 @@ class Project(Message):
     bounds: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if self.projection.ndim != 2 or self.proxies.ndim != 2:
-            raise ValueError("a projection is (d, p) and proxies are (s, p)")
-        if self.projection.shape[1] != self.proxies.shape[1]:
-            raise ValueError("proxies have as many features as there are directions")
+        _check_centers(self.projection, "directions")
+        _check_centers(self.proxies, "proxies")
+        wrong = self.projection.shape[1] != self.proxies.shape[1]
+        _refuse(wrong, "proxies have as many features as there are directions")
+        _check_bounds(self.bounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -493,10 +500,11 @@ class GroupAbout(Message):
     bounds: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if self.centers.ndim != 2 or self.origins.ndim != 2 or len(self.centers) != len(self.origins):
-            raise ValueError("centers are (k, p) and their origins (k, d)")
-        if self.reach < 1:
-            raise ValueError("points are clipped to at least one integer step")
+        _check_centers(self.centers, "centers")
+        _check_centers(self.origins, "origins")
+        _refuse(len(self.centers) != len(self.origins), "every center has an origin")
+        _refuse(self.reach < 1, "points are clipped to at least one integer step")
+        _check_bounds(self.bounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -506,5 +514,4 @@ class NoisyCenters(Message):
     centers: Array
 
     def __post_init__(self) -> None:
-        if self.centers.ndim != 2:
-            raise ValueError("centers are (k, d)")
+        _check_centers(self.centers, "centers")

@@ -14,6 +14,7 @@ from secfc.feddp.noise import Laplace
 from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import (
+    MAX_REACH,
     MAX_ROWS,
     UNIT,
     histogram,
@@ -127,18 +128,30 @@ def client(plan: FedDPPlan, party: Party, coins: Coins) -> Role[tuple[Array, dic
         question += STRIDE
         told = yield from hear(Project)
         projection = told.projection
+        fits = len(projection) == plan.d and len(told.proxies) == plan.bins
+        if not fits or len(told.bounds) != plan.by_client:
+            raise FaultyServer(SERVER, "projects to other features, points or bounds than the plan has")
         yield from add(plan.weight_parts(told.bounds), mine.weights(projection, told.proxies), told.bounds)
         question += STRIDE
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         told = yield from hear(GroupAbout)
         k = len(told.centers)
-        if k > plan.most or told.origins.shape != (k, plan.d):
-            raise FaultyServer(SERVER, f"asks for k={k} clusters, the plan allows {plan.most}")
+        features = plan.d if number or projection is None else projection.shape[1]
+        if told.centers.shape != (k, features) or told.origins.shape != (k, plan.d):
+            raise FaultyServer(SERVER, f"sends centers that are not rows of {features} features")
+        if not 1 <= k <= plan.most or told.reach > MAX_REACH:
+            raise FaultyServer(
+                SERVER, f"asks for k={k} clusters within {told.reach} steps: the plan forbids it"
+            )
+        if len(told.bounds) != plan.by_client * len(plan.noises.group(number)):
+            raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
         vectors = mine.groups(None if number else projection, told.centers, told.origins, told.reach)
         parts = plan.group_parts(number, k, told.reach, told.bounds)
         yield from add(parts, vectors, told.bounds)
         question += STRIDE
     told = yield from hear(NoisyCenters)
+    if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
+        raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")
     with one_thread():
         labels = nearest(mine.rows, told.centers)
     return labels.astype(np.int32), mine.shortened

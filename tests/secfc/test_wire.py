@@ -134,18 +134,26 @@ def tags(draw):
     return union.UnionTags(draw(vector), draw(vector))
 
 
+def summed():
+    return arrays(dtype=st.sampled_from([np.uint32, np.uint64]), axes=(2, 2))
+
+
+finite = st.floats(-1e100, 1e100)
+
+
 @st.composite
 def projects(draw):
     p, d, s = (draw(st.integers(0, 3)) for _ in range(3))
-    floats = st.sampled_from([np.dtype("<f4"), np.dtype("<f8")])
-    projection, proxies = (draw(npst.arrays(floats, shape)) for shape in ((d, p), (s, p)))
-    return own.Project(projection, proxies, draw(st.tuples() | st.tuples(st.integers(0, 2**32 - 1))))
+    projection, proxies = (
+        draw(npst.arrays(np.float64, shape, elements=finite)) for shape in ((d, p), (s, p))
+    )
+    return own.Project(projection, proxies, draw(st.tuples() | st.tuples(st.integers(1, 2**32 - 1))))
 
 
 @st.composite
 def groups_about(draw):
     k, p, d = (draw(st.integers(0, 3)) for _ in range(3))
-    centers, origins = (draw(npst.arrays(np.float64, shape)) for shape in ((k, p), (k, d)))
+    centers, origins = (draw(npst.arrays(np.float64, shape, elements=finite)) for shape in ((k, p), (k, d)))
     return own.GroupAbout(centers, origins, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
 
 
@@ -189,11 +197,11 @@ MESSAGES = {
     own.LocalCenters: st.builds(own.LocalCenters, centers(st.integers(0, 3))),
     own.CenterLabels: merged(),
     own.OwnLabels: st.builds(own.OwnLabels, vectors_of_labels(0, 100)),
-    own.SumShares: st.builds(own.SumShares, arrays(axes=(2, 2))),
-    own.CodedSum: st.builds(own.CodedSum, arrays()),
+    own.SumShares: st.builds(own.SumShares, summed()),
+    own.CodedSum: st.builds(own.CodedSum, summed()),
     own.Project: projects(),
     own.GroupAbout: groups_about(),
-    own.NoisyCenters: st.builds(own.NoisyCenters, arrays(axes=(2, 2))),
+    own.NoisyCenters: st.builds(own.NoisyCenters, arrays(dtype=np.float64, axes=(2, 2), elements=finite)),
     union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
     union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
     union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
