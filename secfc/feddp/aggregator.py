@@ -28,7 +28,7 @@ from secfc.feddp.server import (
     within_ball,
 )
 from secfc.feddp.starts import FedDPInit
-from secfc.feddp.statistics import UNIT, symmetric_matrix
+from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
 from secfc.messages import GroupAbout, NoisyCenters, Project
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
@@ -146,7 +146,8 @@ class Aggregator:
             return plan.reach, 1.0
         residuals, weights = groups.residuals[there], groups.weights[there]
         radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
-        reach = max(1, min(int(radius * plan.scale), plan.reach))
+        # Proxies that are alone in their groups are no evidence of how far points lie from anchors.
+        reach = min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.reach
         kept = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
         return reach, float(np.average(kept, weights=weights))
 

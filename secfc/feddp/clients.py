@@ -14,6 +14,7 @@ from secfc.feddp.noise import Laplace
 from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import (
+    LEAST_REACH,
     MAX_REACH,
     MAX_ROWS,
     UNIT,
@@ -139,7 +140,7 @@ def client(plan: FedDPPlan, party: Party, coins: Coins) -> Role[tuple[Array, dic
         features = plan.d if number or projection is None else projection.shape[1]
         if told.centers.shape != (k, features) or told.origins.shape != (k, plan.d):
             raise FaultyServer(SERVER, f"sends centers that are not rows of {features} features")
-        if not 1 <= k <= plan.most or told.reach > MAX_REACH:
+        if not 1 <= k <= plan.most or not LEAST_REACH <= told.reach <= MAX_REACH:
             raise FaultyServer(
                 SERVER, f"asks for k={k} clusters within {told.reach} steps: the plan forbids it"
             )

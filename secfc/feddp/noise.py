@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from field.noise import DISTANCE, Deviation, discrete_gaussian
-from secfc.feddp.statistics import UNIT
+from secfc.feddp.statistics import LEAST_REACH
 from secfc.privacy.calibration import Budget, gaussian_multiplier, solve, split
 from secfc.privacy.events import (
     Composed,
@@ -133,8 +133,8 @@ class SharedNoise:
 
     def event(self, noise: Noise, size: int, honest: int) -> Event:
         each = self._multiplier(noise) / math.sqrt(honest)
-        # Sensitivities are UNIT and more, and tau falls as noise in steps of the integers grows.
-        return DistributedDiscreteGaussian(each, each * UNIT, honest, size)
+        # No sensitivity is below LEAST_REACH, and tau falls as noise in steps of the integers grows.
+        return DistributedDiscreteGaussian(each, each * LEAST_REACH, honest, size)
 
     def share(self, noise: Noise, sensitivity: float, values: Array, honest: int, coins: Coins) -> Array:
         return values + discrete_gaussian(

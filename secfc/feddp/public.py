@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from secfc.feddp.clients import Statistics
 from secfc.feddp.noise import Laplace, Noise
 from secfc.feddp.plan import FedDPPlan
+from secfc.feddp.statistics import LEAST_REACH
 
 Array = NDArray[Any]
 
@@ -46,4 +47,4 @@ def client_bounds(
             ]
         )
     quantiles = np.quantile(norms, plan.variant.client_quantile, axis=0)
-    return tuple(max(1, int(q)) for q in quantiles)
+    return tuple(max(LEAST_REACH, int(q)) for q in quantiles)

@@ -34,6 +34,8 @@ MAX_ROWS = 1 << 20
 # A clipped row has norm of at most this many steps: MAX_ROWS of them have sums of products below 2**44,
 # exact in floating-point matrix products, which are the fast ones.
 MAX_REACH = 1 << 12
+# And never clipped to fewer steps than this: below, rounding would count beside the noise.
+LEAST_REACH = 1 << 5
 
 
 def shorten(vectors: Array, bound: int) -> tuple[Array, Array]:

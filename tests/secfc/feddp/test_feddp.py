@@ -240,7 +240,9 @@ def test_tiny_data_and_budgets_end_with_finite_centers(variant):
 @VARIANTS
 def test_as_many_server_points_as_clusters(variant):
     data = federation(k=3, per_component=1, uniform=0)
-    assert run(algorithm(variant=variant), data).centers.shape == (3, 8)
+    result = run(algorithm(variant=variant, epsilon=8.0), data)
+    # Each point is alone in its group, which says nothing about how far clients' points lie from it.
+    assert accuracy(data.truth, result.flat) > 0.95
 
 
 def test_fewer_server_points_than_clusters_are_refused(data):
