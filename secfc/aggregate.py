@@ -42,7 +42,7 @@ from secfc.exchange import (
     to_all,
 )
 from secfc.messages import CodedSum, Contributors, SumShares
-from secfc.sharing import check_residues
+from secfc.screening import check_residues
 
 Array = NDArray[Any]
 

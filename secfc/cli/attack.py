@@ -27,7 +27,7 @@ FIXED: dict[str, Any] = {
     "largest": None,
     "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
     "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
-    "disclosure": "distances", "dealer": None, "consent": False,
+    "disclosure": "distances", "dealer": None, "consent": False, "server_file": None, "rows_per_client": None,
 }  # fmt: skip
 
 

@@ -76,7 +76,6 @@ CONTENTS = {
     "RevealCenters": "request for the centers",
     "CodedCenters": "shares of the centers",
     "Final": "the result",
-    "Contributors": "who is there completely",
     "SumShares": "shares of sums",
     "CodedSum": "sums of shares",
     "Project": "the server's points, projected",
