@@ -41,8 +41,9 @@ from secfc.exchange import (
     take,
     to_all,
 )
-from secfc.messages import CodedSum, Contributors, SumShares
+from secfc.messages import Contributors
 from secfc.screening import check_residues
+from secfc.summing import CodedSum, SumShares
 
 Array = NDArray[Any]
 

@@ -19,35 +19,31 @@ def compact_labels(labels: Array) -> Array:
     return labels.astype(np.int8 if top < 2**7 else np.int16 if top < 2**15 else np.int32)
 
 
-def _refuse(wrong: bool, rule: str) -> None:
+def refuse(wrong: bool, rule: str) -> None:
     if wrong:
         raise ValueError(rule)
 
 
-def _is(value: Any, kinds: str, axes: int) -> bool:
+def is_array(value: Any, kinds: str, axes: int) -> bool:
     """Whether this is an array of these kinds of dtype (of `numpy.dtype.kind`) with so many axes."""
     return isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == axes
 
 
 def _check_labels(labels: Array, k: int, what: str, lowest: int = -1) -> None:
     rule = f"{what} is a vector of signed integer labels and k of at least 1"
-    _refuse(not _is(labels, "i", 1) or k < 1, rule)
+    refuse(not is_array(labels, "i", 1) or k < 1, rule)
     inside = not labels.size or (int(labels.min()) >= lowest and int(labels.max()) < k)
-    _refuse(not inside, f"labels must lie in [{lowest}, {k})")
+    refuse(not inside, f"labels must lie in [{lowest}, {k})")
 
 
 def _check_residues(values: Array, what: str, axes: int = 3) -> None:
-    _refuse(not _is(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
+    refuse(not is_array(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
 
 
-def _check_centers(centers: Array, what: str) -> None:
+def check_centers(centers: Array, what: str) -> None:
     """In data units, whose squares and sums stay in the range of floats."""
-    _refuse(not _is(centers, "f", 2), f"{what} are rows of floats")
-    _refuse(not bool((np.abs(centers) <= 2.0**400).all()), f"{what} are finite and below 2**400")
-
-
-def _check_bounds(bounds: tuple[int, ...]) -> None:
-    _refuse(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
+    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    refuse(not bool((np.abs(centers) <= 2.0**400).all()), f"{what} are finite and below 2**400")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +60,7 @@ class Introduction(Message):
     public: bytes
 
     def __post_init__(self) -> None:
-        _refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
+        refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,7 +70,7 @@ class PublicKey(Message):
     key: bytes
 
     def __post_init__(self) -> None:
-        _refuse(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
+        refuse(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,13 +85,13 @@ class Multiplicities(Message):
 
     def __post_init__(self) -> None:
         held, rows = self.held, self.disputed
-        _refuse(not _is(held, "u", 1), "how many hold a row is an unsigned number a row")
-        _refuse(bool((held < 1).any()), "at least one client holds every row")
-        _refuse(not _is(rows, "i", 1), "disputed rows are a vector of integers")
+        refuse(not is_array(held, "u", 1), "how many hold a row is an unsigned number a row")
+        refuse(bool((held < 1).any()), "at least one client holds every row")
+        refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
         ascending = bool((np.diff(rows) > 0).all()) and (
             not rows.size or 0 <= rows[0] <= rows[-1] < len(held)
         )
-        _refuse(not ascending, f"disputed rows are ascending, distinct and below {len(held)}")
+        refuse(not ascending, f"disputed rows are ascending, distinct and below {len(held)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +107,7 @@ class Shares(Message):
 
     def __post_init__(self) -> None:
         _check_residues(self.values, "shares, (lanes, rows, width),")
-        _refuse(self.start < 0, "rows are numbered from 0")
+        refuse(self.start < 0, "rows are numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,7 +174,7 @@ class Contributors(Message):
     complete: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.complete, "b", 1), "contributors are one truth value a client")
+        refuse(not is_array(self.complete, "b", 1), "contributors are one truth value a client")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,11 +192,11 @@ class Assignment(Message):
     responders: Array
 
     def __post_init__(self) -> None:
-        _refuse(self.round < 0, "rounds count from 0")
+        refuse(self.round < 0, "rounds count from 0")
         _check_labels(self.labels, self.k, "an assignment")
-        _refuse(not _is(self.responders, "i", 1), "responders are a vector of integers")
+        refuse(not is_array(self.responders, "i", 1), "responders are a vector of integers")
         distinct = len(set(self.responders.tolist())) == len(self.responders)
-        _refuse(not distinct or bool((self.responders < 0).any()), "responders are distinct, numbered from 0")
+        refuse(not distinct or bool((self.responders < 0).any()), "responders are distinct, numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,11 +249,11 @@ class Compare(Assignment):
     def __post_init__(self) -> None:
         super().__post_init__()
         members = self.committee
-        _refuse(not _is(members, "i", 1), "a committee is a vector of integers")
+        refuse(not is_array(members, "i", 1), "a committee is a vector of integers")
         different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
-        _refuse(not different, "a committee's numbers are distinct and count from 0")
-        _refuse(not 0 <= self.corrected < members.size, "corrections go to one of the committee")
-        _refuse(self.factor < 1, "the factor of a comparison is at least 1")
+        refuse(not different, "a committee's numbers are distinct and count from 0")
+        refuse(not 0 <= self.corrected < members.size, "corrections go to one of the committee")
+        refuse(self.factor < 1, "the factor of a comparison is at least 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,7 +263,7 @@ class MaskSeed(Message):
     seed: bytes
 
     def __post_init__(self) -> None:
-        _refuse(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
+        refuse(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -300,7 +296,7 @@ class Corrections(Message):
     words: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.words, "u", 1), "corrections are a vector of words")
+        refuse(not is_array(self.words, "u", 1), "corrections are a vector of words")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,7 +309,7 @@ class MaskedBits(Message):
     words: Array
 
     def __post_init__(self) -> None:
-        _refuse(self.words.dtype.kind != "u", "what is opened is words or residues")
+        refuse(self.words.dtype.kind != "u", "what is opened is words or residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -323,7 +319,7 @@ class LabelShare(Message):
     words: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.words, "u", 2), "shares of labels are words, (places, words)")
+        refuse(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -334,8 +330,8 @@ class Unheard(Message):
     missing: Array
 
     def __post_init__(self) -> None:
-        _refuse(self.step < 0, "steps count from 0")
-        _refuse(not _is(self.missing, "i", 1), "missing clients are a vector of integers")
+        refuse(self.step < 0, "steps count from 0")
+        refuse(not is_array(self.missing, "i", 1), "missing clients are a vector of integers")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -353,7 +349,7 @@ class CodedCosts(Message):
     values: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.values, "u", 2), "coded costs are (lanes, k) residues")
+        refuse(not is_array(self.values, "u", 2), "coded costs are (lanes, k) residues")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -365,7 +361,7 @@ class RevealCenters(Message):
     labels: Array
 
     def __post_init__(self) -> None:
-        _refuse(self.round < 0, "rounds count from 0")
+        refuse(self.round < 0, "rounds count from 0")
         _check_labels(self.labels, self.k, "a request for centers")
 
 
@@ -393,11 +389,12 @@ class Final(Message):
     def __post_init__(self) -> None:
         _check_labels(self.labels, self.k, "a result", lowest=0)
         if self.centers is not None:
-            _refuse(
-                not _is(self.centers, "f", 2) or len(self.centers) != self.k, "centers are k rows of floats"
+            refuse(
+                not is_array(self.centers, "f", 2) or len(self.centers) != self.k,
+                "centers are k rows of floats",
             )
             empty = np.isnan(self.centers).all(axis=1)
-            _check_centers(self.centers[~empty], "centers of clusters that are not empty")
+            check_centers(self.centers[~empty], "centers of clusters that are not empty")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -407,7 +404,7 @@ class RawPoints(Message):
     points: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.points, "i", 2), "quantized points are rows of signed integers")
+        refuse(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -417,7 +414,7 @@ class LocalCenters(Message):
     centers: Array
 
     def __post_init__(self) -> None:
-        _check_centers(self.centers, "local centers")
+        check_centers(self.centers, "local centers")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -428,7 +425,7 @@ class CenterLabels(Message):
     centers: Array
 
     def __post_init__(self) -> None:
-        _check_centers(self.centers, "merged centers")
+        check_centers(self.centers, "merged centers")
         _check_labels(self.labels, len(self.centers), "the clusters of local centers", lowest=0)
 
 
@@ -439,79 +436,5 @@ class OwnLabels(Message):
     labels: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.labels, "i", 1), "labels are a vector of signed integers")
-        _refuse(bool((self.labels < 0).any()), "labels of points are not negative")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SumShares(Message):
-    """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
-
-    Uniform to the recipient, and to any t members together.
-    """
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        _refuse(not _is(self.values, "u", 2), "shares of a vector are two axes of residues")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CodedSum(Message):
-    """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        _refuse(not _is(self.values, "u", 2), "shares of a sum are two axes of residues")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Project(Message):
-    """Server to every client in FedDP-Init, step 2: say which projected proxies your points are nearest to.
-
-    projection (d, p); proxies (s, p), public points projected.  bounds: where a client's counts are
-    clipped, if clients are the unit of privacy.
-    """
-
-    projection: Array
-    proxies: Array
-    bounds: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        _check_centers(self.projection, "directions")
-        _check_centers(self.proxies, "proxies")
-        wrong = self.projection.shape[1] != self.proxies.shape[1]
-        _refuse(wrong, "proxies have as many features as there are directions")
-        _check_bounds(self.bounds)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupAbout(Message):
-    """Server to every client in FedDP-KMeans: sum your points by the nearest of these centers.
-
-    centers: (k, p) projected, or (k, d).  origins: (k, d), what is subtracted before points are clipped to
-    `reach` integer steps.  bounds: where a client's vectors are clipped, if clients are the unit of privacy.
-    """
-
-    centers: Array
-    origins: Array
-    reach: int
-    bounds: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        _check_centers(self.centers, "centers")
-        _check_centers(self.origins, "origins")
-        _refuse(len(self.centers) != len(self.origins), "every center has an origin")
-        _refuse(self.reach < 1, "points are clipped to at least one integer step")
-        _check_bounds(self.bounds)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class NoisyCenters(Message):
-    """Server to every client: the differentially private centers (k, d), about the plan's origin."""
-
-    centers: Array
-
-    def __post_init__(self) -> None:
-        _check_centers(self.centers, "centers")
+        refuse(not is_array(self.labels, "i", 1), "labels are a vector of signed integers")
+        refuse(bool((self.labels < 0).any()), "labels of points are not negative")

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
+from secfc import summing
 from secfc.exchange import faulty
 from secfc.simulate import Envelope, Faults, deliver
 
@@ -68,6 +69,8 @@ def registry() -> dict[int, Any]:
         40: own.SumShares, 41: own.CodedSum,
         48: own.SumShares, 49: own.CodedSum,
         50: own.Project, 51: own.GroupAbout, 52: own.NoisyCenters,
+        48: summing.SumShares, 49: summing.CodedSum,
+        50: summing.Project, 51: summing.GroupAbout, 52: summing.NoisyCenters,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round

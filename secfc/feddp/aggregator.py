@@ -29,10 +29,10 @@ from secfc.feddp.server import (
 )
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
-from secfc.messages import GroupAbout, NoisyCenters, Project
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.sharing import agree
+from secfc.summing import GroupAbout, NoisyCenters, Project
 
 Array = NDArray[Any]
 

@@ -30,8 +30,8 @@ from secfc.feddp.statistics import (
 from secfc.feddp.threads import one_thread
 from secfc.federation import Party
 from secfc.inputs import InputError
-from secfc.messages import GroupAbout, NoisyCenters, Project
 from secfc.sharing import agree
+from secfc.summing import GroupAbout, NoisyCenters, Project
 
 Array = NDArray[Any]
 

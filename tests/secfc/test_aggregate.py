@@ -14,8 +14,9 @@ from field.basis import Basis
 from field.code import LagrangeCode
 from secfc.aggregate import ROUNDS, SumPlan, add_shares, contribute, receive_sum, share_vector
 from secfc.exchange import SERVER, FaultyServer, TooFewReplies
-from secfc.messages import Contributors, SumShares
+from secfc.messages import Contributors
 from secfc.simulate import deliver, simulate
+from secfc.summing import SumShares
 
 
 def names(n):

@@ -146,7 +146,7 @@ def test_the_campaign_reaches_every_kind_of_end(name, ends):
 
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
     monkeypatch.setattr("secfc.questions._refuse", lambda wrong, why: None)
-    monkeypatch.setattr("secfc.messages._refuse", lambda wrong, rule: None)
+    monkeypatch.setattr("secfc.messages.refuse", lambda wrong, rule: None)
     found = first_failure(SCENARIOS["bare, centers"], actions=("malform",))
     assert isinstance(found, (ValueError, IndexError, KeyError, TypeError, MemoryError, OverflowError))
 

@@ -17,7 +17,7 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
-from secfc import wire
+from secfc import summing, wire
 from secfc.clustering import Public
 from secfc.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
 from secfc.membership import Private
@@ -147,14 +147,14 @@ def projects(draw):
     projection, proxies = (
         draw(npst.arrays(np.float64, shape, elements=finite)) for shape in ((d, p), (s, p))
     )
-    return own.Project(projection, proxies, draw(st.tuples() | st.tuples(st.integers(1, 2**32 - 1))))
+    return summing.Project(projection, proxies, draw(st.tuples() | st.tuples(st.integers(1, 2**32 - 1))))
 
 
 @st.composite
 def groups_about(draw):
     k, p, d = (draw(st.integers(0, 3)) for _ in range(3))
     centers, origins = (draw(npst.arrays(np.float64, shape, elements=finite)) for shape in ((k, p), (k, d)))
-    return own.GroupAbout(centers, origins, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
+    return summing.GroupAbout(centers, origins, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
 
 
 binary, text = st.binary(max_size=20), st.text(max_size=6)
@@ -197,11 +197,13 @@ MESSAGES = {
     own.LocalCenters: st.builds(own.LocalCenters, centers(st.integers(0, 3))),
     own.CenterLabels: merged(),
     own.OwnLabels: st.builds(own.OwnLabels, vectors_of_labels(0, 100)),
-    own.SumShares: st.builds(own.SumShares, summed()),
-    own.CodedSum: st.builds(own.CodedSum, summed()),
-    own.Project: projects(),
-    own.GroupAbout: groups_about(),
-    own.NoisyCenters: st.builds(own.NoisyCenters, arrays(dtype=np.float64, axes=(2, 2), elements=finite)),
+    summing.SumShares: st.builds(summing.SumShares, summed()),
+    summing.CodedSum: st.builds(summing.CodedSum, summed()),
+    summing.Project: projects(),
+    summing.GroupAbout: groups_about(),
+    summing.NoisyCenters: st.builds(
+        summing.NoisyCenters, arrays(dtype=np.float64, axes=(2, 2), elements=finite)
+    ),
     union.Offer: st.builds(union.Offer, count, exactly(32), exactly(64)),
     union.KeyPacket: st.builds(union.KeyPacket, count, count, binary),
     union.ShareBlock: st.builds(union.ShareBlock, count, count, text, count, binary),
@@ -232,7 +234,7 @@ def equal(a, b):
 
 
 def test_every_message_class_has_a_tag():
-    for module, base in ((own, own.Message), (union, union.Message)):
+    for module, base in ((own, own.Message), (summing, own.Message), (union, union.Message)):
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, base) and cls is not base:
                 assert cls in wire.registry().values(), f"{cls.__name__} has no tag in secfc.wire"
@@ -358,6 +360,11 @@ def examples():
         own.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
         own.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
         own.NoisyCenters(np.ones((1, 2))),
+        summing.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
+        summing.CodedSum(np.ones((1, 3), np.uint32)),
+        summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
+        summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
+        summing.NoisyCenters(np.ones((1, 2))),
     ]
 
 

@@ -29,11 +29,11 @@ from secfc.feddp.clients import Statistics
 from secfc.feddp.noise import Gaussian, Laplace
 from secfc.federation import Federation
 from secfc.inputs import InputError
-from secfc.messages import GroupAbout, NoisyCenters, Project
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
 from secfc.privacy.audit import audit
 from secfc.simulate import simulate
+from secfc.summing import GroupAbout, NoisyCenters, Project
 
 DELTA = 1e-6
 CLIENT = Neighbors(unit="client")
