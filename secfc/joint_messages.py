@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.messages import Assignment, LabelShare, Message, _is, _refuse
+from secfc.messages import Assignment, LabelShare, Message, is_array, refuse
 
 Array = NDArray[Any]
 
@@ -21,8 +21,8 @@ class SetKeys(Message):
 
     def __post_init__(self) -> None:
         rule = "keys of sets are (keys, 16) bytes"
-        _refuse(not _is(self.keys, "u", 2), rule)
-        _refuse(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
+        refuse(not is_array(self.keys, "u", 2), rule)
+        refuse(self.keys.shape[1] != 16 or self.keys.dtype != np.uint8, rule)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,10 +40,10 @@ class Cluster(Assignment):
     def __post_init__(self) -> None:
         super().__post_init__()
         members = self.committee
-        _refuse(not _is(members, "i", 1), "a committee is a vector of integers")
+        refuse(not is_array(members, "i", 1), "a committee is a vector of integers")
         different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
-        _refuse(not different, "a committee's numbers are distinct and count from 0")
-        _refuse(self.max_iter < 1, "a run has at least one step")
+        refuse(not different, "a committee's numbers are distinct and count from 0")
+        refuse(self.max_iter < 1, "a run has at least one step")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class Reshared(Message):
     values: Array
 
     def __post_init__(self) -> None:
-        _refuse(not _is(self.values, "u", 2), "shares of products are residues, (lanes, numbers)")
+        refuse(not is_array(self.values, "u", 2), "shares of products are residues, (lanes, numbers)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,4 +75,4 @@ class FinalShare(LabelShare):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _refuse(self.steps < 1, "a run has at least one step")
+        refuse(self.steps < 1, "a run has at least one step")

@@ -66,11 +66,8 @@ def registry() -> dict[int, Any]:
         22: own.LabelShare, 23: own.Unheard, 24: own.MeasureCost, 25: own.CodedCosts, 32: own.NoiseShares,
         40: own.MaskedShares, 41: own.Challenge, 42: own.Combined, 43: own.Blinding, 44: own.CheckedDistances,
         50: joint.SetKeys, 51: joint.Cluster, 52: joint.Reshared, 53: joint.ChangeShare, 54: joint.FinalShare,
-        40: own.SumShares, 41: own.CodedSum,
-        48: own.SumShares, 49: own.CodedSum,
-        50: own.Project, 51: own.GroupAbout, 52: own.NoisyCenters,
-        48: summing.SumShares, 49: summing.CodedSum,
-        50: summing.Project, 51: summing.GroupAbout, 52: summing.NoisyCenters,
+        56: summing.SumShares, 57: summing.CodedSum,
+        58: summing.Project, 59: summing.GroupAbout, 60: summing.NoisyCenters,
         64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
         69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
         128: Greeting, 130: Sealed,  # 129 was a Sealed without its round

@@ -15,7 +15,6 @@ STARTS = ("random", "random-points", "k-means++", "center-separation")
 # What else there is to say of differential privacy.
 NOISE = ("delta", "radius", "noise", "protect")
 POLICIES = ("distances", "assignments", "final-labels")
-POLICIES = ("distances", "assignments")
 # What FedDP-KMeans needs besides.
 SERVER_SIDE = ("server_file", "rows_per_client")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
