@@ -20,14 +20,24 @@ notice.  Those messages are listed in UNCHECKABLE.  After a lie the other rules 
 may accuse whoever answered the lie honestly; the labels may be wrong.  Out of the model is also a greeting
 forged in full between parties that pinned no identities.  Sealed, nobody on the way can lie: every alteration
 of any message is in the model.
+
+With `liars` planned for, so many clients may lie on top of all that, be it that their roles do
+(`tests.secfc.lying`) or that their messages are changed, and no lie of theirs is an exception: labels are
+exact over the rows that count, or the error is a typed one.  A share of rows that is lost between two clients
+counts as a lie of one of them.  Whoever is named with proof lied, and of two in a dispute one did, or the
+share was lost.  If nothing is lost, planned liars end no run and cost nobody else its rows (a single one; two
+together may deny that they were dealt anything).
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,6 +54,7 @@ from secfc.exchange import (
     SERVER,
     STRIDE,
     FaultyParty,
+    LiarsExceeded,
     PlanMismatch,
     ProtocolError,
     RowsLost,
@@ -56,13 +67,14 @@ from secfc.predict import predicting_client, predicting_server
 from secfc.sealed import TamperedMessage
 from secfc.simulate import Envelope, simulate
 from secfc.starts import KMeansPlusPlus, RandomPoints
+from tests.secfc.lying import Lie, telling
 
 # Contents that their receiver cannot check, only their form.  What clients seal among themselves in a union,
 # digests, signatures and what all clients confirm to one another is not among them.
 UNCHECKABLE = (
     own.Shares, own.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
     own.Final, own.Multiplicities, own.PublicKey, own.RawPoints, own.LocalCenters, own.CenterLabels,
-    own.OwnLabels, union.MaskedBlock, union.Turn, union.Opening, union.Begin,
+    own.OwnLabels, own.Challenge, own.Combined, own.Blinding, union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
 
 # --- schedules -------------------------------------------------------------------------------------
@@ -82,18 +94,19 @@ CORRUPTIONS = ("flip", "truncate", "noise", "replay", "malform", "alter")
 ACTIONS = (*LOSSES, "double", "renumber", *CORRUPTIONS)
 
 
-def schedules(messages: int) -> st.SearchStrategy[dict[int, Fault]]:
+def schedules(messages: int, liars: int = 0) -> st.SearchStrategy[dict[int, Fault]]:
     """Faults by the number of the message they befall, in a run of about so many messages.
 
     Most corruptions end a run, so half of the schedules have losses and copies only, and more of them.
+    Fewer, and sometimes none, if liars do harm as well.
     """
     ways, number = st.integers(0, 2**16), st.integers(0, messages - 1)
 
     def of(actions: tuple[str, ...], most: int) -> st.SearchStrategy[dict[int, Fault]]:
         fault = st.builds(Fault, st.sampled_from(actions), ways, ways)
-        return st.dictionaries(number, fault, min_size=1, max_size=most)
+        return st.dictionaries(number, fault, min_size=not liars, max_size=most)
 
-    return of((*LOSSES, "double"), 12) | of(ACTIONS, 4)
+    return of((*LOSSES, "double"), 3 if liars else 12) | of(ACTIONS, 2 if liars else 4)
 
 
 @dataclass
@@ -107,6 +120,7 @@ class Network:
     cut: set[str] = field(default_factory=set)
     corrupters: set[str] = field(default_factory=set)
     liars: set[str] = field(default_factory=set)
+    missed: set[frozenset[str]] = field(default_factory=set)
     lost: bool = False
 
     def __call__(self, e: Envelope) -> list[Envelope]:
@@ -123,17 +137,17 @@ class Network:
     def befall(self, e: Envelope, fault: Fault, now: int) -> list[Envelope]:
         match fault.action:
             case "drop":
-                self.lost = True
+                self.lose(e)
                 return []
             case "delay":
-                self.lost = True  # perhaps: it may come after the deadline
+                self.lose(e)  # perhaps: it may come after the deadline
                 self.held.append((now + 1 + fault.a % 60, e))
                 return []
             case "double":
                 self.held.append((now + fault.a % 60, e))
                 return [e]
             case "renumber":
-                self.lost = True
+                self.lose(e)
                 self.mark(e.sender, e.body)
                 others = [x.round for x in self.passed if x.sender == e.sender]
                 moved = (e.round + 1, e.round + STRIDE, others[fault.b % len(others)])[fault.a % 3]
@@ -162,6 +176,24 @@ class Network:
         else:
             self.mark(e.sender, body)
         return body
+
+    def lose(self, e: Envelope) -> None:
+        """This message may never come; between two clients that share rows, one of the two is to blame."""
+        self.lost = True
+        if e.phase == "share" and SERVER not in (e.sender, e.recipient):
+            self.missed.add(frozenset((e.sender, e.recipient)))
+
+    def beyond(self, planned: int) -> set[str]:
+        """Who lied although nobody can notice: everybody who did, if more did than were planned for."""
+        if not planned or SERVER in self.liars:
+            return self.liars
+        guilty = self.corrupters - {SERVER}
+        missed = [pair for pair in self.missed if not pair & guilty]
+        suspects = {c for pair in missed for c in pair}
+        for more in range(planned - len(guilty) + 1):
+            if any(all(pair & {*who} for pair in missed) for who in combinations(sorted(suspects), more)):
+                return set()
+        return guilty
 
     def mark(self, sender: str, body: Any) -> None:
         """This party's message was changed to one of the right form, which is a lie if it is not sealed."""
@@ -280,10 +312,11 @@ N, D, K, BOUND, SCALE = 5, 2, 2, 8.0, 16.0
 
 
 @cache
-def federation(m: int = 12) -> secfc.Federation:
-    rng = np.random.default_rng(m)
-    points = np.round(rng.uniform(-8, 8, (m, D)) * 4) / 4
-    return secfc.Federation.from_arrays(np.array_split(points, N))
+def federation(n: int = N) -> secfc.Federation:
+    """n clients with 12 points altogether."""
+    rng = np.random.default_rng(12)
+    points = np.round(rng.uniform(-8, 8, (12, D)) * 4) / 4
+    return secfc.Federation.from_arrays(np.array_split(points, n))
 
 
 def coins(name: str) -> SeededCoins:
@@ -297,16 +330,26 @@ class Scenario:
     algorithm: Any
     sealed: bool = False
     predict: bool = False
+    n: int = N
+
+    @property
+    def liars(self) -> int:
+        """How many clients may lie."""
+        return getattr(self.algorithm, "liars", 0)
+
+    @property
+    def federation(self) -> secfc.Federation:
+        return federation(self.n)
 
     @cached_property
     def plan(self) -> Any:
         if self.predict:
             raise NotImplementedError
-        return self.algorithm.plan(dataclasses.replace(Public.of(federation(), BOUND), session=bytes(32)))
+        return self.algorithm.plan(dataclasses.replace(Public.of(self.federation, BOUND), session=bytes(32)))
 
     @cached_property
     def fitted(self) -> secfc.Clustering:
-        return secfc.fit(self.algorithm, federation(), bound=BOUND, seed=3)
+        return secfc.fit(self.algorithm, self.federation, bound=BOUND, seed=3)
 
     @cached_property
     def clean(self) -> Any:
@@ -314,8 +357,9 @@ class Scenario:
         network = Network({}, self.sealed)
         return self.run(network), len(network.passed)
 
-    def roles(self) -> dict[str, Any]:
-        fed, secrets = federation(), {name: coins(name) for name in (*federation().names, SERVER)}
+    def roles(self, network: Network, lies: Mapping[str, Lie]) -> dict[str, Any]:
+        fed = self.federation
+        secrets = {name: coins(name) for name in (*fed.names, SERVER)}
         if self.predict:
             model = self.fitted.model
             plan = model.plan_for(fed)
@@ -336,26 +380,32 @@ class Scenario:
             plan = self.plan
             roles = {p.name: self.algorithm.client(plan, p, coins=secrets[p.name]) for p in fed.parties}
             roles[SERVER] = self.algorithm.server(plan, rng=np.random.default_rng(3), coins=secrets[SERVER])
+        for name, lie in lies.items():
+            me, lied = plan.clients.index(name), partial(network.corrupters.add, name)
+            roles[name] = telling(roles[name], lie, plan.code, me, lied)
         if self.sealed:
             roles = seal(roles, plan.digest(), secrets)
         return {name: signed(name, role) for name, role in roles.items()}
 
-    def run(self, network: Network) -> Outcome:
-        """One run under this network.  Raises AssertionError if it does not end, and ProtocolError."""
+    def run(self, network: Network, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:
+        """One run under this network, in which clients tell these lies.  Raises AssertionError if it does not end, and ProtocolError."""
         exchanges = Counter[str]()
 
         def watch(party: str, exchange: Any) -> None:
             exchanges[party] += 1
             assert exchanges[party] < 2000, "the run does not end"
 
-        run = simulate(self.roles(), faults=network, watch=watch)
-        names, counts = federation().names, federation().counts
+        run = simulate(self.roles(network, lies), faults=network, watch=watch)
+        names, counts = self.federation.names, self.federation.counts
         if self.predict:
             return Outcome(
                 tuple(run.results.get(c, np.full(n, -1)) for c, n in zip(names, counts, strict=True))
             )
         result = self.algorithm.collect(self.plan, run, counts)
-        return Outcome(tuple(result.labels), result.excluded, result.centers, result.history)
+        return Outcome(
+            tuple(result.labels), result.excluded, result.centers, result.history,
+            tuple(result.liars), result.disputes,
+        )  # fmt: skip
 
 
 def signed(name: str, role: Any) -> Any:
@@ -369,12 +419,17 @@ def signed(name: str, role: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Labels by client, all -1 where there are none; whose rows do not count; centers; labels by step."""
+    """Labels by client, all -1 where there are none; whose rows do not count; centers; labels by step.
+
+    liars: who was named with proof.  disputes: pairs of whom one lied.
+    """
 
     labels: tuple[Any, ...]
     excluded: tuple[str, ...] = ()
     centers: Any = None
     history: tuple[Any, ...] = ()
+    liars: tuple[str, ...] = ()
+    disputes: tuple[tuple[str, str], ...] = ()
 
 
 BASE = secfc.SecFC(k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints())
@@ -392,22 +447,27 @@ SCENARIOS = {
     "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64))),
     "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
     "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
+    # n = threshold + 2 liars, and one that may fall silent.
+    "a liar": Scenario(vary(BASE, liars=1), n=6),
+    "a liar, bare": Scenario(vary(BASE, liars=1, disclosure=BARE), n=6),
+    "two liars": Scenario(vary(BASE, liars=2, reveal_centers=True), n=8),
+    "two liars, bare": Scenario(vary(BASE, liars=2, disclosure=BARE, reveal_centers=True), n=8),
 }
 SEALED = {
     f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)
-    for name in ("blinded", "bare, centers", "predict", "private", "k-fed")
+    for name in ("blinded", "bare, centers", "predict", "private", "k-fed", "a liar")
 }
 
 # --- the judge -------------------------------------------------------------------------------------
 
 
 @cache
-def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...]) -> secfc.Clustering:
-    """Plaintext Lloyd over the rows of everybody else."""
+def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N) -> secfc.Clustering:
+    """Plaintext Lloyd over the rows of everybody else of n clients."""
     twin = secfc.Lloyd(
         K, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE
     )
-    kept = tuple(p for p in federation().parties if p.name not in excluded)
+    kept = tuple(p for p in federation(n).parties if p.name not in excluded)
     plan = twin.plan(Public.of(secfc.Federation(kept), BOUND))
     fed = secfc.Federation(kept)
     roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
@@ -415,27 +475,34 @@ def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...]) -> secfc.Cluste
     return twin.collect(plan, simulate(roles), fed.counts)
 
 
-def judge(scenario: Scenario, schedule: dict[int, Fault]) -> str:
-    """How the run under this schedule ended, in words.  Raises AssertionError if a rule is broken."""
+def judge(
+    scenario: Scenario, schedule: dict[int, Fault], lies: Mapping[str, Lie] = MappingProxyType({})
+) -> str:
+    """How the run under this schedule and these lies ended, in words.
+
+    Raises AssertionError if a rule is broken.
+    """
     network = Network(schedule, scenario.sealed)
     try:
-        got = scenario.run(network)
+        got = scenario.run(network, lies)
     except (ProtocolError, secfc.InputError) as error:
         caught = error
     else:
-        if network.liars:
+        if network.beyond(scenario.liars):
             return "lie"
         check(scenario, network, got)
-        return "exact on fewer rows" if got.excluded else "exact"
+        if scenario.liars:
+            check_names(network, got)
+        return ("exact on fewer rows" if got.excluded else "exact") + (", liars named" if got.liars else "")
     check_blame(scenario, network, caught)
     return type(caught).__name__
 
 
 def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
     """That an error has a cause, and names nobody else than whose messages were corrupted."""
-    guilty = network.corrupters
+    guilty, beyond = network.corrupters, network.beyond(scenario.liars)
     assert network.lost or guilty, f"nothing was lost or corrupted: {error!r}"
-    if getattr(error, "accuser", None) in network.liars:
+    if getattr(error, "accuser", None) in beyond:
         return  # an honest answer to a lie may look like a fault; a liar's accusations prove nothing
     match error:
         case FaultyParty():
@@ -448,21 +515,34 @@ def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
         case UnionFailed() if error.proof:
             assert set(error.parties) <= guilty, f"blamed {error.parties}, corrupted {guilty}: {error}"
         case TooFewReplies() | RowsLost() | UnionFailed():
-            pass
+            assert network.lost or not scenario.liars or beyond, f"planned liars ended the run: {error!r}"
+        case LiarsExceeded():
+            assert beyond or (network.lost and scenario.liars), f"no more lied than planned: {error!r}"
+            assert beyond or set(error.suspects) <= guilty, f"suspected {error.suspects}, lied {guilty}"
         case _:  # RangeExceeded, DisputedRows, InputError say that the data are at fault, and they are not
-            assert network.liars, f"{error!r} without a lie"
+            assert beyond, f"{error!r} without a lie"
+
+
+def check_names(network: Network, got: Outcome) -> None:
+    """That only liars are named, one of every dispute lied, and one alone costs nobody else its rows."""
+    guilty = network.corrupters
+    assert set(got.liars) <= guilty, f"named {got.liars}, corrupted {guilty}"
+    for pair in got.disputes:
+        assert {*pair} & guilty or frozenset(pair) in network.missed, f"{pair} dispute, corrupted {guilty}"
+    if not network.lost and len(guilty) < 2:
+        assert set(got.excluded) <= guilty, f"left out {got.excluded}, corrupted {guilty}"
 
 
 def check(scenario: Scenario, network: Network, got: Outcome) -> None:
     """That every label is that of plaintext Lloyd over the rows that count."""
     want, _ = scenario.clean
     if got.excluded and not scenario.predict:
-        plain = plaintext(scenario.algorithm, got.excluded)
+        plain = plaintext(scenario.algorithm, got.excluded, scenario.n)
         kept = iter(plain.labels)
         want = Outcome(
             tuple(
                 np.full(n, -1) if c in got.excluded else next(kept)
-                for c, n in zip(federation().names, federation().counts, strict=True)
+                for c, n in zip(scenario.federation.names, scenario.federation.counts, strict=True)
             ),
             got.excluded,
             plain.centers if want.centers is not None else None,

@@ -45,6 +45,7 @@ from tests.secfc.campaign import (
     plaintext,
     schedules,
 )
+from tests.secfc.lying import lies
 
 EVERY = {**SCENARIOS, **SEALED}
 
@@ -65,11 +66,12 @@ def test_the_campaign_is_large_enough():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name):
-    _, messages = EVERY[name].clean
+    scenario = EVERY[name]
+    _, messages = scenario.clean
 
-    @given(schedules(messages))
-    def law(schedule):
-        event(judge(EVERY[name], schedule))
+    @given(schedules(messages, scenario.liars), lies(scenario.n, scenario.liars))
+    def law(schedule, told):
+        event(judge(scenario, schedule, told))
 
     law()
 
@@ -81,7 +83,7 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     assert not any((labels == -1).any() for labels in got.labels)
     if isinstance(scenario.algorithm, secfc.KFed):
         return
-    plain = plaintext(scenario.algorithm, ())
+    plain = plaintext(scenario.algorithm, (), scenario.n)
     if scenario.predict:
         twin = secfc.Lloyd(2, scale=16.0, n_init=2, max_iter=4, init=scenario.algorithm.init)
         expected = secfc.fit(twin, federation(), bound=8.0, seed=3).predict(federation())

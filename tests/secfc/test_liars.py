@@ -19,6 +19,7 @@ from secfc.screening import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.simulate import simulate
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View
+from tests.secfc.lying import saying
 from tests.secfc.test_wire import over_sockets, roles_of
 
 REPLIES = ("CodedDistances", "CheckedDistances")
@@ -670,17 +671,6 @@ def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_name
         assert {dealer, receiver} & set(lies)
     # Only who lied in sharing, or was accused by two liars together, loses its rows.
     assert len(set(result.excluded) - set(lies)) <= liars - 1
-
-
-def saying(role, change):
-    """A role that says something else than it should: change maps (recipient, message) to a message."""
-    exchange = next(role)
-    while True:
-        try:
-            send = {to: change(to, message) for to, message in exchange.send.items()}
-            exchange = role.send((yield dataclasses.replace(exchange, send=send)))
-        except StopIteration as done:
-            return done.value
 
 
 class Lying(secfc.SecFC):
