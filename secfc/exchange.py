@@ -32,7 +32,8 @@ class Exchange:
 
     send: at most one message a peer.  expect: whose message I wait for.  enough: with how many of them I
     can go on if the rest stay silent (all by default).  round: stamped on what I send.  accept: the round
-    of what I wait for, `round` by default, or else a newer one of the same phase; exact: that one only.
+    of what I wait for, `round` by default, or else a newer one of the same phase; exact: that one only;
+    step: one that is a multiple of this newer, so that what belongs to a question I missed is no question.
     What is newer waits for its turn.  Older and repeated messages are dropped, so a late reply is never
     taken for the next one, and one that is lost is missed, not mistaken.
     phase: what the work before this exchange is booked under.
@@ -46,6 +47,7 @@ class Exchange:
     round: int = 0
     accept: int | None = None
     exact: bool = False
+    step: int = 1
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
 
@@ -53,7 +55,7 @@ class Exchange:
         """Which of these rounds of a peer's messages is the one awaited, None if none is."""
         first = self.round if self.accept is None else self.accept
         last = first if self.exact else first - first % PHASE + PHASE - 1
-        return min((r for r in rounds if first <= r <= last), default=None)
+        return min((r for r in rounds if first <= r <= last and (r - first) % self.step == 0), default=None)
 
 
 class Inbox(dict[PartyId, Any]):

@@ -7,6 +7,7 @@ What fits the plan and is a lie is not noticed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from secfc.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
@@ -21,11 +22,11 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[Any]:
 
     Raises FaultyServer; TooFewReplies if the server fell silent.
     """
-    message = only((yield wait), SERVER)
+    # Every question begins a stride of rounds in the last phase of a run.
+    message = only((yield replace(wait, step=STRIDE)), SERVER)
     match message:
         case Assignment() | RevealCenters():
             due = wait.round if wait.accept is None else wait.accept
-            # Every question begins a stride of rounds in the last phase of a run.
             _refuse(
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",

@@ -74,7 +74,8 @@ from tests.secfc.lying import Lie, telling
 UNCHECKABLE = (
     own.Shares, own.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
     own.Final, own.Multiplicities, own.PublicKey, own.RawPoints, own.LocalCenters, own.CenterLabels,
-    own.OwnLabels, own.Challenge, own.Combined, own.Blinding, union.MaskedBlock, union.Turn, union.Opening, union.Begin,
+    own.OwnLabels, own.Challenge, own.Combined, own.Blinding,
+    union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
 
 # --- schedules -------------------------------------------------------------------------------------
@@ -388,7 +389,10 @@ class Scenario:
         return {name: signed(name, role) for name, role in roles.items()}
 
     def run(self, network: Network, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:
-        """One run under this network, in which clients tell these lies.  Raises AssertionError if it does not end, and ProtocolError."""
+        """One run under this network, in which clients tell these lies.
+
+        Raises AssertionError if it does not end, and ProtocolError.
+        """
         exchanges = Counter[str]()
 
         def watch(party: str, exchange: Any) -> None:

@@ -80,7 +80,9 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             return Contributors(said)
     fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "mask", "words")]
     changed = rng.choice(fields, rng.integers(1, len(fields) + 1), replace=False)
-    return dataclasses.replace(message, **{f: _moved(getattr(message, f), way, code, me, rng) for f in changed})
+    return dataclasses.replace(
+        message, **{f: _moved(getattr(message, f), way, code, me, rng) for f in changed}
+    )
 
 
 def _moved(values: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Generator) -> Any:

@@ -443,6 +443,23 @@ def test_baselines_check_what_they_are_sent(algorithm, kind, change, error):
     )
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_lost_question_is_silence_and_what_belongs_to_it_is_no_question(number):
+    # The challenge to a dealt blinding goes to everybody, also to whom the question never reached.
+    seen = []
+
+    def lose(e):
+        if (e.kind, e.recipient) != ("Assignment", "client-3"):
+            return (e,)
+        seen.append(e)
+        return () if len(seen) == number + 1 else (e,)
+
+    result = secfc.fit(SCENARIOS["two liars"].algorithm, federation(8), faults=lose, coins=coins)
+    assert len(seen) > number
+    assert (result.liars, result.disputes, result.excluded) == ({}, (), ())
+    assert all((labels >= 0).all() for labels in result.labels)
+
+
 @pytest.mark.parametrize(("algorithm", "kind"), [(KFED, "CenterLabels"), (LLOYD, "Final"), (OPEN, "Final")])
 def test_a_client_that_never_hears_the_result_has_no_labels(algorithm, kind):
     result = fit(lambda body: None, kind, "client-3", algorithm)
