@@ -171,6 +171,8 @@ class DealtSource(CodedSource):
         Every repetition leaves a dealer out, so there are at most as many as clients.
         """
         screening, asked = self.screening, self.asked
+        if len(asked) < screening.needed(2):
+            raise TooFewReplies(screening.needed(2), asked)
         needed = count_dealers(self.plan, self.colluding)
         dealers = tuple(c for c in asked if c not in self.unfit)[:needed]
         if len(dealers) < needed:

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from field.code import LagrangeCode
-from secfc.messages import Contributors, Hello, PublicKey
+from secfc.messages import Contributors, Hello, PublicKey, Shares
 
 # What clients compute, deal or report.  Their words of the plan and of their names are compared anyway.
 KINDS = (
@@ -78,6 +78,8 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             said = message.complete.copy()
             said[rng.integers(len(said)) if way == "one value" else slice(None)] ^= True
             return Contributors(said)
+    if isinstance(message, Shares) and way in ("zeros", "together"):
+        way = "noise"  # the same lie to all is no lie, but the truth about other points
     fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "mask", "words")]
     changed = rng.choice(fields, rng.integers(1, len(fields) + 1), replace=False)
     return dataclasses.replace(
@@ -92,11 +94,11 @@ def _moved(values: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
     match way:
         case "one value":
             at = rng.integers(out[lane].size)
-            out[lane].flat[at] = (int(out[lane].flat[at]) + 1) % primes[lane]
+            out[lane].flat[at] = (int(out[lane].flat[at]) + rng.integers(1, primes[lane])) % primes[lane]
         case "one prime":
-            out[lane] = (out[lane].astype(np.int64) + 12345) % primes[lane]
+            out[lane] = (out[lane].astype(np.int64) + rng.integers(1, primes[lane])) % primes[lane]
         case "every value":
-            amount = rng.integers(1, 1000)
+            amount = rng.integers(1, min(primes))
             for r, p in zip(out, primes, strict=True):
                 r[...] = (r.astype(np.int64) + amount) % p
         case "noise":

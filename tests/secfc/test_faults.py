@@ -460,6 +460,22 @@ def test_a_lost_question_is_silence_and_what_belongs_to_it_is_no_question(number
     assert all((labels >= 0).all() for labels in result.labels)
 
 
+def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
+    # n = 3 + 2 + 1: two are silent, and a false word about one dealer makes the server part two more.
+    def fault(e):
+        if {e.sender, e.recipient} & {"client-1", "client-2"}:
+            return ()
+        if (e.kind, e.sender) != ("Combined", "client-0"):
+            return (e,)
+        values = e.body.values.copy()
+        values[0, 3, 0] ^= 1
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
+
+    for name in ("a liar", "a liar, bare"):
+        with pytest.raises(TooFewReplies, match="3 replies are needed, 2 came"):
+            secfc.fit(SCENARIOS[name].algorithm, federation(6), faults=fault, coins=coins)
+
+
 @pytest.mark.parametrize(("algorithm", "kind"), [(KFED, "CenterLabels"), (LLOYD, "Final"), (OPEN, "Final")])
 def test_a_client_that_never_hears_the_result_has_no_labels(algorithm, kind):
     result = fit(lambda body: None, kind, "client-3", algorithm)
