@@ -11,7 +11,8 @@ one thread, in turns, processor times; `ratio` is over the first line of each:
   the end, where they are found one after another (once a run: who is named is not asked again);
 * iteration: a client's distances and the server's decoding, 5 % of the labels moving; the same with A
   liars tolerated; and under zero-sum masks that withstand one colluding client;
-* run: an iteration of a whole run, messages included: the slowest client and the server;
+* run: an iteration of a whole run, messages included: the slowest client and the server; plain, blinded,
+  and with A liars tolerated, where blinding is dealt; S silent from the first question on; A lying in it;
 * share: a client deals and stores its part of the rows; with dealings checked, it masks them and publishes
   words of all shares it holds, which the server judges.
 
@@ -22,6 +23,7 @@ Targets: decoding with liars <= 2.5 times the plain one, a blinded iteration <= 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, in_turns, run_grid, show
-from benchmarks.runtime import per_iteration, repeated, rounds
+from benchmarks.runtime import Seconds, repeated
 from field.basis import LANE_PRIMES, Basis
 from field.blind import PairKeys, blind, mask_context, partners
 from field.code import LagrangeCode
@@ -40,6 +42,9 @@ from field.lagrange import transfer_matrix
 from field.nearest import decode_nearest, screen_nearest
 from field.rows import coded_rows
 from secfc.data import gaussian_mixture
+from secfc.exchange import ITERATE, SERVER
+from secfc.messages import CodedDistances
+from secfc.simulate import Faults, deliver
 
 Array = Any
 Work = Callable[[], Any]
@@ -243,17 +248,29 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
     points, _ = gaussian_mixture(cell["m"], cell["d"], cell["k"], 20.0, rng, (-50.0, 50.0))
     federation = secfc.Federation.from_arrays(np.array_split(points, code.n))
     common = {"k": cell["k"], "t": code.t, "ell": code.ell, "basis": code.basis, "max_iter": 8}
+    bare, tolerant = {"disclosure": secfc.Distances(blind=False)}, {"liars": cell["liars"]}
+    silent = silence(federation.names[: cell["silent"]])
+    liars = federation.names[: cell["liars"]]
+    lies = lying(liars, code)
     base = 0.0
     history: Any = None
-    for name, options in {
-        PLAIN: {"disclosure": secfc.Distances(blind=False)},
-        BLINDED: {},
-    }.items():
-        results, samples = repeated(secfc.SecFC(**common, **options), federation, budget)
-        history = results[0].history if history is None else history
-        same = all((a == b).all() for a, b in zip(history, results[0].history, strict=True))
-        parts = [per_iteration(sample, rounds(results[0])) for sample in samples]
-        cpu = float(np.median([part["slowest_client_ms"] + part["server_ms"] for part in parts]))
+    for name, options, faults, named in (
+        (PLAIN, bare, deliver, ()),
+        ("S silent", bare, silent, ()),
+        (BLINDED, {}, deliver, ()),
+        ("blinded, S silent", {}, silent, ()),
+        (HONEST, bare | tolerant, deliver, ()),
+        (EVERYWHERE, bare | tolerant, lies, liars),
+        (f"blinded, {HONEST}", tolerant, deliver, ()),
+        (f"blinded, {EVERYWHERE}", tolerant, lies, liars),
+    ):
+        results, samples = repeated(secfc.SecFC(**common, **options), federation, budget, faults=faults)
+        result = results[0]
+        history = result.history if history is None else history
+        same = all((a == b).all() for a, b in zip(history, result.history, strict=True))
+        # The last one says that nothing moves, or that there is no time left.
+        steps = result.n_iter + (not result.converged)
+        cpu = float(np.median([iteration_ms(sample, steps) for sample in samples]))
         base = base or cpu
         yield {
             "work": "run",
@@ -261,8 +278,34 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
             "cpu_ms": cpu,
             "ratio": cpu / base,
             "target": TARGETS.get(("iteration", name), 0.0),
-            "exact": "yes" if same else "NO",
+            "exact": "yes" if same and set(result.liars) == set(named) else "NO",
         }
+
+
+def iteration_ms(seconds: Seconds, steps: int) -> float:
+    """Milliseconds an iteration of the slowest client and the server."""
+    clients = [phases for name, phases in seconds.items() if name not in (SERVER, "fit")]
+    slowest = max(phases.get("distances", 0.0) + phases.get("blind", 0.0) for phases in clients)
+    # The last decoding happens on the way to the final message.
+    return 1e3 * (slowest + seconds[SERVER]["assign"] + seconds[SERVER]["finish"]) / steps
+
+
+def silence(names: tuple[str, ...]) -> Faults:
+    """These clients say and hear nothing from the first question on."""
+    return lambda e: () if {e.sender, e.recipient} & {*names} and e.round >= ITERATE else (e,)
+
+
+def lying(names: tuple[str, ...], code: LagrangeCode) -> Faults:
+    """These clients send noise for distances."""
+
+    def fault(e: Any) -> Any:
+        if e.sender not in names or not isinstance(e.body, CodedDistances):
+            return (e,)
+        lanes, *shape = e.body.values.shape
+        noise = code.basis.prefix(lanes).sample(tuple(shape), SeededCoins(0, e.sender))
+        return (replace(e, body=replace(e.body, values=noise)),)
+
+    return fault
 
 
 # --- tables ----------------------------------------------------------------------------------------

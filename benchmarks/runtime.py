@@ -121,16 +121,18 @@ class Timed:
             value = yield exchange
 
 
-def repeated(algorithm: Any, federation: Any, budget: float) -> tuple[list[Clustering], list[Seconds]]:
-    """Results and processor seconds of fits with one seed, after a warm-up."""
-    secfc.fit(algorithm, federation, seed=0)
+def repeated(
+    algorithm: Any, federation: Any, budget: float, **options: Any
+) -> tuple[list[Clustering], list[Seconds]]:
+    """Results and processor seconds of fits with one seed and these options, after a warm-up."""
+    secfc.fit(algorithm, federation, seed=0, **options)
     results: list[Clustering] = []
     samples: list[Seconds] = []
     end = time.perf_counter() + budget
     while len(results) < 3 or (time.perf_counter() < end and len(results) < 21):
         timed = Timed(algorithm)
         cpu, wall = time.process_time(), time.perf_counter()
-        results.append(secfc.fit(timed, federation, seed=0))
+        results.append(secfc.fit(timed, federation, seed=0, **options))
         whole = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
         samples.append(timed.seconds | {"fit": whole})
     return results, samples
