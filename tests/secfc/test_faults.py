@@ -30,6 +30,7 @@ from secfc.exchange import (
     UnionFailed,
 )
 from secfc.messages import Assignment, Contributors, Final, Multiplicities, OwnLabels
+from secfc.screening import DEALING, Judgement, Screening
 from secfc.sealed import Line, Sealed, TamperedMessage, greet
 from tests.secfc.campaign import (
     ACTIONS,
@@ -45,7 +46,7 @@ from tests.secfc.campaign import (
     plaintext,
     schedules,
 )
-from tests.secfc.lying import lies
+from tests.secfc.lying import KINDS, WAYS, Lie, lies
 
 EVERY = {**SCENARIOS, **SEALED}
 
@@ -143,7 +144,66 @@ def test_the_campaign_reaches_every_kind_of_end(name, ends):
     assert ends <= seen
 
 
+def random_lies(scenario, seed, chance=1.0, ways=WAYS):
+    """Lies of up to as many clients as are planned for."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield {
+            f"client-{j}": Lie(
+                frozenset(rng.choice(KINDS, rng.integers(1, 4), replace=False).tolist()),
+                ways[rng.integers(len(ways))], chance, int(rng.integers(2**16)),
+            )
+            for j in rng.choice(scenario.n, rng.integers(1, scenario.liars + 1), replace=False)
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a liar", "two liars, bare"])
+def test_the_campaign_reaches_every_kind_of_end_of_liars(name):
+    ends = {"exact", "exact, liars named", "exact on fewer rows, liars named"}
+    seen = set()
+    for told in itertools.islice(random_lies(EVERY[name], 1), 40):
+        seen.add(judge(EVERY[name], {}, told))
+        if ends <= seen:
+            break
+    # Without losses no other end is possible.
+    assert ends <= seen <= ends | {"exact on fewer rows"}
+    losses = random_schedules(EVERY[name], 2, ("cut",), 6)
+    for told, schedule in itertools.islice(zip(random_lies(EVERY[name], 2), losses, strict=False), 40):
+        seen.add(judge(EVERY[name], schedule, told))
+        if {"TooFewReplies", "LiarsExceeded"} & seen:
+            return
+    pytest.fail("so many losses ended no run")
+
+
 # --- what the campaign would notice ----------------------------------------------------------------
+
+
+def first_lie(scenario, **options):
+    """What the campaign finds first among lies without other faults, None if it finds nothing."""
+    for told in itertools.islice(random_lies(scenario, 0, **options), 200):
+        try:
+            judge(scenario, {}, told)
+        except AssertionError as error:
+            return str(error)
+    return None
+
+
+def test_the_campaign_notices_replies_that_nobody_screens(monkeypatch):
+    monkeypatch.setattr(Screening, "screened", lambda self, values, degree: dict(values))
+    assert first_lie(SCENARIOS["a liar, bare"], ways=("noise",)) is not None
+
+
+def test_the_campaign_notices_dealings_that_nobody_judges(monkeypatch):
+    monkeypatch.setattr(
+        Screening, "judged", lambda self, words, degree, zero_sum=False: Judgement(True, False, ())
+    )
+    assert first_lie(SCENARIOS["a liar"], ways=("noise",)) is not None
+
+
+def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatch):
+    monkeypatch.setattr(Screening, "part", lambda self, dealer, receiver: self.blame(dealer, DEALING))
+    found = [first_lie(SCENARIOS[name]) for name in ("a liar", "two liars")]
+    assert any(why is not None and why.startswith("named ") for why in found)
 
 
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
