@@ -1,9 +1,9 @@
 """SecFC: exact k-means over Lagrange coded shares (Li, Hou, Buyukates, Avestimehr, Algorithm 1).
 
-Clients share their points with a Lagrange code; in every iteration each client returns coded distances
-of all points to all centers, computed on its shares, and the server decodes the distances, assigns every
-point to its nearest center and announces the labels.  The labels are those of plaintext Lloyd on the
-quantized points, bit for bit.
+Clients share their points with a Lagrange code; in every iteration clients compute coded distances of all
+points to all centers on their shares, every point goes to its nearest center, and the server announces the
+labels.  In the paper the server decodes the distances and compares them; by default a committee of clients
+compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
 
 Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
 except for the `liars` that a plan allows for: those may send anything, together, and are found by the server
@@ -11,9 +11,11 @@ except for the `liars` that a plan allows for: those may send anything, together
 other data than it has is a client with other data.
 
 Any t clients together learn nothing beyond the labels.  What the server sees is a policy
-(`secfc.disclosure`): by default the exact distances of every iteration and nothing more of the replies, from
-which a curious server can rebuild much of the shape of the data.  A client together with the server sees the
-same, and can place the shape by its own points.  ell + t clients together hold all points.
+(`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server deals
+masks and learns the labels of every iteration, as every client does, and with several starts the cost of each;
+only together with a client of the committee does it learn distances.  `Distances()` is the paper's protocol:
+the server decodes the exact distances of every iteration, from which it can rebuild much of the shape of the
+data, and with a client place it by that one's points.  ell + t clients together hold all points.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from field.coins import Coins
 from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc.clustering import Clustering, Public, restarts
-from secfc.disclosure import Disclosure, Distances, Measured
+from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.federation import Party
 from secfc.layout import Layout
@@ -157,14 +159,17 @@ class SecFC:
     init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`,
     `GivenLabels(labels)`).  n_init: restarts, the cheapest is kept.  max_iter: steps a restart.
     scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
-    to choose; `Basis((MERSENNE_61,))` is the paper's field.  rounding: "nearest", or "floor" (eq. (3)).
+    to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`.  rounding: "nearest", or
+    "floor" (eq. (3)).
     largest: points of the largest cluster that distances are exact for, None for all m.  A smaller number
-    buys a finer automatic scale; a run in which a cluster outgrows it ends with RangeExceeded.
+    (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a cluster
+    outgrows it ends with RangeExceeded.
     threads: processor threads for distances and decoding; changes no result.
     liars: how many clients may lie and are found, named and no longer asked; each needs two more clients,
-    n >= 2 (ell + t - 1) + 1 + 2 liars.  Needs `Open()` membership.
+    n >= 2 (ell + t - 1) + 1 + 2 liars.  Needs `Open()` membership and `Distances()`.
     membership: who contributes which rows, `Open()` or `Private()` (hides who owns which).
-    disclosure: what the server may see, `Distances()`.
+    disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else `Distances()`, or
+    noisy ones.
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
     """
 
@@ -181,7 +186,7 @@ class SecFC:
     largest: int | None = None
     threads: int = 1
     membership: Membership = Open()
-    disclosure: Disclosure = Distances()
+    disclosure: Disclosure = AssignmentsOnly()
     liars: int = 0
 
     def plan(self, public: Public) -> Any:

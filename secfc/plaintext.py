@@ -20,7 +20,7 @@ from field.exact import Exact
 from field.quantize import Quantizer, plan_quantization
 from field.rows import cluster_sizes
 from secfc.clustering import Clustering, Public, heard, restarts
-from secfc.disclosure import Disclosure, Distances
+from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exchange import (
     SERVER,
     SHARE,
@@ -100,7 +100,7 @@ class Lloyd:
     basis: Basis | None = None
     rounding: Any = "nearest"
     largest: int | None = None
-    disclosure: Disclosure = Distances()
+    disclosure: Disclosure = AssignmentsOnly()
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""

@@ -71,7 +71,7 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
     from field.replicated import MAX_T
     from psu import Threshold
     from secfc.coded import SecFC
-    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
+    from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly
     from secfc.exchange import SERVER
     from secfc.membership import Membership, Open, Private
     from secfc.oneshot import KFed
@@ -99,6 +99,9 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         "basis": Basis((MERSENNE_61,)) if settings.field == "mersenne61" else None,
         "rounding": settings.rounding,
     }
+    if settings.disclosure == "distances" or settings.field == "mersenne61":
+        # Also the baseline is then at the scale of a run that shows them.
+        common["disclosure"] = Distances()
     if settings.algorithm == "lloyd":
         return Lloyd(k, **common), chosen, notes
     final = settings.disclosure == "final-labels"
@@ -122,7 +125,7 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
             "gives other starts",
         )
         chosen |= {"merge": settings.merge, "id_column": settings.id_column}
-    chosen["disclosure"] = settings.disclosure
+    chosen["disclosure"] = settings.disclosure if settings.epsilon is None else "noise"
     if settings.epsilon is not None:
         common["disclosure"] = noise(settings)
         chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
@@ -131,6 +134,11 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         chosen["dealer"] = dealer or "none"
     elif final:
         common["disclosure"] = FinalLabelsOnly(settings.consent)
+    else:
+        notes += (
+            "the server sees the distance of every point to every center, and over iterations these fix the "
+            "shape of the data; --disclosure assignments shows it labels only",
+        )
     algorithm = SecFC(
         k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
         liars=settings.liars, **common,

@@ -13,6 +13,12 @@ import click
 PARAMETERS = re.compile(
     r"(?<!['\w])(client_column|id_column|label_column|k_local|columns(?==))(?!\w)(?:=(?!\w))?"
 )
+# Policies that its messages offer, and how they are asked for here.
+POLICIES = {
+    "disclosure=Distances()": "--disclosure distances",
+    "disclosure=AssignmentsOnly()": "--disclosure assignments",
+    "AssignmentsOnly(consent=True)": "--consent",
+}
 
 
 class Refused(click.ClickException):
@@ -49,7 +55,7 @@ class Commands(click.Group):
             from secfc.inputs import InputError
 
             if isinstance(error, InputError):
-                raise Refused(PARAMETERS.sub(as_option, str(error))) from error
+                raise Refused(in_options(str(error))) from error
             if isinstance(error, ProtocolError):
                 raise Failed(f"the protocol failed: {error}") from error
             if isinstance(error, UnionAborted):
@@ -60,6 +66,13 @@ class Commands(click.Group):
 def as_option(parameter: re.Match[str]) -> str:
     """The option that sets a parameter."""
     return "--" + parameter[1].replace("_", "-")
+
+
+def in_options(message: str) -> str:
+    """A message of the library in words of the command line."""
+    for policy, option in POLICIES.items():
+        message = message.replace(policy, option)
+    return PARAMETERS.sub(as_option, message)
 
 
 @contextmanager

@@ -56,11 +56,11 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "Without it nothing of this is opened, and no two clients may hold the same ID.",
 )  # fmt: skip
 @click.option(
-    "--disclosure", type=click.Choice(tuple(POLICIES)), default="distances", show_default=True,
-    help="What the server learns in every iteration. final-labels: nothing until the last, whose labels it "
-    "learns. assignments: the labels and nothing else, which clients find together. distances: the distance "
-    "of every point to every center as well, as in the paper, which "
-    "over iterations fixes the shape of the data.",
+    "--disclosure", type=click.Choice(tuple(POLICIES)), default="assignments", show_default=True,
+    help="What the server learns in every iteration. assignments: the labels and nothing else, which clients "
+    "find together. final-labels: nothing until the last, whose labels it learns. distances: the distance of "
+    "every point to every center as well, as in the paper, which over iterations fixes the shape of the data; "
+    "--liars and --field mersenne61 need that.",
 )  # fmt: skip
 @click.option(
     "--dealer", metavar="NAME",
@@ -74,7 +74,7 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--init", type=click.Choice(STARTS), default="random", show_default=True,
-    help="How the first clusters are drawn.",
+    help="How the first clusters are drawn; k-means++ shows the server distances, so it needs --consent.",
 )  # fmt: skip
 @click.option(
     "--n-init", type=click.IntRange(1), default=1, show_default=True, help="Starts; the cheapest is kept."
@@ -93,7 +93,8 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--field", type=click.Choice(["ring", "mersenne61"]), default="ring", show_default=True,
-    help="Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper.",
+    help="Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper, which needs "
+    "--disclosure distances.",
 )  # fmt: skip
 @click.option(
     "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True,
@@ -111,7 +112,7 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 @click.option(
     "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A",
     help="Clients that may lie and are found, named and left out; each needs two more clients, "
-    "n >= 2 (ell + t - 1) + 1 + 2 A.",
+    "n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
 )  # fmt: skip
 @click.option(
     "--epsilon", type=float, callback=positive,

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 STARTS = ("random", "random-points", "k-means++", "center-separation")
 # What else there is to say of differential privacy.
 NOISE = ("delta", "radius", "noise", "protect")
-POLICIES = ("distances", "assignments", "final-labels")
+POLICIES = ("assignments", "final-labels", "distances")
 # What FedDP-KMeans needs besides.
 SERVER_SIDE = ("server_file", "rows_per_client")
 # Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
@@ -154,6 +154,19 @@ def check_run(context: click.Context, settings: Settings) -> None:
 
 
 def _check_disclosure(context: click.Context, settings: Settings) -> None:
+    """Refuse what the policy cannot do; what only the other one can is never chosen silently."""
+    shown = "or let the server see every distance with --disclosure distances."
+    given = context.get_parameter_source("disclosure") is ParameterSource.COMMANDLINE
+    if settings.epsilon is not None:
+        refuse(
+            context, ("dealer", "consent"), "{option} has no meaning with --epsilon: leave one of them out."
+        )
+        if given and settings.disclosure != "distances":
+            raise click.UsageError(
+                "--epsilon adds noise to distances that the server sees: leave it out, or leave out "
+                f"--disclosure {settings.disclosure}."
+            )
+        return
     if settings.disclosure == "distances":
         refuse(
             context, ("dealer", "consent"),
@@ -161,10 +174,10 @@ def _check_disclosure(context: click.Context, settings: Settings) -> None:
             "assignments.",
         )  # fmt: skip
         return
-    if settings.epsilon is not None:
+    if settings.liars:
         raise click.UsageError(
-            "--epsilon adds noise to distances that the server sees: leave it out, or leave out --disclosure "
-            f"{settings.disclosure}."
+            "--liars are found by checking coded distances, which nobody sees under --disclosure "
+            f"{settings.disclosure}: leave it out, {shown}"
         )
     if settings.disclosure == "final-labels":
         refuse(
@@ -172,13 +185,11 @@ def _check_disclosure(context: click.Context, settings: Settings) -> None:
             "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
         )  # fmt: skip
     if settings.field == "mersenne61":
-        raise click.UsageError(
-            "--field mersenne61 has no secret comparisons: leave it out, or add --disclosure distances."
-        )
+        raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
     if settings.init == "k-means++" and not settings.consent:
         raise click.UsageError(
             "--init k-means++ opens the distances of every point to the points it chooses, also under "
-            f"--disclosure {settings.disclosure}: allow that with --consent, or take another start."
+            f"--disclosure {settings.disclosure}: allow that with --consent, take another start, {shown}"
         )
 
 

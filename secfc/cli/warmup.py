@@ -119,7 +119,13 @@ def compile_all() -> None:
     from field.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
     from secfc.coded import SecFC
-    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, NoiseAtServer, NoiseInShares
+    from secfc.disclosure import (
+        AssignmentsOnly,
+        Distances,
+        FinalLabelsOnly,
+        NoiseAtServer,
+        NoiseInShares,
+    )
     from secfc.membership import Private
     from secfc.plaintext import Lloyd
     from secfc.privacy import Bound, Budget
@@ -128,13 +134,16 @@ def compile_all() -> None:
     starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
     bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
     for basis, init, threads in itertools.product(bases, starts, (1, 2)):
-        algorithm = SecFC(2, 1, init=init, max_iter=3, basis=basis, reveal_centers=True, threads=threads)
+        algorithm = SecFC(
+            2, 1, init=init, max_iter=3, basis=basis, reveal_centers=True, threads=threads,
+            disclosure=Distances(),
+        )  # fmt: skip
         tiny_run(algorithm).predict(few_points())
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
     for noise in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
         tiny_run(SecFC(2, 1, max_iter=1, disclosure=noise))
     for basis in bases:
-        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1))
+        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1, disclosure=Distances()))
     for basis in bases[:2]:
         for policy in (AssignmentsOnly(), AssignmentsOnly(dealer=None), FinalLabelsOnly()):
             tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=policy))
