@@ -106,9 +106,10 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
         points, truth, n=n, clusters_per_client=cell["k'"], seed=cell["run"]
     )
     init = CenterSeparation(STARTS[cell["base"]])
+    shown = secfc.Distances()  # to the server, as in the paper
     algorithms: dict[str, Any] = {
-        "Lloyd": secfc.Lloyd(k=cell["k"], init=init),
-        "SecFC": secfc.SecFC(k=cell["k"], t=t, ell=ell, init=init),
+        "Lloyd": secfc.Lloyd(k=cell["k"], init=init, disclosure=shown),
+        "SecFC": secfc.SecFC(k=cell["k"], t=t, ell=ell, init=init, disclosure=shown),
         "k-FED": secfc.KFed(k=cell["k"], k_local=cell["k'"], seed=cell["run"]),
     }
     results = {name: secfc.fit(a, federation, seed=cell["run"]) for name, a in algorithms.items()}

@@ -247,7 +247,10 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     points, _ = gaussian_mixture(cell["m"], cell["d"], cell["k"], 20.0, rng, (-50.0, 50.0))
     federation = secfc.Federation.from_arrays(np.array_split(points, code.n))
-    common = {"k": cell["k"], "t": code.t, "ell": code.ell, "basis": code.basis, "max_iter": 8}
+    common = {
+        "k": cell["k"], "t": code.t, "ell": code.ell, "basis": code.basis, "max_iter": 8,
+        "disclosure": secfc.Distances(),
+    }  # fmt: skip
     bare, tolerant = {"disclosure": secfc.Distances(blind=False)}, {"liars": cell["liars"]}
     silent = silence(federation.names[: cell["silent"]])
     liars = federation.names[: cell["liars"]]
@@ -264,7 +267,7 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
         (f"blinded, {HONEST}", tolerant, deliver, ()),
         (f"blinded, {EVERYWHERE}", tolerant, lies, liars),
     ):
-        results, samples = repeated(secfc.SecFC(**common, **options), federation, budget, faults=faults)
+        results, samples = repeated(secfc.SecFC(**(common | options)), federation, budget, faults=faults)
         result = results[0]
         history = result.history if history is None else history
         same = all((a == b).all() for a, b in zip(history, result.history, strict=True))
