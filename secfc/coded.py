@@ -12,10 +12,10 @@ other data than it has is a client with other data.
 
 Any t clients together learn nothing beyond the labels.  What the server sees is a policy
 (`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server deals
-masks and learns the labels of every iteration, as every client does, and with several starts the cost of each;
-only together with a client of the committee does it learn distances.  `Distances()` is the paper's protocol:
-the server decodes the exact distances of every iteration, from which it can rebuild much of the shape of the
-data, and with a client place it by that one's points.  ell + t clients together hold all points.
+masks and learns the labels of every iteration, as every client does, and with several starts the cost of
+each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
+protocol: the server decodes the exact distances of every iteration, from which it can rebuild much of the
+shape of the data, and with a client place it by that one's points.  ell + t clients together hold all points.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "--disclosure", type=click.Choice(tuple(POLICIES)), default="assignments", show_default=True,
     help="What the server learns in every iteration. assignments: the labels and nothing else, which clients "
     "find together. final-labels: nothing until the last, whose labels it learns. distances: the distance of "
-    "every point to every center as well, as in the paper, which over iterations fixes the shape of the data; "
-    "--liars and --field mersenne61 need that.",
+    "every point to every center as well, as in the paper, which over iterations fixes the shape of the "
+    "data; --liars and --field mersenne61 need that.",
 )  # fmt: skip
 @click.option(
     "--dealer", metavar="NAME",
