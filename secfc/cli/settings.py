@@ -131,10 +131,6 @@ def check_run(context: click.Context, settings: Settings) -> None:
         )
     else:
         refuse(context, ("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
-    if algorithm == "secfc":
-        _check_disclosure(context, settings)
-    if algorithm == "feddp":
-        _check_feddp(settings)
     if settings.membership == "open":
         refuse(
             context, ("merge",),
@@ -151,6 +147,10 @@ def check_run(context: click.Context, settings: Settings) -> None:
             "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
             "points are. Raise -t, or use --membership open."
         )
+    if algorithm == "secfc":
+        _check_disclosure(context, settings)
+    if algorithm == "feddp":
+        _check_feddp(settings)
 
 
 def _check_disclosure(context: click.Context, settings: Settings) -> None:

@@ -436,10 +436,13 @@ class Outcome:
     disputes: tuple[tuple[str, str], ...] = ()
 
 
-BASE = secfc.SecFC(k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints())
+BASE = secfc.SecFC(
+    k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints(), disclosure=secfc.Distances()
+)
 vary = dataclasses.replace
 BARE = secfc.Distances(blind=False)
 SCENARIOS = {
+    "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly())),
     "blinded": Scenario(BASE),
     "bare": Scenario(vary(BASE, disclosure=BARE)),
     "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),

@@ -31,9 +31,10 @@ from secfc.starts import RandomPoints
 from tests.secfc.test_wire import mesh
 
 RUN = bytes(32)
-OPEN = secfc.SecFC(k=3, t=1, init=RandomPoints(), max_iter=3)
+OPEN = secfc.SecFC(k=3, t=1, init=RandomPoints(), max_iter=3, disclosure=secfc.Distances())
 RUNS = {
     "open": OPEN,
+    "labels only": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly()),
     "bare": dataclasses.replace(OPEN, disclosure=secfc.Distances(blind=False), reveal_centers=True),
     "private": dataclasses.replace(OPEN, membership=Private(bound=64)),
     "private, server": dataclasses.replace(OPEN, membership=Private(psu.Server(), bound=64)),
@@ -625,8 +626,10 @@ def test_a_killed_command_resumes(tmp_path):
         files.append(str(tmp_path / f"{party.name}.npy"))
         np.save(files[-1], party.read())
 
+    shown = ("--disclosure", "distances")  # whose journals are large enough to be killed in between
+
     def command(labels, *more):
-        return ["run", *files, "-k", "3", "--n-init", "12", "--labels", str(labels), "--json", *more]
+        return ["run", *files, "-k", "3", "--n-init", "12", "--labels", str(labels), "--json", *shown, *more]
 
     whole = CliRunner().invoke(cli.main, command(tmp_path / "whole.csv"))
     assert whole.exit_code == 0, whole.output

@@ -88,21 +88,36 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "ell = 2",
         "2 lanes",
         "60 bits",
-        "4,096 steps",
+        "16 steps",
         "Exact: the labels equal those of plaintext k-means",
         "Accuracy    99.",
         "Iterations  ",
         "decode and assign",
         "ms a step",
         "slowest client",
-        "client -> server   coded distances",
+        "deal masks and tables",
+        "client -> client   bits opened under masks",
+        "client -> server   shares of the labels",
         "What the server learned",
         "no point and no center",
-        "tried: these distances place all 732 points",
+        "no distance: 4 clients compared them under masks that it dealt",
+        "tried: labels alone let it guess",
     ):
         assert phrase in result.stdout, phrase
+    assert "distances place" not in result.stdout
     assert result.stderr == ""
     assert written() == set()
+
+
+def test_a_run_that_shows_distances_says_so_and_what_they_give_away() -> None:
+    shown = " ".join(run("--disclosure", "distances").stdout.split())
+    for phrase in (
+        "distance of every point to every center, and over iterations these fix the shape of the data",
+        "--disclosure assignments shows it labels only",
+        "client -> server coded distances",
+        "tried: these distances place all 732 points",
+    ):
+        assert phrase in shown, phrase
 
 
 def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
@@ -116,7 +131,8 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     fitted = secfc.fit(secfc.SecFC(4, t=3, ell=2), federation, seed=0)
     assert found["verified"] is True
     assert found["verification"]["iterations"] == found["n_iter"] == fitted.n_iter
-    assert found["cost"] == fitted.cost
+    assert fitted.cost is None
+    assert found["cost_known_to_server"] is False
     assert found["truth"]["accuracy"] == metrics.accuracy(federation.truth, fitted.flat) > 0.98
     assert found["cluster_sizes"] == np.bincount(fitted.flat, minlength=4).tolist()
     assert found["clients"] == dict(zip(federation.names, federation.counts, strict=True))
@@ -174,7 +190,7 @@ def test_files_give_the_labels_of_the_library_with_ids() -> None:
 
 
 def test_one_file_for_all_clients_gives_the_same_points_the_same_clusters() -> None:
-    options = ("-k", "3", "--id-column", "pid", "--label-column", "kind", "--init", "k-means++")
+    options = ("-k", "3", "--id-column", "pid", "--label-column", "kind", "--init", "k-means++", "--consent")
     assert run(*CSV, *options, "--labels", "each", "--report", "each.json").exit_code == 0
     together = run("all.csv", *options, "--client-column", "site", "--labels", "one", "--report", "one.json")
     assert together.exit_code == 0, together.output
@@ -202,15 +218,20 @@ def test_a_name_with_a_comma_can_be_chosen() -> None:
 @pytest.mark.parametrize("init", settings.STARTS)
 @pytest.mark.parametrize("field", ["ring", "mersenne61"])
 def test_every_start_and_field_is_exact(init: str, field: str) -> None:
+    more = ("--disclosure", "distances") if field == "mersenne61" else ("--consent",)
     result = run(
-        *NPY, "-k", "5", "--init", init, "--field", field, "--n-init", "3", "--rounding", "floor", "--json"
-    )
+        *NPY, "-k", "5", "--init", init, "--field", field, *more, "--n-init", "3", "--rounding", "floor",
+        "--json",
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
     found = strict_json(result.stdout)
     assert found["verified"] is True
     parameters = found["parameters"]
     basis = Basis((MERSENNE_61,)) if field == "mersenne61" else None
-    algorithm = secfc.SecFC(5, t=1, init=STARTS[init], n_init=3, basis=basis, rounding="floor")
+    policy = secfc.Distances() if basis else secfc.AssignmentsOnly(consent=True)
+    algorithm = secfc.SecFC(
+        5, t=1, init=STARTS[init], n_init=3, basis=basis, rounding="floor", disclosure=policy
+    )
     fitted = secfc.fit(algorithm, secfc.Federation.from_files(NPY), seed=0)
     assert found["cost"] == fitted.cost
     assert parameters["primes"] == list(fitted.plan.code.basis.primes)
@@ -334,7 +355,7 @@ BAD: list[tuple[str, str]] = [
     ("a.npy b.npy c.npy -k 2 --bound=-1", "positive finite"),
     ("a.npy b.npy c.npy -k 2 --scale nan", "positive finite"),
     ("a.npy b.npy c.npy -k 2 --scale 1e30", "lower the scale"),
-    ("a.npy b.npy c.npy -k 2 --scale 1e9 --field mersenne61", "lower the scale"),
+    ("a.npy b.npy c.npy -k 2 --scale 1e9 --field mersenne61 --disclosure distances", "lower the scale"),
     ("a.npy b.npy c.npy -k 2 --seed -1", "'--seed'"),
     ("a.npy b.npy c.npy -k 2 --max-iter 0", "'--max-iter'"),
     ("a.npy b.npy c.npy -k 2 --init best", "'--init'"),
@@ -613,10 +634,12 @@ def compiled():
 compile_all()
 before = compiled()
 assert len(before) > 10, before
-for options in ["", "--init k-means++", "--init center-separation", "--init random-points -k 70",
-                "--field mersenne61", "--scale 1e6", "--scale 1e9", "--reveal-centers", "-t 4",
+for options in ["", "-k 12", "--disclosure distances", "--init k-means++ --consent",
+                "--init center-separation", "--init random-points -k 70",
+                "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
+                "--scale 1e9 --disclosure distances", "--reveal-centers", "-t 4",
                 "--algorithm lloyd", "--algorithm lloyd --init center-separation", "--membership private",
-                "--membership private -t 4 --scale 1e6 --reveal-centers"]:
+                "--membership private -t 4 --scale 1e6 --reveal-centers --disclosure distances"]:
     result = CliRunner().invoke(cli.main, ["run", "--json", *options.split()])
     assert result.exit_code == 0, result.output
 for name in "def":
@@ -688,7 +711,7 @@ def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_r
 
 
 def test_liars_are_planned_for_and_reported() -> None:
-    result = run("--liars", "1", "--json")
+    result = run("--liars", "1", "--disclosure", "distances", "--json")
     assert result.exit_code == 0, result.output
     shown = strict_json(result.stdout)
     assert shown["verified"] is True
@@ -696,7 +719,7 @@ def test_liars_are_planned_for_and_reported() -> None:
     assert (shown["parameters"]["t"], shown["parameters"]["ell"]) == (3, 1)
     assert (shown["liars"], shown["disputes"], shown["excluded"]) == ({}, [], [])
     assert shown["transcript"]["by_direction"]["client -> client"]["Blinding"]["messages"] > 0
-    text = run("--liars", "1").stdout
+    text = run("--liars", "1", "--disclosure", "distances").stdout
     assert "up to 1 lying client found and left out" in text
     assert "did not follow the protocol" not in text
 
@@ -704,8 +727,12 @@ def test_liars_are_planned_for_and_reported() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--liars", "4"), "= 11 is needed for t=1. Lower --liars, or add clients"),
-        (("--liars", "2", "-t", "3", "--ell", "1"), r"2*(ell+t-1)+1+2*liars = 11 are needed"),
+        (("--liars", "1"), "let the server see every distance with --disclosure distances"),
+        (
+            ("--liars", "4", "--disclosure", "distances"),
+            "= 11 is needed for t=1. Lower --liars, or add clients",
+        ),
+        (("--liars", "2", "-t", "3", "--disclosure", "distances"), r"2*(ell+t-1)+1+2*liars = 11 are needed"),
         (("--liars", "1", "--membership", "private"), "a false dealing cannot be traced"),
         (("--liars", "1", "--algorithm", "lloyd"), "--liars has no meaning"),
         (("--liars", "-1"), "-1 is not in the range"),
@@ -719,7 +746,7 @@ def test_liars_that_cannot_be_found_are_refused(options: tuple[str, ...], why: s
 
 def test_assignments_only_on_the_command_line():
     by_server, by_client = (
-        run("--json", "--disclosure", "assignments", *more) for more in ((), ("--dealer", "client-4"))
+        run("--json", *more) for more in ((), ("--disclosure", "assignments", "--dealer", "client-4"))
     )
     for done, dealer in ((by_server, "server"), (by_client, "client-4")):
         assert done.exit_code == 0, done.output
@@ -768,7 +795,7 @@ def test_a_verified_end_does_not_claim_more():
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),
         (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
         (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
-        (("--disclosure", "assignments", "--field", "mersenne61"), "add --disclosure distances"),
+        (("--disclosure", "assignments", "--field", "mersenne61"), "with --disclosure distances"),
         (("--dealer", "client-4", "--disclosure", "distances"), "add --disclosure assignments"),
         (("--disclosure", "assignments", "--dealer", "bob"), "name 'server' or a client (client-"),
         (("--disclosure", "assignments", "--algorithm", "lloyd"), "no meaning for --algorithm lloyd"),

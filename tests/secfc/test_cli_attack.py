@@ -96,7 +96,20 @@ def test_help_has_examples():
 def test_run_reports_the_same_figures_without_keeping_any_message(files, tmp_path):
     run = CliRunner().invoke(
         main,
-        ["run", *files, "-k", "4", "--n-init", "3", "--json", "--force", "--labels", str(tmp_path / "x.csv")],
+        [
+            "run",
+            *files,
+            "-k",
+            "4",
+            "--n-init",
+            "3",
+            "--json",
+            "--force",
+            "--disclosure",
+            "distances",
+            "--labels",
+            str(tmp_path / "x.csv"),
+        ],
     )
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)["attack"]

@@ -171,7 +171,7 @@ def test_one_wrong_value_in_a_million_is_found(disclosure):
     )  # fmt: skip
     assert result.liars == {"client-1": OFF}
     del options["t"]
-    assert same(result, secfc.fit(secfc.Lloyd(**options), fed))
+    assert same(result, secfc.fit(secfc.Lloyd(**options, disclosure=disclosure), fed))
 
 
 def colluding(code, liars, honest):
@@ -274,7 +274,7 @@ def test_a_liar_when_centers_are_revealed():
     result = secfc.fit(
         algorithm(1, reveal_centers=True), fed, faults=lying(["CodedCenters"], ["client-3"], moved())
     )
-    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed)
+    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=BLINDED), fed)
     assert (result.centers == plain.centers).all()
     assert result.liars == {"client-3": OFF}
     wrong = secfc.fit(
@@ -293,7 +293,9 @@ def test_liars_when_new_points_are_labeled(disclosure, monkeypatch):
     )
     assert fitted.liars == {"client-4": OFF}
     fresh = federation(9, m=200)
-    expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0).predict(fresh)
+    expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=BLINDED), fed, bound=32.0).predict(
+        fresh
+    )
     kinds = Counter()
 
     def faulty(roles):
@@ -689,7 +691,7 @@ def lie_in_replies(to, message):
 
 def test_liars_over_the_wire_and_sealed():
     fed = federation(7)
-    lying_one = Lying(k=3, t=2, init=RandomPoints(), liars=1)
+    lying_one = Lying(k=3, t=2, init=RandomPoints(), liars=1, disclosure=BLINDED)
     result = secfc.fit(lying_one, fed, faults=wire.over_wire(), sealed=True)
     check_exact(result, fed)
     assert result.liars == {"client-2": OFF}

@@ -35,7 +35,7 @@ def federation(n=9, m=90, d=5, seed=0):
     return secfc.Federation.from_arrays(np.array_split(points, n))
 
 
-ALGORITHM = secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints())
+ALGORITHM = secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
 
 
 def same(a, b):
@@ -400,7 +400,7 @@ def test_revealed_centers_are_the_means():
     fed = federation()
     names = fed.names[:4]
     result = secfc.fit(dataclasses.replace(ALGORITHM, reveal_centers=names), fed, keep_bodies=True)
-    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed)
+    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=secfc.Distances()), fed)
     assert (result.centers == plain.centers).all()
     points = fed.stacked()
     for h in range(3):
@@ -446,7 +446,7 @@ def test_predict_gives_old_points_their_labels_and_new_ones_their_nearest():
     assert result.converged
     assert all((a == b).all() for a, b in zip(result.predict(fed), result.labels, strict=True))
     fresh = federation(m=200, seed=0)
-    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0)
+    plain = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=secfc.Distances()), fed, bound=32.0)
     expected = plain.predict(fresh)
     assert all((a == b).all() for a, b in zip(result.predict(fresh), expected, strict=True))
     # More new points than the fit had, and fewer than centers a client.
@@ -641,7 +641,9 @@ def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
     fed = federation()
     algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
     labels = secfc.fit(algorithm, fed, bound=32.0).predict(fed)
-    expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints()), fed, bound=32.0).predict(fed)
+    expected = secfc.fit(
+        secfc.Lloyd(k=3, init=RandomPoints(), disclosure=secfc.Distances()), fed, bound=32.0
+    ).predict(fed)
     assert all((a == b).all() for a, b in zip(labels, expected, strict=True))
     (run,) = runs
     kinds = Counter(e.kind for e in run.transcript.envelopes)

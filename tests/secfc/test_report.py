@@ -19,6 +19,8 @@ from secfc.clustering import Clustering
 from secfc.exchange import SERVER
 from secfc.report import Comparison, Outcome, compare
 
+SHOWN = secfc.Distances()
+
 
 @pytest.fixture(scope="module")
 def federation() -> secfc.Federation:
@@ -30,7 +32,7 @@ def federation() -> secfc.Federation:
 
 @pytest.fixture(scope="module")
 def fitted(federation: secfc.Federation) -> Clustering:
-    return secfc.fit(secfc.SecFC(3, t=1, ell=2, n_init=2), federation, seed=4)
+    return secfc.fit(secfc.SecFC(3, t=1, ell=2, n_init=2, disclosure=SHOWN), federation, seed=4)
 
 
 def outcome(federation: secfc.Federation, result: Clustering, **changes: Any) -> Outcome:
@@ -129,10 +131,10 @@ def test_times_are_means_and_maxima_over_clients(fitted: Clustering) -> None:
 
 
 def test_steps_count_all_restarts(federation: secfc.Federation, fitted: Clustering) -> None:
-    once = secfc.fit(secfc.SecFC(3, t=1, ell=2), federation, seed=4)
+    once = secfc.fit(secfc.SecFC(3, t=1, ell=2, disclosure=SHOWN), federation, seed=4)
     assert report.rounds(once) == once.n_iter
     assert report.rounds(fitted) > fitted.n_iter
-    stopped = secfc.fit(secfc.SecFC(3, t=1, max_iter=1), federation, seed=4)
+    stopped = secfc.fit(secfc.SecFC(3, t=1, max_iter=1, disclosure=SHOWN), federation, seed=4)
     assert report.rounds(stopped) == 2  # one iteration, and the cost of its result
 
 

@@ -21,8 +21,8 @@ from secfc.simulate import simulate
 from secfc.starts import RandomPoints
 from tests.secfc.test_wire import federation, over_sockets
 
-OPEN = secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints())
-PRIVATE = secfc.SecFC(k=3, t=1, init=RandomPoints(), membership=Private(bound=256))
+OPEN = secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
+PRIVATE = dataclasses.replace(OPEN, ell=1, membership=Private(bound=256))
 SERVER_MODE = dataclasses.replace(PRIVATE, membership=Private(psu.Server(), bound=256))
 DIGEST = bytes(range(32))
 

@@ -541,7 +541,9 @@ def coins(name):
 
 
 RUNS = {
-    "open": secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints(), reveal_centers=True),
+    "open": secfc.SecFC(
+        k=3, t=1, ell=2, init=RandomPoints(), reveal_centers=True, disclosure=secfc.Distances()
+    ),
     "private": secfc.SecFC(k=3, t=1, init=RandomPoints(), membership=Private(bound=256)),
     "private, server": secfc.SecFC(k=3, t=1, membership=Private(psu.Server(), bound=256)),
     "kfed": secfc.KFed(k=3, k_local=2),

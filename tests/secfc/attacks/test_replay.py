@@ -19,7 +19,7 @@ def witnessed(points, n=5, **parameters):
     """(result with a full transcript, federation, witness)."""
     federation = secfc.Federation.from_arrays(np.array_split(points, n))
     witness = Witness()
-    way = secfc.SecFC(k=4, t=1, **parameters)
+    way = secfc.SecFC(k=4, t=1, **{"disclosure": secfc.Distances(), **parameters})
     return secfc.fit(way, federation, keep_bodies=True, watch=witness), federation, witness
 
 
