@@ -442,7 +442,6 @@ BASE = secfc.SecFC(
 vary = dataclasses.replace
 BARE = secfc.Distances(blind=False)
 SCENARIOS = {
-    "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly())),
     "blinded": Scenario(BASE),
     "bare": Scenario(vary(BASE, disclosure=BARE)),
     "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),
