@@ -190,7 +190,8 @@ def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
     """
     for sender, message in inbox.items():
         if not isinstance(message, kind):
-            raise faulty(sender, f"sent {type(message).__name__} where {kind.__name__} was due")
+            due = getattr(kind, "__name__", kind)  # a union of types has no name
+            raise faulty(sender, f"sent {type(message).__name__} where {due} was due")
     return dict(inbox)
 
 

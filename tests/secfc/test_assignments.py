@@ -235,6 +235,16 @@ def test_malformed_messages_name_their_sender():
             run(federation(), faults=spoil(kind, change))
 
 
+def test_another_message_than_the_dealer_s_is_a_fault():
+    def faults(e):
+        if e.kind == "Corrections":
+            e = dataclasses.replace(e, body=MaskedBits(e.body.words[None]))
+        return (e,)
+
+    with pytest.raises(FaultyServer, match="sent MaskedBits where .*Corrections.* was due"):
+        run(federation(), faults=faults)
+
+
 # --- views ---------------------------------------------------------------------------------------
 
 
