@@ -14,7 +14,7 @@ def test_the_python_block_runs(capsys):
     assert blocks("python")
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), {})
-    assert "exact distance" in capsys.readouterr().out
+    assert "no distance" in capsys.readouterr().out
 
 
 def test_the_readme_shows_two_commands():

@@ -41,10 +41,8 @@ class Participant:
 
     peers: its keys with the other clients; mine: with the dealer, as peer 0; dealt_to: the dealer's with all.
     Each gives every mask once.  consent: whether the server may see distances, which a start needs.
-    colluding: see `Distances.colluding`, for replies to the server.
+    Costs, and distances that were consented to, are blinded against the server with t clients.
     """
-
-    colluding = 1
 
     def __init__(
         self,
@@ -60,6 +58,7 @@ class Participant:
         self.plan, self.name, self.dealer, self.consent = plan, name, dealer, consent
         self.me = plan.clients.index(name)
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
+        self.colluding = max(1, plan.code.t)
         self.costs = plan.n_init if plan.n_init > 1 else 0
 
     def __repr__(self) -> str:

@@ -114,7 +114,7 @@ class Comparer(Participant):
 
     def __init__(self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins, *, consent: bool) -> None:
         super().__init__(plan, name, NOBODY, keys, PairKeys({}), None, consent=consent)
-        self.coins, self.rooms, self.colluding = coins, Rooms(), plan.code.t
+        self.coins, self.rooms = coins, Rooms()
         self.tables: dict[tuple[int, ...], Seats] = {}
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:

@@ -241,7 +241,7 @@ def test_another_message_than_the_dealer_s_is_a_fault():
             e = dataclasses.replace(e, body=MaskedBits(e.body.words[None]))
         return (e,)
 
-    with pytest.raises(FaultyServer, match="sent MaskedBits where .*Corrections.* was due"):
+    with pytest.raises(FaultyServer, match=r"sent MaskedBits where .*Corrections.* was due"):
         run(federation(), faults=faults)
 
 
