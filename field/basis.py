@@ -169,6 +169,12 @@ class Basis:
         limit = self.column(total.ndim, self.dtype)
         return np.asarray(np.where(total >= limit, total - limit, total))
 
+    def add_to_lane(self, out: Array, residues: Array, p: int) -> None:
+        """out += residues modulo the prime p, in place: C-contiguous canonical residues of one shape."""
+        from field.kernels import add_into
+
+        add_into(out.reshape(-1), residues.reshape(-1), self.dtype.type(p))
+
     def negate(self, a: Array) -> Array:
         """Additive inverses, lane by lane."""
         return np.where(a == 0, a, self.column(a.ndim, self.dtype) - a)

@@ -50,11 +50,17 @@ def garner(primes: tuple[int, ...]) -> tuple[Array, Array, Array]:
 
 
 @compiled(inline="always")
+def _times(a: Any, b: Any) -> Any:
+    """The product of two uint64 below 2**32: said so, vector instructions multiply halves of words."""
+    return np.uint64(np.uint32(a)) * np.uint64(np.uint32(b))
+
+
+@compiled(inline="always")
 def _canonical(a: Any, p: Any, c: Any) -> Any:
     """a mod p = 2**30 - c for a < 2**62."""
     # 2**30 + 256 * 2**32 < 2**41 after the first fold, 2**30 + 256 * 2**11 after the second: below 2 p.
-    a = (a & MASK) + c * (a >> SHIFT)
-    a = (a & MASK) + c * (a >> SHIFT)
+    a = (a & MASK) + _times(c, a >> SHIFT)
+    a = (a & MASK) + _times(c, a >> SHIFT)
     return a - p if a >= p else a
 
 
@@ -68,7 +74,7 @@ def _digits(values: Any, primes: Any, inverses: Any) -> None:
             inverse = inverses[j, i]
             for e in range(64):
                 # The difference is below 3 * 2**30 and the inverse below 2**30: a product below 2**62.
-                values[i, e] = _canonical((values[i, e] + p + p - values[j, e]) * inverse, p, c)
+                values[i, e] = _canonical(_times(values[i, e] + p + p - values[j, e], inverse), p, c)
 
 
 @compiled(inline="always")
@@ -192,7 +198,7 @@ def slice_differences(
                 right = masked[i, pairs[q, 1], 64 * word : 64 * word + 64]
                 for e in range(64):
                     # Two products below 2**60.
-                    values[i, e] = _canonical(np.uint64(left[e]) * u + np.uint64(right[e]) * v, p, c)
+                    values[i, e] = _canonical(_times(left[e], u) + _times(right[e], v), p, c)
             _digits(values, primes, inverses)
             _limbs(values, limbs, carry)
             _pair(values, w, squares)
@@ -375,6 +381,69 @@ def evaluate(tables: Any, masks: Any, opened: Any, nodes: Any, lead: Any, next_m
 
 # --- tournaments: who won a group stays secret --------------------------------------------------------
 
+# Points handled at a time: rows of them stay in the fastest cache.
+POINTS = 512
+
+
+@compiled(inline="always")
+def _turn(rows: Any, at: Any, width: Any) -> None:
+    """Move row v ^ at[i] of column i to v for every v: rows (g, POINTS) uint32, g a power of two."""
+    step, place = 1, np.uint32(0)
+    while step < rows.shape[0]:
+        for v in range(rows.shape[0]):
+            if v & step == 0:
+                here, there = rows[v], rows[v + step]
+                for i in range(width):
+                    every = np.uint32(0) - (np.uint32(np.uint32(at[i]) >> place) & np.uint32(1))
+                    swap = (here[i] ^ there[i]) & np.uint32(every)
+                    here[i] ^= swap
+                    there[i] ^= swap
+        step, place = 2 * step, np.uint32(place + np.uint32(1))
+
+
+@compiled(inline="always")
+def _load(residues: Any, members: Any, begin: Any, width: Any, rows: Any) -> None:
+    """rows[v] = residues[members[v], begin : begin + width], zero for no member."""
+    for v in range(members.size):
+        row = rows[v]
+        if members[v] >= 0:
+            source = residues[members[v], begin : begin + width]
+            for i in range(width):
+                row[i] = source[i]
+        else:
+            for i in range(width):
+                row[i] = np.uint32(0)
+
+
+@compiled()
+def conceal(rho: Any, members: Any, secret: Any, primes: Any, ones: Any, tables: Any) -> None:
+    """What the dealer's residues exceed ones and tables by, in place, for every group.
+
+    rho (lanes, rows, m); members as in `select`; secret (groups, m) numbers below g.  ones (lanes, groups,
+    g - 1, m): whether the number is 1 .. g - 1; tables (lanes, groups, g, m): rho of the row at each place
+    plus the number, digit by digit.
+    """
+    size, m = members.shape[1], rho.shape[2]
+    rows = np.empty((size, POINTS), np.uint32)
+    for lane in range(rho.shape[0]):
+        p = np.uint32(primes[lane])
+        for group in range(members.shape[0]):
+            for begin in range(0, m, POINTS):
+                width = min(POINTS, m - begin)
+                at = secret[group, begin : begin + width]
+                _load(rho[lane], members[group], begin, width, rows)
+                _turn(rows, at, width)
+                for u in range(1, size):
+                    share = ones[lane, group, u - 1, begin : begin + width]
+                    for i in range(width):
+                        total = np.uint32(at[i] == u) + p - share[i]
+                        share[i] = total - p if total >= p else total
+                for v in range(size):
+                    share, row = tables[lane, group, v, begin : begin + width], rows[v]
+                    for i in range(width):
+                        total = row[i] + p - share[i]
+                        share[i] = total - p if total >= p else total
+
 
 @compiled()
 def select(
@@ -391,62 +460,107 @@ def select(
 ) -> None:
     """A member's shares of the winners' distances and squared sizes, under fresh masks, for every group.
 
-    masked (lanes, rows, m), squares (lanes, rows): public; members (groups, g) rows of a group, -1 for none;
-    index (groups, m) the winner's place plus a secret number of the dealer, digit by digit; ones (lanes,
-    groups, g - 1, m) shares of whether that number is 1 .. g - 1; tables (lanes, groups, g, m) shares of the
-    dealer's mask of the row at each place plus that number; fresh, out (lanes, 2, groups, m).
+    masked (lanes, rows, m), squares (lanes, rows): public; members (groups, g) rows of a group, -1 for none,
+    g a power of two; index (groups, m) the winner's place plus a secret number of the dealer, digit by digit;
+    ones (lanes, groups, g - 1, m) shares of whether that number is 1 .. g - 1; tables (lanes, groups, g, m)
+    shares of the dealer's mask of the row at each place plus that number; fresh, out (lanes, 2, groups, m).
     """
+    size, m = members.shape[1], masked.shape[2]
+    rows = np.empty((size, POINTS), np.uint32)
+    masks, wide = np.empty_like(rows), np.empty_like(rows)
+    total = np.empty(POINTS, np.uint64)
     for lane in range(masked.shape[0]):
         p = primes[lane]
         c = np.uint64(1 << LANE_BITS) - p
         for group in range(members.shape[0]):
-            for i in range(masked.shape[2]):
-                at = np.int64(index[group, i])
-                row = members[group, at]
-                value = np.uint64(masked[lane, row, i]) if row >= 0 else np.uint64(0)
-                square = squares[lane, row] if row >= 0 else np.uint64(0)
-                distance = np.uint64(fresh[lane, 0, group, i]) + p - np.uint64(tables[lane, group, at, i])
-                size = np.uint64(fresh[lane, 1, group, i])
-                if lead:
-                    distance += value
-                    size += square
-                for u in range(1, members.shape[1]):
-                    other = members[group, at ^ u]
-                    one = np.uint64(ones[lane, group, u - 1, i])
-                    there = np.uint64(masked[lane, other, i]) if other >= 0 else np.uint64(0)
-                    wide = squares[lane, other] if other >= 0 else np.uint64(0)
-                    # A residue below 2**30 times one below 2**31.
-                    distance += _canonical(one * (there + p - value), p, c)
-                    size += _canonical(one * (wide + p - square), p, c)
-                out[lane, 0, group, i] = np.uint32(_canonical(distance, p, c))
-                out[lane, 1, group, i] = np.uint32(_canonical(size, p, c))
+            for begin in range(0, m, POINTS):
+                width = min(POINTS, m - begin)
+                at = index[group, begin : begin + width]
+                _load(masked[lane], members[group], begin, width, rows)
+                for v in range(size):
+                    square = np.uint32(squares[lane, members[group, v]] if members[group, v] >= 0 else 0)
+                    share = tables[lane, group, v, begin : begin + width]
+                    mask, same = masks[v], wide[v]
+                    for i in range(width):
+                        mask[i] = share[i]
+                        same[i] = square
+                _turn(rows, at, width)
+                _turn(masks, at, width)
+                _turn(wide, at, width)
+                mask = masks[0]
+                for i in range(width):
+                    mask[i] = np.uint32(p) - mask[i]
+                for q in range(2):
+                    values = wide if q else rows
+                    first = values[0]
+                    own = fresh[lane, q, group, begin : begin + width]
+                    for i in range(width):
+                        total[i] = np.uint64(own[i])
+                    if q == 0:
+                        for i in range(width):
+                            total[i] += np.uint64(mask[i])
+                    if lead:
+                        for i in range(width):
+                            total[i] += np.uint64(first[i])
+                    for u in range(1, size):
+                        one = ones[lane, group, u - 1, begin : begin + width]
+                        other = values[u]
+                        for i in range(width):
+                            # A residue below 2**30 times a difference below 2**31.
+                            gap = np.uint64(other[i]) + p - np.uint64(first[i])
+                            total[i] += _canonical(_times(one[i], gap), p, c)
+                    share = out[lane, q, group, begin : begin + width]
+                    for i in range(width):
+                        share[i] = np.uint32(_canonical(total[i], p, c))
 
 
 @compiled()
-def cross(selected: Any, masks: Any, fresh: Any, pairs: Any, lead: Any, primes: Any, out: Any) -> None:
-    """A member's shares of 2 (S_a M_b - S_b M_a) less what its own masks add, plus fresh, for pairs (b, a).
+def cross(selected: Any, masks: Any, pairs: Any, lead: Any, primes: Any, out: Any) -> None:
+    """Add a member's shares of 2 (S_a M_b - S_b M_a), less what its own masks add, for pairs (b, a).
 
     selected (lanes, 2, groups, m): M and S, public; masks, of the same shape: its shares of what M and S
-    exceed the distance and the squared size by; fresh, out (lanes, pairs, m).
+    exceed the distance and the squared size by; out (lanes, pairs, m): fresh residues, added to in place.
     """
     for lane in range(selected.shape[0]):
         p = primes[lane]
         c = np.uint64(1 << LANE_BITS) - p
         for q in range(pairs.shape[0]):
             b, a = pairs[q, 0], pairs[q, 1]
+            M_a, S_a = selected[lane, 0, a], selected[lane, 1, a]
+            M_b, S_b = selected[lane, 0, b], selected[lane, 1, b]
+            rho_a, sigma_a = masks[lane, 0, a], masks[lane, 1, a]
+            rho_b, sigma_b = masks[lane, 0, b], masks[lane, 1, b]
             for i in range(selected.shape[3]):
-                M_a, M_b = np.uint64(selected[lane, 0, a, i]), np.uint64(selected[lane, 0, b, i])
-                S_a, S_b = np.uint64(selected[lane, 1, a, i]), np.uint64(selected[lane, 1, b, i])
-                rho_a, rho_b = np.uint64(masks[lane, 0, a, i]), np.uint64(masks[lane, 0, b, i])
-                left, right = p - rho_b, rho_a
+                left, right = p - np.uint64(rho_b[i]), np.uint64(rho_a[i])
                 if lead:
-                    left += M_b
-                    right += p - M_a
+                    left += np.uint64(M_b[i])
+                    right += p - np.uint64(M_a[i])
                 # S_a (M_b - rho_b) - S_b (M_a - rho_a) + M_a sigma_b - M_b sigma_a: products below 2**61.
-                total = _canonical(S_a * left, p, c) + _canonical(S_b * right, p, c)
-                total += _canonical(M_a * np.uint64(masks[lane, 1, b, i]), p, c)
-                total += _canonical(M_b * (p - np.uint64(masks[lane, 1, a, i])), p, c)
-                total = np.uint64(2) * total + np.uint64(fresh[lane, q, i])
+                total = _canonical(_times(S_a[i], left) + _times(S_b[i], right), p, c)
+                total += _canonical(
+                    _times(M_a[i], sigma_b[i]) + _times(M_b[i], p - np.uint64(sigma_a[i])), p, c
+                )
+                total = np.uint64(2) * total + np.uint64(out[lane, q, i])
+                out[lane, q, i] = np.uint32(_canonical(total, p, c))
+
+
+@compiled()
+def crossed(masks: Any, pairs: Any, primes: Any, out: Any) -> None:
+    """Add 2 (sigma_b rho_a - sigma_a rho_b) for pairs (b, a): what the dealer knows of `cross`.
+
+    masks (lanes, 2, groups, m): rho and sigma; out (lanes, pairs, m) residues, added to in place.
+    """
+    for lane in range(masks.shape[0]):
+        p = primes[lane]
+        c = np.uint64(1 << LANE_BITS) - p
+        for q in range(pairs.shape[0]):
+            b, a = pairs[q, 0], pairs[q, 1]
+            rho_a, sigma_a = masks[lane, 0, a], masks[lane, 1, a]
+            rho_b, sigma_b = masks[lane, 0, b], masks[lane, 1, b]
+            for i in range(masks.shape[3]):
+                # Two products below 2**60 each.
+                total = _times(sigma_b[i], rho_a[i]) + _times(sigma_a[i], p - np.uint64(rho_b[i]))
+                total = np.uint64(2) * _canonical(total, p, c) + np.uint64(out[lane, q, i])
                 out[lane, q, i] = np.uint32(_canonical(total, p, c))
 
 

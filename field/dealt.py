@@ -289,8 +289,7 @@ class Differences:
     def __init__(self, schedule: Schedule, values: Array) -> None:
         from field import comparing
 
-        self._padded = np.zeros((*values.shape[:2], bitslice.WORD * schedule.per), np.uint32)
-        self._padded[:, :, : schedule.m] = values
+        self._padded = _padded(values, bitslice.WORD * schedule.per)
         self._pairs, self._weights = schedule.contest.pairs, schedule.weights()
         self._per = schedule.per
         self._garner = comparing.garner(schedule.basis.primes)
@@ -311,10 +310,8 @@ class Values:
         from field import comparing
 
         count, width = schedule.blocks
-        padded = np.zeros((*values.shape[:2], bitslice.WORD * schedule.per), np.uint32)
-        padded[:, :, : schedule.m] = values
-        self._flat = np.zeros((len(values), count * width * bitslice.WORD), np.uint32)
-        self._flat[:, : padded[0].size] = padded.reshape(len(values), -1)
+        padded = _padded(values, bitslice.WORD * schedule.per).reshape(len(values), -1)
+        self._flat = _padded(padded, count * width * bitslice.WORD)
         self._garner = comparing.garner(schedule.basis.primes)
 
     def slice(self, begin: int, out: Array) -> None:
@@ -322,6 +319,15 @@ class Values:
         from field import comparing
 
         comparing.slice_integers(self._flat, begin, *self._garner, out)
+
+
+def _padded(residues: Array, count: int) -> Array:
+    """Residues (..., m) with zeros up to (..., count), C-contiguous; not copied if they are so already."""
+    if residues.shape[-1] == count:
+        return np.ascontiguousarray(residues)
+    out = np.zeros((*residues.shape[:-1], count), residues.dtype)
+    out[..., : residues.shape[-1]] = residues
+    return out
 
 
 def _per_comparison(schedule: Schedule, sliced: Array) -> Array:

@@ -77,6 +77,14 @@ def add_flat(a: Any, b: Any, p: Any, out: Any) -> None:
 
 
 @compiled()
+def add_into(out: Any, a: Any, p: Any) -> None:
+    """out += a mod p of flat canonical residues, in place."""
+    for i in range(a.size):
+        total = out[i] + a[i]
+        out[i] = total - p if total >= p else total
+
+
+@compiled()
 def add_scaled_lane(out: Any, words: Any, lane: Any, factors: Any, c: Any, p: Any) -> None:
     """out += sum_q factors[q] words[q, lane] mod p = 2**30 - c: flat uint32, words (q, lanes, >= N).
 

@@ -55,9 +55,12 @@ class _Words:
     def __init__(self, words: Array) -> None:
         self._words, self._next = words, 0
 
-    def fill(self, out: Array) -> None:
-        out.reshape(-1)[:] = self._words[self._next : self._next + out.size]
-        self._next += out.size
+    def next(self, shape: tuple[int, ...]) -> Array:
+        size = math.prod(shape)
+        self._next += size
+        part = self._words[self._next - size : self._next].reshape(shape)
+        # Kernels are compiled for arrays that may be written to, which a received message is not.
+        return part if part.flags.writeable else part.copy()
 
 
 def _branches(stream: Coins) -> tuple[Coins, Coins]:
@@ -71,10 +74,12 @@ class Hand:
     def __init__(self, source: Coins | _Words, masks: Coins) -> None:
         self._source, self._masks = source, masks
 
-    def table(self, out: Array) -> Array:
-        """Overwrite words with the next share of tables."""
-        self._source.fill(out)
-        return out
+    def table(self, space: Array) -> Array:
+        """The next share of tables, words of the shape of `space`: put there, unless they lie elsewhere."""
+        if isinstance(self._source, _Words):
+            return self._source.next(space.shape)
+        self._source.fill(space)
+        return space
 
     def masks(self, shape: tuple[int, ...]) -> Array:
         """The next share of masks, words."""
@@ -86,9 +91,7 @@ class Hand:
         """The next share, modulo every prime, of values that the dealer chose: (lanes, *shape)."""
         if isinstance(self._source, Coins):
             return basis.sample(shape, self._source)
-        words = np.empty(residue_words(basis, shape), np.uint64)
-        self._source.fill(words)
-        return words.view(np.uint32)[: basis.lanes * math.prod(shape)].reshape(basis.lanes, *shape)
+        return _residues(basis, self._source.next((residue_words(basis, shape),)), shape)
 
     def uniform(self, basis: Basis, shape: tuple[int, ...]) -> Array:
         """The next share of uniform residues, (lanes, *shape), whose sum the dealer knows."""
@@ -98,6 +101,11 @@ class Hand:
 def residue_words(basis: Basis, shape: tuple[int, ...]) -> int:
     """Words that hold residues (lanes, *shape), two a word."""
     return -(-basis.lanes * math.prod(shape) // 2)
+
+
+def _residues(basis: Basis, words: Array, shape: tuple[int, ...]) -> Array:
+    """The residues (lanes, *shape) in these words, in place."""
+    return words.view(np.uint32)[: basis.lanes * math.prod(shape)].reshape(basis.lanes, *shape)
 
 
 class Deck:
@@ -120,14 +128,18 @@ class Deck:
         """The next masks, that the members have shares of."""
         return _sum(np.empty(shape, np.uint64), self._masks)
 
-    def residues(self, basis: Basis, values: Array) -> None:
-        """Share these residues (lanes, *shape): the next corrections are what the others' shares lack."""
-        size = residue_words(basis, values.shape[1:])
-        part = self.corrections[self._next : self._next + size].view(np.uint32)
+    def residues(self, basis: Basis, shape: tuple[int, ...]) -> Array:
+        """The next part of the corrections, (lanes, *shape): the sum of the others' shares of residues.
+
+        To be replaced by what the dealer's residues exceed it by.
+        """
+        size = residue_words(basis, shape)
+        part = self.corrections[self._next : self._next + size]
         self._next += size
-        others = total(basis, values.shape[1:], self._sources)
-        part[: values.size] = basis.add(values, basis.negate(others)).reshape(-1)
-        part[values.size :] = 0
+        part[-1:] = 0  # which the residues may fill by half
+        out = _residues(basis, part, shape)
+        _add_up(basis, self._sources, out)
+        return out
 
     def uniform(self, basis: Basis, shape: tuple[int, ...]) -> Array:
         """The sum of the members' next uniform residues, (lanes, *shape)."""
@@ -147,7 +159,17 @@ def _sum(out: Array, streams: Sequence[Coins]) -> Array:
 
 def total(basis: Basis, shape: tuple[int, ...], streams: Sequence[Coins]) -> Array:
     """The sum of the uniform residues (lanes, *shape) that the streams yield next."""
-    residues = basis.sample(shape, streams[0])
-    for stream in streams[1:]:
-        residues = basis.add(residues, basis.sample(shape, stream))
-    return residues
+    out = np.empty((basis.lanes, *shape), basis.dtype)
+    _add_up(basis, streams, out)
+    return out
+
+
+def _add_up(basis: Basis, streams: Sequence[Coins], out: Array) -> None:
+    """Overwrite out (lanes, *shape) with the sum of what `basis.sample` draws from the streams next."""
+    # A lane of every stream in turn, so that what is added was drawn a moment ago.
+    words = np.empty(out.shape[1:], basis.dtype)
+    for lane, p in enumerate(basis.primes):
+        streams[0].fill_residues(p, out[lane])
+        for stream in streams[1:]:
+            stream.fill_residues(p, words)
+            basis.add_to_lane(out[lane], words, p)

@@ -166,9 +166,8 @@ class Tournament:
         )  # fmt: skip
         selected = yield share
         pairs = self.outer.contest.pairs
-        noise = hand.uniform(basis, (len(pairs), self.m))
-        share = np.empty_like(noise)
-        comparing.cross(selected, fresh, noise, pairs, lead, primes, share)
+        share = hand.uniform(basis, (len(pairs), self.m))
+        comparing.cross(selected, fresh, pairs, lead, primes, share)
         differences = yield share
         # Among them.
         bits, masks = yield from compare(self.outer, Values(self.outer, differences), hand, constant)
@@ -185,24 +184,19 @@ class Tournament:
 
     def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
         """The dealer's part, as `field.dealt.deal`."""
+        from field import comparing
+
         deck, basis = Deck(streams, corrected, self.dealt), self.basis
-        groups, size = self.members.shape
+        (groups, size), primes = self.members.shape, np.array(self.basis.primes, np.uint64)
         masks = deal_compare(self.inner, Differences(self.inner, rho), deck)
         deal_multiply(deal_factors(self.inner, masks, deck), self.inner.products[-1], deck)
         hiding = deck.masks((groups, self.digits, self.per))
-        secret = self._numbers(hiding).astype(np.int64)
-        ones = (secret[:, None] == np.arange(1, size)[:, None]).astype(np.uint32)
-        deck.residues(basis, np.repeat(ones[None], basis.lanes, axis=0))
-        none = np.zeros((basis.lanes, 1, self.m), np.uint32)
-        at = self.members[np.arange(groups)[:, None, None], np.arange(size)[:, None] ^ secret[:, None]]
-        deck.residues(basis, np.concatenate([rho, none], axis=1)[:, at, np.arange(self.m)])
+        ones, shifted = (deck.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
+        comparing.conceal(rho, self.members, self._numbers(hiding), primes, ones, shifted)
         fresh = deck.uniform(basis, (2, groups, self.m))
         pairs = self.outer.contest.pairs
-        noise = deck.uniform(basis, (len(pairs), self.m))
-        b, a = pairs.T
-        crossed = basis.multiply(fresh[:, 1, b], fresh[:, 0, a])
-        crossed = basis.add(crossed, basis.negate(basis.multiply(fresh[:, 1, a], fresh[:, 0, b])))
-        r = basis.add(noise, basis.add(crossed, crossed))
+        r = deck.uniform(basis, (len(pairs), self.m))
+        comparing.crossed(fresh, pairs, primes, r)
         masks = deal_compare(self.outer, Values(self.outer, r), deck)
         last = deal_factors(self.outer, masks, deck)
         deal_multiply(last, self.outer.products[-1], deck)

@@ -105,3 +105,64 @@ def test_leaves_and_tree_equal_their_twins(lanes):
 def test_slicing_refuses_a_basis_without_kernels():
     with pytest.raises(ValueError, match="30-bit lanes"):
         comparing.garner((2**31 - 1,))
+
+
+@pytest.mark.parametrize("lead", [False, True])
+def test_selection_and_crossing_equal_their_definitions(lead):
+    rng = np.random.default_rng(5)
+    primes, m = LANE_PRIMES[:3], 600  # more than one piece of points, the last one short
+    members = np.array([[0, 1, 2, 3], [4, 5, 6, -1]])
+    groups, size = members.shape
+    pairs = np.array([[1, 0], [0, 1]])
+
+    def residues(*shape):
+        out = np.stack([rng.integers(0, p, (*shape, m)) for p in primes]).astype(np.uint32)
+        out[..., :9] = np.array(primes, np.uint32).reshape(-1, *[1] * len(shape), 1) - np.uint32(1)
+        return out
+
+    def member_rows(values):  # those of no member are zero
+        return np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)[:, members].astype(object)
+
+    p = np.array(primes, object).reshape(-1, 1, 1)
+    small, points, each = np.array(primes, np.uint64), np.arange(m), np.arange(groups)[:, None]
+    rho, ones, tables = residues(7), residues(groups, size - 1), residues(groups, size)
+    secret = rng.integers(0, size, (groups, m)).astype(np.uint8)
+    new_ones, new_tables = ones.copy(), tables.copy()
+    comparing.conceal(rho, members, secret, small, new_ones, new_tables)
+    at = np.arange(size)[:, None] ^ secret[:, None]
+    turned = member_rows(rho)[:, each[:, :, None], at, points]
+    wanted = secret[:, None] == np.arange(1, size)[:, None]
+    np.testing.assert_array_equal(new_ones, (wanted - ones.astype(object)) % p[..., None])
+    np.testing.assert_array_equal(new_tables, (turned - tables.astype(object)) % p[..., None])
+
+    masked, fresh, index = residues(7), residues(2, groups), secret
+    squares = np.stack([rng.integers(0, q, 7) for q in primes]).astype(np.uint64)
+    out = np.empty_like(fresh)
+    comparing.select(masked, squares, members, index, ones, tables, fresh, lead, small, out)
+    rows = member_rows(masked)
+    sizes = member_rows(np.repeat(squares[:, :, None], m, axis=2))
+    for q, values in enumerate((rows, sizes)):
+        near = values[:, each, index, points]
+        want = fresh[:, q].astype(object) + lead * near
+        for u in range(1, size):
+            want += ones[:, :, u - 1].astype(object) * (values[:, each, index ^ u, points] - near)
+        if q == 0:
+            want -= tables[:, each, index, points].astype(object)
+        np.testing.assert_array_equal(out[:, q], want % p)
+
+    selected, noise = residues(2, groups), residues(len(pairs))
+    M, S = selected.astype(object).transpose(1, 0, 2, 3)
+    r, sigma = fresh.astype(object).transpose(1, 0, 2, 3)
+    for kernel, arguments in (
+        (comparing.cross, (selected, fresh, pairs, lead, small)),
+        (comparing.crossed, (fresh, pairs, small)),
+    ):
+        got = noise.copy()
+        kernel(*arguments, got)
+        for q, (b, a) in enumerate(pairs):
+            if kernel is comparing.crossed:
+                want = sigma[:, b] * r[:, a] - sigma[:, a] * r[:, b]
+            else:
+                want = S[:, a] * (lead * M[:, b] - r[:, b]) - S[:, b] * (lead * M[:, a] - r[:, a])
+                want += M[:, a] * sigma[:, b] - M[:, b] * sigma[:, a]
+            np.testing.assert_array_equal(got[:, q], (2 * want + noise[:, q]) % p[..., 0])
