@@ -91,6 +91,8 @@ class Participant:
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
         """My part in one match: deal, send masked distances, compare, as far as these are my roles."""
         number, dealer = match.question.round, self.dealer
+        if self.name not in (dealer, *match.responders, *match.committee):
+            return None
         if self.name == dealer and self.dealt_to is not None:
             dealing = deal(match, self.dealt_to)
             yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")

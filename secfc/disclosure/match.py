@@ -39,6 +39,15 @@ def _contest(sizes: tuple[int, ...], factor: int) -> Contest:
     return Contest.nearest(np.array(sizes)) if factor == 1 else Contest.separated(np.array(sizes), factor)
 
 
+@lru_cache(maxsize=8)
+def _schedule(
+    contest: Contest, many: bool, basis: Basis, m: int, d: int, max_int: int
+) -> Schedule | Tournament:
+    """Public as well, over as few lanes of the basis as decide the contest."""
+    kind = Tournament if many else Schedule
+    return kind(contest, basis.prefix(lanes_for(kind.needed(contest, d, max_int), basis.primes)), m)
+
+
 def committee_size(t: int) -> int:
     """Members of whom any t, and at least one, learn nothing."""
     return max(2, t + 1)
@@ -64,9 +73,7 @@ class Match:
         plan.lanes(self.sizes)  # refuses what the plan does not hold
         contest = contest_of(self.sizes, self.question.factor)
         many = self.question.factor == 1 and contest.outcomes > DIRECT
-        kind = Tournament if many else Schedule
-        needed = kind.needed(contest, plan.d, plan.quantizer.max_int)
-        return kind(contest, plan.code.basis.prefix(lanes_for(needed, plan.code.basis.primes)), plan.m)
+        return _schedule(contest, many, plan.code.basis, plan.m, plan.d, plan.quantizer.max_int)
 
     @cached_property
     def alive(self) -> Array:
