@@ -158,9 +158,9 @@ class SecFC:
     traffic.  n >= 2 (ell + t - 1) + 1 clients are needed.
     init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`,
     `GivenLabels(labels)`).  n_init: restarts, the cheapest is kept.  max_iter: steps a restart.
-    scale: integers per data unit, None for the finest that two lanes hold.  basis: primes to use, None
-    to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`.  rounding: "nearest", or
-    "floor" (eq. (3)).
+    scale: integers per data unit, None for the finest that two lanes hold (three, if distances are compared).
+    basis: primes to use, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`.
+    rounding: "nearest", or "floor" (eq. (3)).
     largest: points of the largest cluster that distances are exact for, None for all m.  A smaller number
     (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a cluster
     outgrows it ends with RangeExceeded.
@@ -215,6 +215,7 @@ class SecFC:
         basis, quantizer = plan_quantization(
             headroom * public.d, self.largest or layout.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
+            least_lanes=self.disclosure.least_lanes,
         )  # fmt: skip
         code = LagrangeCode(basis, len(public.clients), self.ell, self.t)
         revealing = self.reveal_centers

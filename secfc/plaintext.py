@@ -108,6 +108,7 @@ class Lloyd:
         _, quantizer = plan_quantization(
             headroom * public.d, self.largest or public.m, public.bound,
             scale=self.scale, basis=self.basis, rounding=self.rounding,
+            least_lanes=self.disclosure.least_lanes,
         )  # fmt: skip
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
             if value < 1:

@@ -47,6 +47,7 @@ class AssignmentsOnly(Exactly):
     dealer: PartyId | None = SERVER
     consent: bool = False
     exposes: ClassVar[Exposure] = "labels"
+    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return headroom(layout.m, way.largest, way.init.factor)

@@ -75,6 +75,7 @@ class Budgeted:
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
     center_share: float = 0.1
 
+    least_lanes: ClassVar[int] = 2
     exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:

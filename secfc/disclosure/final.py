@@ -70,6 +70,7 @@ class FinalLabelsOnly(Undealt):
 
     stop: bool = True
     exposes: ClassVar[Exposure] = "nothing"
+    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return headroom(layout.m, None, 1)

@@ -60,6 +60,11 @@ class Disclosure(Protocol):
         ...
 
     @property
+    def least_lanes(self) -> int:
+        """Lanes below which an automatic scale would be too coarse."""
+        ...
+
+    @property
     def exact(self) -> bool:
         """Whether labels are those of exact k-means; then a cost is known, and new points may be labeled."""
         ...
@@ -108,6 +113,7 @@ class Exactly:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
 
     exact: ClassVar[bool] = True
+    least_lanes: ClassVar[int] = 2
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return 1

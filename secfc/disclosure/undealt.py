@@ -65,6 +65,7 @@ class Undealt(Exactly):
 
     consent: bool = False
     exposes: ClassVar[Exposure] = "labels"
+    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return headroom(layout.m, way.largest, way.init.factor)
