@@ -16,14 +16,18 @@ also from the true means where they are known).  Every private method spends the
 what the ledger says, computed from what was released.  Bounds come from the server's points.  Splits of the
 budget were chosen once, for the mixture; no run chooses anything by looking at its result, except in
 --pareto, which shows what such a choice would seem to gain, at a privacy cost that nobody pays.
-k-FED and the optimum are not private.
+k-FED and the optimum are not private.  Initial centers of theirs, continued by private steps, are not either:
+these rows show what such a start would be worth.
+
+SecFC with noise on its distances releases labels and centers, so it needs no server's points beside the
+radius.  Its clients send one another noise, so a silo's are gathered at 5 sites, which changes no data point;
+and protecting clients needs at most 100 of them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,23 +37,13 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
+from benchmarks.dp_methods import ABLATION, DELTA, METHODS, SPLITS, USUAL, NotPrivate, Problem
 from secfc.data import server_side_mixture
-from secfc.feddp import (
-    OURS,
-    PAPER,
-    FedDPKMeans,
-    ServerKMeansPlusPlus,
-    ServerLloyds,
-    SharedNoise,
-    SpherePacking,
-)
 from secfc.metrics import accuracy
-from secfc.privacy import Neighbors
 from secfc.serverside import EMPLOYMENT, load_census, load_vectors
 
 Array = Any
 
-DELTA = 1e-6
 EPSILONS = {"silo": (0.1, 0.25, 0.5, 1.0, 2.0), "device": (0.5, 1.0, 2.0, 4.0)}
 EPSILONS |= {"census": (0.25, 0.5, 1.0, 2.0), "vectors": (0.5, 1.0, 2.0, 4.0)}
 # Published code, corrected, 20 restarts, at the data-point level; the paper's figures at the client level.
@@ -58,75 +52,20 @@ REFERENCE = {
     ("device", 0.5): 5.9, ("device", 1.0): 3.3, ("device", 2.0): 1.3, ("device", 4.0): 0.7,
 }  # fmt: skip
 
-# One improvement after the other, from the paper's variant to ours.
-LADDER = {
-    "paper": {},
-    "+ centered on the public mean": {"centered": True, "quantile": 0.9},
-    "+ symmetric noise": {"symmetric": True},
-    "+ one Gaussian mechanism": {"gaussian": True, "client_quantile": 0.5},
-    "+ weak weights dropped, points merged": {"cleaned": True, "merged": 30},
-    "+ sums and counts as one": {"joint": True},
-    "+ residuals": {"residuals": True},
-    "+ shrunk": {"shrunk": True},
-    "+ a step of Lloyd where it pays (ours)": {},
-}
-# Ours without one of them.
-WITHOUT = {
-    "not centered": {"centered": False},
-    "not symmetric": {"symmetric": False},
-    "not one vector": {"joint": False},
-    "no residuals": {"residuals": False},
-    "not cleaned": {"cleaned": False},
-    "not shrunk": {"shrunk": False},
-}
-STARTS = {
-    "ServerKMeans++": ServerKMeansPlusPlus(),
-    "ServerLloyds": ServerLloyds(),
-    "SpherePacking": SpherePacking(),
-}
-# Splits of --pareto: weights of outer product, weights of the server's points, sums and counts.
-SPLITS = ((0.1, 0.05, 0.85), (0.12, 0.08, 0.8), (0.25, 0.05, 0.7), (0.4, 0.05, 0.55), (0.5, 0.1, 0.4))
-
-
-def variants() -> dict[str, dict[str, Any]]:
-    """Arguments of FedDPKMeans for every private method."""
-    table: dict[str, dict[str, Any]] = {
-        "ours": {},
-        "paper": {"variant": PAPER},
-        "ours, noise in shares": {"noise": SharedNoise()},
-    }
-    for name, start in STARTS.items():
-        for steps in (1, 3):
-            table[f"{name}, T={steps}"] = {"start": start, "steps": steps, "variant": PAPER}
-    step = PAPER
-    for name, change in LADDER.items():
-        step = replace(step, **change)
-        table[f"ablation {name}"] = {"variant": step, "steps": None if name.endswith("(ours)") else 0}
-    for name, change in WITHOUT.items():
-        table[f"ablation ours, {name}"] = {"variant": replace(OURS, **change)}
-    for split in SPLITS:
-        for steps in (0, 1):
-            table[f"split {split}, T={steps}"] = {"shares": split, "steps": steps}
-    return table
-
-
-METHODS = variants()
-USUAL = ("ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS), "k-FED")
-
 
 def cells(setting: Row, epsilons: tuple[float, ...], methods: tuple[str, ...], seeds: int) -> Iterator[Row]:
     """The grid: one cell a data seed, method and epsilon."""
     for seed in range(seeds):
         for method in methods:
-            for epsilon in (None,) if method == "k-FED" else epsilons:
+            for epsilon in (None,) if isinstance(METHODS[method], NotPrivate) else epsilons:
                 yield {"script": "dp", **setting, "method": method, "epsilon": epsilon, "seed": seed}
 
 
 @lru_cache(maxsize=1)
 def problem(
     setting: str, clients: int, rows: int, k: int, seed: int, data: Path | None, chosen: str
-) -> tuple[Any, Array, float, Array]:
-    """The federation, all points (m, d), the optimal cost per point, and its centers."""
+) -> Problem:
+    """The data of a cell and their optimum."""
     starts: list[Any] = [("k-means++", 20)]
     if setting in ("silo", "device"):
         rng = np.random.default_rng([seed, clients])
@@ -146,7 +85,7 @@ def problem(
         federation = load_vectors(data, topics, seed=seed)
     points = np.asarray(federation.stacked(), np.float32 if federation.m > 50_000 else np.float64)
     best, cost = optimum(points, k, starts)
-    return federation, points, cost, best
+    return Problem(federation, points, best, cost)
 
 
 def optimum(points: Array, k: int, starts: list[Any]) -> tuple[Array, float]:
@@ -170,45 +109,27 @@ def cost_per_point(points: Array, centers: Array) -> float:
 
 def measure(cell: Row, runs: int, data: Path | None) -> Iterator[Row]:
     """All runs of one cell."""
-    setting, k = cell["setting"], cell["k"]
-    federation, points, best, _ = problem(
-        setting, cell["clients"], cell["rows"], k, cell["seed"], data, cell["chosen"]
+    given = problem(
+        cell["setting"], cell["clients"], cell["rows"], cell["k"], cell["seed"], data, cell["chosen"]
     )
-    for run in range(1 if cell["method"] == "k-FED" else runs):
+    method = METHODS[cell["method"]]
+    for run in range(1 if isinstance(method, NotPrivate) else runs):
         started = time.perf_counter()
-        if cell["method"] == "k-FED":
-            k_local = min(k, int(np.median(federation.counts)))
-            result = secfc.fit(secfc.KFed(k, k_local=k_local, seed=run), federation, seed=run)
-        else:
-            result = secfc.fit(algorithm(cell, federation), federation, seed=run)
+        played = method.play(cell, given, run)
         seconds = time.perf_counter() - started
-        cost = cost_per_point(points, result.centers)
+        cost, truth = cost_per_point(given.points, played.centers), given.federation.truth
         row: Row = {
-            "run": run, "cost": cost, "excess": cost - best, "optimal_cost": best, "seconds": seconds,
-            "accuracy": None if federation.truth is None else accuracy(federation.truth, result.flat),
-            "spent": None if result.ledger is None else result.ledger.epsilon(DELTA),
+            "run": run, "cost": cost, "excess": cost - given.cost, "optimal_cost": given.cost,
+            "seconds": seconds, "accuracy": None if truth is None else accuracy(truth, played.labels),
+            "spent": None if played.ledger is None else played.ledger.epsilon(DELTA),
         }  # fmt: skip
-        if result.details is not None:
+        if played.details is not None:
             row["steps"] = [
                 {"what": r.what, "size": r.size, "noise": r.noise, "snr": r.signal / r.noise}
-                for r in result.details.server.released
+                for r in played.details.server.released
             ]
-            row["clipped"] = {what: some / of for what, (some, of) in result.details.shortened.items()}
+            row["clipped"] = {what: some / of for what, (some, of) in played.details.shortened.items()}
         yield row
-
-
-def algorithm(cell: Row, federation: Any) -> FedDPKMeans:
-    """What a cell runs."""
-    by_client = cell["setting"] in ("device", "vectors")
-    more = dict(METHODS[cell["method"]])
-    return FedDPKMeans(
-        cell["k"], cell["epsilon"], DELTA,
-        neighbors=Neighbors(unit="client" if by_client else "data point"),
-        # Publicly known: what a device holds in the mixture, about what a user holds in the others.
-        rows_per_client=cell["rows"] if by_client else None,
-        # A small committee: results are the same for any, and thousands of clients simulated in time.
-        committee=min(5, federation.n), **more,
-    )  # fmt: skip
 
 
 def summary(rows: list[Row]) -> Iterator[list[str]]:
@@ -254,7 +175,7 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--rows", default=None, type=int, help="Points of a client.  [silo 1000, device 50]")
 @click.option("--k", default=10, show_default=True, help="Clusters.")
 @click.option("--epsilon", "epsilons", type=float, multiple=True, help="Only this total; may be repeated.")
-@click.option("--method", "methods", type=click.Choice(sorted({*METHODS, "k-FED"})), multiple=True,
+@click.option("--method", "methods", type=click.Choice(sorted(METHODS)), multiple=True,
               help="Only this method; may be repeated.")  # fmt: skip
 @click.option("--ablation", is_flag=True, help="The improvements, one after the other and one by one.")
 @click.option("--pareto", is_flag=True, help="Several splits of the budget and numbers of Lloyd steps.")
@@ -273,9 +194,9 @@ def main(
     if not methods:
         methods = USUAL
         if ablation:
-            methods = tuple(name for name in METHODS if name.startswith("ablation"))
+            methods = tuple(ABLATION)
         if pareto:
-            methods = ("ours", *(name for name in METHODS if name.startswith("split")))
+            methods = ("ours", *SPLITS)
     mixture = setting in ("silo", "device")
     fixed = {
         "setting": setting, "k": k, "chosen": "" if mixture else chosen,

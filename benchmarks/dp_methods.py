@@ -1,0 +1,233 @@
+"""What `benchmarks.dp` compares: a name for every method, and how it is played on a cell's data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import click
+import numpy as np
+
+import secfc
+from benchmarks.common import Row
+from secfc.feddp import (
+    OURS,
+    PAPER,
+    FedDPKMeans,
+    GivenCenters,
+    ServerKMeansPlusPlus,
+    ServerLloyds,
+    SharedNoise,
+    SpherePacking,
+)
+from secfc.federation import Federation
+from secfc.privacy import Bound, Budget, Neighbors
+
+Array = Any
+
+DELTA = 1e-6
+# Sites that hold the points of all clients where SecFC protects data points.
+SITES = 5
+# SecFC's clients deal to one another: more of them than this take hours.
+MOST = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """points (m, d): of all clients.  best (k, d), cost: the centers of the optimum, its cost per point."""
+
+    federation: Any
+    points: Array
+    best: Array
+    cost: float
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """centers (k', d) in data units and labels (m,); what a private run says of itself."""
+
+    centers: Array
+    labels: Array
+    ledger: Any = None
+    details: Any = None
+
+
+class Method(Protocol):
+    """A line of the tables."""
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        """Play one run."""
+        ...
+
+
+class NotPrivate:
+    """Methods without a budget: played once on every data set."""
+
+
+class Optimal(NotPrivate):
+    """What excess is measured from."""
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        return Played(problem.best, nearest(problem.points, problem.best))
+
+    def start(self, cell: Row, problem: Problem) -> GivenCenters:
+        return GivenCenters(problem.best)
+
+
+class KFed(NotPrivate):
+    """One round of k-FED."""
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        federation, k = problem.federation, cell["k"]
+        k_local = min(k, int(np.median(federation.counts)))
+        result = secfc.fit(secfc.KFed(k, k_local=k_local, seed=seed), federation, seed=seed)
+        return Played(result.centers, result.flat)
+
+    def start(self, cell: Row, problem: Problem) -> GivenCenters:
+        return GivenCenters(self.play(cell, problem, 0).centers)
+
+
+def nearest(points: Array, centers: Array) -> Array:
+    """The label (m,) of the nearest center, in floats."""
+    return np.argmin((centers**2).sum(axis=1) - 2 * points @ centers.T, axis=1)
+
+
+def protected(cell: Row) -> str:
+    """The unit that a setting protects."""
+    return "client" if cell["setting"] in ("device", "vectors") else "data point"
+
+
+@dataclass(frozen=True, eq=False)
+class FedDP:
+    """FedDPKMeans with these arguments; `after`: from the centers of a method that is not private."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    after: Any = None
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        unit, more = protected(cell), dict(self.arguments)
+        if self.after is not None:
+            more["start"] = self.after.start(cell, problem)
+        algorithm = FedDPKMeans(
+            cell["k"], cell["epsilon"], DELTA,
+            neighbors=Neighbors(unit=unit),
+            # Publicly known: what a device holds in the mixture, about what a user holds in the others.
+            rows_per_client=cell["rows"] if unit == "client" else None,
+            # A small committee: results are the same for any, and thousands of clients simulated in time.
+            committee=min(5, problem.federation.n), **more,
+        )  # fmt: skip
+        result = secfc.fit(algorithm, problem.federation, seed=seed)
+        return Played(result.centers, result.flat, result.ledger, result.details)
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """SecFC with noise on distances and on the opened centers, for so many iterations.
+
+    What serves it best: points about the public mean of the server's, shortened to the 90 % quantile of
+    their norms, few iterations, and the noise of n - 1 of n clients, t = 1 colluding.  Neighbors are
+    replaced, which is the only relation that public row counts allow.
+    """
+
+    policy: Any
+    steps: int
+
+    def play(self, cell: Row, problem: Problem, seed: int) -> Played:
+        federation, unit = problem.federation, protected(cell)
+        origin = federation.server_points.mean(axis=0)
+        radius = Bound.from_public(federation.server_points, 0.9, origin)
+        noise = self.policy(
+            Budget(cell["epsilon"], DELTA), radius=radius, neighbors=Neighbors("replace", unit)
+        )
+        way = secfc.SecFC(cell["k"], t=1, max_iter=self.steps, disclosure=noise, reveal_centers=True)
+        moved = problem.points - origin
+        if unit == "client":
+            if federation.n > MOST:
+                raise click.UsageError(
+                    f"SecFC protects clients who deal to one another, and {federation.n} are too many: "
+                    f"give --clients {MOST} or fewer, or leave SecFC out"
+                )
+            held = Federation.from_arrays(federation.split(moved))
+        else:
+            held = Federation.from_arrays(np.array_split(moved, SITES))
+        result = secfc.fit(way, held, bound=radius.value, seed=seed)
+        centers = result.centers[np.isfinite(result.centers).all(axis=1)] + origin
+        return Played(centers, result.flat, result.ledger)
+
+
+# One improvement after the other, from the paper's variant to ours.
+LADDER: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "+ centered on the public mean": {"centered": True, "quantile": 0.9},
+    "+ symmetric noise": {"symmetric": True},
+    "+ one Gaussian mechanism": {"gaussian": True, "client_quantile": 0.5},
+    "+ weak weights dropped, points merged": {"cleaned": True, "merged": 30},
+    "+ sums and counts as one": {"joint": True},
+    "+ residuals": {"residuals": True},
+    "+ shrunk": {"shrunk": True},
+    "+ a step of Lloyd where it pays (ours)": {},
+}
+# Ours without one of them.
+WITHOUT: dict[str, dict[str, Any]] = {
+    "not centered": {"centered": False},
+    "not symmetric": {"symmetric": False},
+    "not one vector": {"joint": False},
+    "no residuals": {"residuals": False},
+    "not cleaned": {"cleaned": False},
+    "not shrunk": {"shrunk": False},
+}
+STARTS = {
+    "ServerKMeans++": ServerKMeansPlusPlus(),
+    "ServerLloyds": ServerLloyds(),
+    "SpherePacking": SpherePacking(),
+}
+NOT_PRIVATE: dict[str, Any] = {"k-FED": KFed(), "Optimal": Optimal()}
+
+
+def lloyd() -> dict[str, Method]:
+    """Other initial centers than FedDP-Init's, continued by FedDP-Lloyds."""
+    table: dict[str, Method] = {}
+    for steps in (1, 3):
+        for name, start in STARTS.items():
+            table[f"{name}, T={steps}"] = FedDP({"start": start, "steps": steps, "variant": PAPER})
+        for name, after in NOT_PRIVATE.items():
+            table[f"{name}, T={steps}"] = FedDP({"steps": steps, "variant": PAPER}, after)
+    return table
+
+
+def noisy() -> dict[str, Method]:
+    """SecFC with its layers of noise."""
+    policies = {"noise at server": secfc.NoiseAtServer, "noise in shares": secfc.NoiseInShares}
+    return {f"SecFC, {name}, T={t}": Noisy(policy, t) for name, policy in policies.items() for t in (1, 10)}
+
+
+def ablation() -> dict[str, Method]:
+    """The improvements, one after the other and one by one."""
+    table: dict[str, Method] = {}
+    step = PAPER
+    for name, change in LADDER.items():
+        step = replace(step, **change)
+        more = {"variant": step, "steps": None if name.endswith("(ours)") else 0}
+        table[f"ablation {name}"] = FedDP(more)
+    for name, change in WITHOUT.items():
+        table[f"ablation ours, {name}"] = FedDP({"variant": replace(OURS, **change)})
+    return table
+
+
+def splits() -> dict[str, Method]:
+    """Splits of the budget: outer product, weights of the server's points, sums and counts."""
+    chosen = ((0.1, 0.05, 0.85), (0.12, 0.08, 0.8), (0.25, 0.05, 0.7), (0.4, 0.05, 0.55), (0.5, 0.1, 0.4))
+    return {f"split {s}, T={t}": FedDP({"shares": s, "steps": t}) for s in chosen for t in (0, 1)}
+
+
+FEDDP: dict[str, Method] = {
+    "ours": FedDP(),
+    "paper": FedDP({"variant": PAPER}),
+    "ours, noise in shares": FedDP({"noise": SharedNoise()}),
+}
+ABLATION, SPLITS = ablation(), splits()
+METHODS: dict[str, Method] = FEDDP | lloyd() | noisy() | NOT_PRIVATE | ABLATION | SPLITS
+USUAL = (
+    "ours", "paper", *(name for name in METHODS if name.split(",")[0] in STARTS), "k-FED", "Optimal"
+)  # fmt: skip
