@@ -46,6 +46,7 @@ Array = Any
 
 EPSILONS = {"silo": (0.1, 0.25, 0.5, 1.0, 2.0), "device": (0.5, 1.0, 2.0, 4.0)}
 EPSILONS |= {"census": (0.25, 0.5, 1.0, 2.0), "vectors": (0.5, 1.0, 2.0, 4.0)}
+PROTECTED = {"silo": "data point", "device": "client", "census": "data point", "vectors": "client"}
 # Published code, corrected, 20 restarts, at the data-point level; the paper's figures at the client level.
 REFERENCE = {
     ("silo", 0.25): 0.91, ("silo", 0.5): 0.034, ("silo", 1.0): 0.008, ("silo", 2.0): 0.002,
@@ -177,6 +178,8 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--epsilon", "epsilons", type=float, multiple=True, help="Only this total; may be repeated.")
 @click.option("--method", "methods", type=click.Choice(sorted(METHODS)), multiple=True,
               help="Only this method; may be repeated.")  # fmt: skip
+@click.option("--protect", type=click.Choice(["data point", "client"]),
+              help="Whom privacy protects.  [device and vectors: client, else data point]")  # fmt: skip
 @click.option("--ablation", is_flag=True, help="The improvements, one after the other and one by one.")
 @click.option("--pareto", is_flag=True, help="Several splits of the budget and numbers of Lloyd steps.")
 @click.option("--seeds", default=5, show_default=True, help="Data sets.")
@@ -187,8 +190,8 @@ def steps(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
     setting: str, clients: int | None, rows: int | None, k: int, epsilons: tuple[float, ...],
-    methods: tuple[str, ...], ablation: bool, pareto: bool, seeds: int, runs: int, data: Path | None,
-    chosen: str, out: Path | None,
+    methods: tuple[str, ...], protect: str | None, ablation: bool, pareto: bool, seeds: int, runs: int,
+    data: Path | None, chosen: str, out: Path | None,
 ) -> None:  # fmt: skip
     """Run the grid and print excess costs, and what every step released at what noise."""
     if not methods:
@@ -199,7 +202,8 @@ def main(
             methods = ("ours", *SPLITS)
     mixture = setting in ("silo", "device")
     fixed = {
-        "setting": setting, "k": k, "chosen": "" if mixture else chosen,
+        "setting": setting, "unit": protect or PROTECTED[setting], "k": k,
+        "chosen": "" if mixture else chosen,
         "clients": clients or (100 if setting == "silo" else 2000) if mixture else 0,
         "rows": rows or (1000 if setting == "silo" else 50 if setting == "device" else 10),
     }  # fmt: skip

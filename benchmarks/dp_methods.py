@@ -93,11 +93,6 @@ def nearest(points: Array, centers: Array) -> Array:
     return np.argmin((centers**2).sum(axis=1) - 2 * points @ centers.T, axis=1)
 
 
-def protected(cell: Row) -> str:
-    """The unit that a setting protects."""
-    return "client" if cell["setting"] in ("device", "vectors") else "data point"
-
-
 @dataclass(frozen=True, eq=False)
 class FedDP:
     """FedDPKMeans with these arguments; `after`: from the centers of a method that is not private."""
@@ -106,7 +101,7 @@ class FedDP:
     after: Any = None
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
-        unit, more = protected(cell), dict(self.arguments)
+        unit, more = cell["unit"], dict(self.arguments)
         if self.after is not None:
             more["start"] = self.after.start(cell, problem)
         algorithm = FedDPKMeans(
@@ -134,7 +129,7 @@ class Noisy:
     steps: int
 
     def play(self, cell: Row, problem: Problem, seed: int) -> Played:
-        federation, unit = problem.federation, protected(cell)
+        federation, unit = problem.federation, cell["unit"]
         origin = federation.server_points.mean(axis=0)
         radius = Bound.from_public(federation.server_points, 0.9, origin)
         noise = self.policy(

@@ -206,8 +206,9 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, paint in figures(rows):
-        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience", "dp"))
-        figure = Canvas(figsize=(8, 5) if wide else (6.4, 5), layout="constrained")
+        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience"))
+        width = 10 if name.startswith("dp") else 8 if wide else 6.4
+        figure = Canvas(figsize=(width, 5), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure)
         paths.append(folder / f"{name}.png")

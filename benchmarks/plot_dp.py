@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,34 +12,44 @@ from benchmarks.common import Row
 
 Figure = Any
 
-COLORS = {
-    "ours": "tab:blue", "paper": "tab:orange", "ours, noise in shares": "tab:cyan",
-    "ServerKMeans++": "tab:green", "ServerLloyds": "tab:olive", "SpherePacking": "tab:red",
-    "k-FED": "tab:purple",
+# Color and marker of every method; private methods under their initial centers' names.
+STYLES = {
+    "ours": ("tab:blue", "o"), "paper": ("tab:orange", "s"), "ours, noise in shares": ("tab:cyan", "d"),
+    "ServerKMeans++": ("tab:green", "^"), "ServerLloyds": ("tab:olive", "v"),
+    "SpherePacking": ("tab:red", "<"), "k-FED": ("tab:purple", ">"), "Optimal": ("black", "*"),
+    "SecFC, noise at server": ("tab:brown", "P"), "SecFC, noise in shares": ("tab:pink", "X"),
 }  # fmt: skip
 
 
 def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
     """The name of every picture that the rows allow, and the function that draws it."""
     members = [r for r in rows if r["cell"].get("script") == "dp"]
-    settings = {name_of(r["cell"]): r["cell"] for r in members}
-    for name in sorted(settings):
+    for name in sorted({name_of(r["cell"]) for r in members}):
         part = [r for r in members if name_of(r["cell"]) == name]
         usual = [r for r in part if not r["cell"]["method"].startswith(("ablation", "split"))]
         if usual:
-            yield f"dp-{name}", lambda figure, n=name, p=usual: cost_over_epsilon(figure, n, p)
+            yield f"dp-{name}", lambda figure, p=usual: cost_over_epsilon(figure, p)
         ablation = [r for r in part if r["cell"]["method"].startswith("ablation")]
         if ablation:
-            yield f"dp-ablation-{name}", lambda figure, n=name, p=ablation: ladder(figure, n, p)
+            yield f"dp-ablation-{name}", lambda figure, p=ablation: ladder(figure, p)
         if any(r["cell"]["method"].startswith("split") for r in part):
             splits = [r for r in part if r["cell"]["method"].startswith(("split", "ours"))]
-            yield f"dp-pareto-{name}", lambda figure, n=name, p=splits: pareto(figure, n, p)
+            yield f"dp-pareto-{name}", lambda figure, p=splits: pareto(figure, p)
 
 
 def name_of(cell: Row) -> str:
     """A setting in words that a file name holds."""
     which = cell["chosen"] or str(cell["clients"])
-    return f"{cell['setting']}-{which}".replace(",", "-")
+    return f"{cell['setting']}-{which}-{cell['unit']}".replace(",", "-").replace(" ", "-")
+
+
+def title_of(cell: Row) -> str:
+    """A setting in words for people."""
+    if cell["setting"] in ("silo", "device"):
+        what = f"Gaussian mixture, {cell['clients']} clients of {cell['rows']} points"
+    else:
+        what = f"{cell['setting']}, {cell['chosen']}"
+    return f"{what}, k = {cell['k']}: one {cell['unit']} protected"
 
 
 def by_epsilon(rows: list[Row]) -> dict[str, dict[float, list[float]]]:
@@ -51,51 +62,70 @@ def by_epsilon(rows: list[Row]) -> dict[str, dict[float, list[float]]]:
     return table
 
 
-def cost_over_epsilon(figure: Figure, name: str, rows: list[Row]) -> None:
-    """Medians as lines, the range from best to worst run as a band; k-FED as a level."""
+def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
+    """Medians as lines, the range from best to worst run as a band; what is not private as a level."""
     axes = figure.subplots()
     for method, found in by_epsilon(rows).items():
-        color = COLORS.get(method.split(", T=")[0], "tab:gray")
-        if method == "k-FED":
+        color, marker = STYLES.get(method.split(", T=")[0], ("tab:gray", "o"))
+        epsilons = sorted(e for e in found if not math.isnan(e))
+        if not epsilons:
             level = float(np.median([v for values in found.values() for v in values]))
-            axes.axhline(level, color=color, linestyle=":", label="k-FED (not private)")
+            if level > 0:  # the optimum's own excess is no point of a logarithmic axis
+                axes.axhline(level, color=color, linestyle=":", label=f"{method} (not private)")
             continue
-        epsilons = sorted(found)
-        style = "--" if method.endswith("T=3") else "-"
+        # More than one step of Lloyd's heuristic, or iteration, is dashed.
+        style = "--" if ", T=" in method and not method.endswith("T=1") else "-"
+        start = " (start not private)" if method.startswith(("k-FED", "Optimal")) else ""
         medians = [float(np.median(found[e])) for e in epsilons]
-        axes.plot(epsilons, medians, style, color=color, marker="o", label=method)
+        axes.plot(epsilons, medians, style, color=color, marker=marker, label=method + start)
         low, high = ([edge(found[e]) for e in epsilons] for edge in (min, max))
         axes.fill_between(epsilons, low, high, color=color, alpha=0.15, linewidth=0)
-    axes.set_xscale("log")
+    over_epsilons(axes, sorted({r["cell"]["epsilon"] for r in rows} - {None}))
     axes.set_yscale("log")
-    axes.set_xlabel("total epsilon, delta = 1e-6")
     axes.set_ylabel("excess cost per point over the optimum")
-    axes.set_title(name)
-    axes.legend(fontsize="small")
+    finish(axes, rows)
+
+
+def over_epsilons(axes: Any, epsilons: list[float]) -> None:
+    """A logarithmic axis with a tick at every epsilon that was measured."""
+    axes.set_xscale("log")
+    axes.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+    axes.minorticks_off()
+    axes.set_xlabel("total epsilon, delta = 1e-6")
+
+
+def finish(axes: Any, rows: list[Row]) -> None:
+    """Title, grid, and a legend beside the lines, where it hides none."""
+    axes.set_title(title_of(rows[0]["cell"]), fontsize="medium")
     axes.grid(True, which="both", alpha=0.3)
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
-def ladder(figure: Figure, name: str, rows: list[Row]) -> None:
-    """One bar a variant and epsilon: the median excess cost."""
+def ladder(figure: Figure, rows: list[Row]) -> None:
+    """A line a variant, a color an epsilon: the median excess cost as a dot, all runs as a bar."""
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
+
     axes = figure.subplots()
     table = by_epsilon(rows)
     epsilons = sorted({e for found in table.values() for e in found})
-    height = 0.8 / len(epsilons)
     for i, epsilon in enumerate(epsilons):
-        at = [j + i * height for j in range(len(table))]
-        values = [float(np.median(found.get(epsilon, [float("nan")]))) for found in table.values()]
-        axes.barh(at, values, height, label=f"epsilon = {epsilon:g}")
-    axes.set_yticks([j + 0.4 - height / 2 for j in range(len(table))])
-    axes.set_yticklabels([method.removeprefix("ablation ") for method in table], fontsize="small")
+        at = [(j + 0.15 * (i - (len(epsilons) - 1) / 2), f[epsilon]) for j, f in enumerate(table.values())
+              if epsilon in f]  # fmt: skip
+        (dots,) = axes.plot(
+            [float(np.median(v)) for _, v in at], [y for y, _ in at], "o", label=f"epsilon = {epsilon:g}"
+        )
+        axes.hlines([y for y, _ in at], [min(v) for _, v in at], [max(v) for _, v in at], dots.get_color())
+    axes.set_yticks(range(len(table)), [m.removeprefix("ablation ") for m in table], fontsize="small")
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_xlabel("median excess cost per point")
-    axes.set_title(name)
-    axes.legend(fontsize="small")
-    axes.grid(True, axis="x", which="both", alpha=0.3)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.minorticks_off()
+    axes.set_xlabel("excess cost per point over the optimum: median, best to worst")
+    finish(axes, rows)
 
 
-def pareto(figure: Figure, name: str, rows: list[Row]) -> None:
+def pareto(figure: Figure, rows: list[Row]) -> None:
     """Every split as a dot, the best of them as a line, and the split that was chosen beforehand."""
     axes = figure.subplots()
     table = by_epsilon(rows)
@@ -113,10 +143,7 @@ def pareto(figure: Figure, name: str, rows: list[Row]) -> None:
     if fixed:
         medians = [float(np.median(fixed[e])) for e in sorted(fixed)]
         axes.plot(sorted(fixed), medians, "-", color="tab:blue", marker="s", label="split fixed beforehand")
-    axes.set_xscale("log")
+    over_epsilons(axes, epsilons)
     axes.set_yscale("log")
-    axes.set_xlabel("total epsilon, delta = 1e-6")
     axes.set_ylabel("median excess cost per point")
-    axes.set_title(name)
-    axes.legend(fontsize="small")
-    axes.grid(True, which="both", alpha=0.3)
+    finish(axes, rows)

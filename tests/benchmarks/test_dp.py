@@ -55,7 +55,8 @@ def test_rows_say_what_was_spent_and_can_be_drawn(tmp_path):
     assert len(read_rows(file)) == 11
     drawn = invoke(plot, file, "--folder", tmp_path).split()
     assert {path.rsplit("/")[-1] for path in drawn} == {
-        "dp-silo-6.png", "dp-ablation-silo-6.png", "dp-pareto-silo-6.png", "dp-device-20.png"
+        "dp-silo-6-data-point.png", "dp-ablation-silo-6-data-point.png", "dp-pareto-silo-6-data-point.png",
+        "dp-device-20-client.png",
     }  # fmt: skip
 
 
