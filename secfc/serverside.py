@@ -139,7 +139,18 @@ def _census_table(path: str | PathLike[str]) -> dict[str, Array]:
         raise InputError(
             f"{path} is no .npz file, and reading a folder needs folktables: pip install folktables"
         ) from error
-    source = folktables.ACSDataSource(survey_year="2018", horizon="1-Year", survey="person", root_dir=path)
-    frame = folktables.adult_filter(source.get_data(download=False))
+    # It would make a folder that is not there.
+    if not Path(path).is_dir():
+        raise InputError(f"{path} is neither an .npz file nor a folder of folktables: give one of them")
+    source = folktables.ACSDataSource(
+        survey_year="2018", horizon="1-Year", survey="person", root_dir=str(path)
+    )
+    try:
+        everybody = source.get_data(download=False)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{path} lacks data of some states: {error} Or save what there is as an .npz file."
+        ) from error
+    frame = folktables.adult_filter(everybody)
     columns = {"state": "ST"} | {name: name for name in wanted[1:]}
     return {name: frame[column].to_numpy() for name, column in columns.items()}

@@ -1,5 +1,8 @@
 """Servers with points of their own: what they get, and that clients do not keep it."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 
@@ -82,6 +85,82 @@ def test_census_rows_are_bits_of_seven_categories(tmp_path):
     np.savez(file, state=work)
     with pytest.raises(InputError, match="has no array COW"):
         load_census(file, "federal")
+
+
+class Column:
+    """As much of a column of pandas as is needed to read one."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        return self.values
+
+
+class Frame(dict):
+    """As much of a data frame."""
+
+    def __getitem__(self, name):
+        return Column(super().__getitem__(name))
+
+
+def folktables_of(frame):
+    """A stand-in for the package: people of all states, of whom `adult_filter` keeps those who work."""
+    asked = []
+
+    class ACSDataSource:
+        def __init__(self, survey_year, horizon, survey, root_dir="data"):
+            asked.append((survey_year, horizon, survey, root_dir))
+
+        def get_data(self, states=None, density=1.0, random_seed=0, join_household=False, download=False):
+            assert states is None
+            assert density == 1.0
+            assert not download
+            if frame is None:
+                raise FileNotFoundError("Could not find data for AL.")
+            return frame
+
+    def adult_filter(data):
+        keep = data["WKHP"].to_numpy() > 0
+        return Frame({name: data[name].to_numpy()[keep] for name in data})
+
+    module = types.ModuleType("folktables")
+    module.ACSDataSource, module.adult_filter = ACSDataSource, adult_filter
+    return module, asked
+
+
+def test_census_from_a_folder_of_folktables(tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    m = 3000
+    table = {name: rng.integers(0, 5, m).astype(float) for name in CATEGORIES}
+    hours, work = rng.integers(0, 3, m) * 20.0, rng.choice([1.0, 2.0, 5.0, 6.0], m)
+    # Whoever does not work has no class of worker: such rows must be filtered before they are read.
+    work[hours == 0] = np.nan
+    state = rng.choice([1, 2, 4, 72], m)
+    frame = Frame({**table, "COW": work, "ST": state, "WKHP": hours})
+    module, asked = folktables_of(frame)
+    monkeypatch.setitem(sys.modules, "folktables", module)
+    found = load_census(tmp_path, "federal", inside=20, outside=100)
+    assert asked == [("2018", "1-Year", "person", str(tmp_path))]
+    assert sorted(map(int, found.names)) == [1, 2, 4, 72]
+    keep = hours > 0
+    file = tmp_path / "same.npz"
+    np.savez(file, state=state[keep], COW=work[keep], **{name: v[keep] for name, v in table.items()})
+    same = load_census(file, "federal", inside=20, outside=100)
+    assert (found.stacked() == same.stacked()).all()
+    assert (found.server_points == same.server_points).all()
+
+
+def test_census_folders_that_cannot_be_read(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "folktables", None)
+    with pytest.raises(InputError, match="pip install folktables"):
+        load_census(tmp_path, "federal")
+    monkeypatch.setitem(sys.modules, "folktables", folktables_of(None)[0])
+    with pytest.raises(InputError, match=r"lacks data of some states: Could not find data for AL\."):
+        load_census(tmp_path, "federal")
+    with pytest.raises(InputError, match="neither"):
+        load_census(tmp_path / "missing", "federal")
+    assert not (tmp_path / "missing").exists()
 
 
 def test_one_hot_by_hand():
