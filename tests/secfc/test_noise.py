@@ -403,6 +403,53 @@ def test_an_audit_confirms_the_noise_on_distances_and_catches_a_fifth_of_it():
         assert finding.refutes(claim) == caught
 
 
+def sparing(policy, factor):
+    """The policy with its noise divided by a factor, which claims what it should have been."""
+
+    class Sparing(policy):
+        def noise(self, steps, radius):
+            wide = super().noise(steps, radius)
+            return dataclasses.replace(wide, distances=wide.distances / factor, sums=wide.sums / factor)
+
+        def released(self, plan):
+            fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(policy)}
+            return policy(**fields).released(plan)
+
+    return Sparing
+
+
+@pytest.mark.parametrize("policy", [secfc.NoiseAtServer, secfc.NoiseInShares])
+def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(policy):
+    # The first point is at one end or at the other: which center is nearer, and where the centers are, tells.
+    # Both scores see what everybody sees; each finding is false with probability 1e-3 at most.
+    others = np.array([1.0, 1, -1, -1, -1])[:, None]
+    ends = [
+        secfc.Federation.from_arrays(np.array_split(np.concatenate([[[end]], others]), 3)) for end in (-1, 1)
+    ]
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    claim, runs = Budget(0.5, DELTA), 60
+
+    def scores(disclosure, planted, number):
+        way = secfc.SecFC(
+            k=2, t=1, max_iter=1, disclosure=disclosure, reveal_centers=True, init=secfc.GivenLabels(labels)
+        )
+        result = secfc.fit(
+            way, ends[planted], bound=1.0, coins=lambda party: SeededCoins(number, f"audit {party}")
+        )
+        if number < 2:
+            assert result.ledger.epsilon(DELTA) == pytest.approx(0.5, rel=1e-4)
+        own = int(result.flat[0])
+        # The sum of the canary's cluster holds it, whatever else it holds.
+        return float(own == 0), float(result.centers[own, 0] * (result.flat == own).sum())
+
+    for factor, caught in ((1, False), (200, True)):
+        disclosure = sparing(policy, factor)(claim, radius=Bound.given(1.0), center_share=0.5)
+        seen = np.array([[scores(disclosure, side, 2 * i + side) for i in range(runs)] for side in (0, 1)])
+        for what in range(2):
+            finding = many_runs(seen[1, :, what], seen[0, :, what], delta=DELTA, alarm=1e-3)
+            assert (finding.epsilon > claim.epsilon) == caught
+
+
 def test_the_deviation_of_noise_on_a_column_is_what_the_sampler_holds():
     noise = Noise(discrete_gaussian, Neighbors("replace"), 50, 3.0, 1.0)
     labels = np.arange(9) % K

@@ -31,9 +31,8 @@ from secfc.federation import Federation
 from secfc.inputs import InputError
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
-from secfc.privacy.audit import audit
 from secfc.simulate import simulate
-from secfc.summing import GroupAbout, NoisyCenters, Project
+from secfc.summing import GroupAbout
 
 DELTA = 1e-6
 CLIENT = Neighbors(unit="client")
@@ -399,80 +398,3 @@ def test_a_sealed_run_says_nothing_in_the_clear(data):
     result = run(algorithm(epsilon=8.0), small, sealed=True)
     assert {e.kind for e in result.transcript.envelopes} == {"Greeting", "Sealed"}
     assert accuracy(small.truth, result.flat) > 0.95
-
-
-# --- audit ---------------------------------------------------------------------------------------------
-
-
-class TooLittle:
-    """Gaussian noise, too small by a factor: what the published code does to the outer product."""
-
-    def __init__(self, noise, factor):
-        self.noise, self.factor = noise, factor
-
-    def event(self, size):
-        return self.noise.event(size)
-
-    def mechanism(self, sensitivity):
-        return self.noise.mechanism(sensitivity / self.factor)
-
-    def deviation(self, sensitivity):
-        return self.noise.deviation(sensitivity)
-
-
-class Enough(Exception):  # noqa: N818 - not an error
-    """Raised to end a run as soon as what is audited has been said."""
-
-
-def audited(step, factor):
-    """What an audit of the protocol up to a step's result finds, with a canary far along an axis, or without.
-
-    "outer product": the canary pulls the projection.  "lloyd": it pulls a center.
-    """
-    rng = np.random.default_rng(0)
-    far = 300.0
-    arrays = rng.uniform(-0.1, 0.1, (3, 300, 4))
-    held = np.concatenate([rng.uniform(-0.1, 0.1, (10, 4)), far * np.eye(4), -far * np.eye(4)])
-    canary = np.append(arrays[2], [[far, 0, 0, 0]], axis=0)
-    data = [Federation.from_arrays(list(arrays), server_points=held),
-            Federation.from_arrays([*arrays[:2], canary], server_points=held)]  # fmt: skip
-    start = FedDPInit() if step == "outer product" else GivenCenters(np.zeros((1, 4)), public=True)
-    # What hides small differences behind the noise that should be there would hide the canary too.
-    variant = replace(OURS, quantile=1.0, residual_quantile=1.0, shrunk=False, cleaned=False)
-    one = FedDPKMeans(1, 0.5, DELTA, variant=variant, start=start)
-    plan = one.plan(Public.of(data[0]))
-    noises = plan.noises
-    if step == "outer product":
-        noises = replace(noises, outer=TooLittle(noises.outer, factor))
-    else:
-        noises = replace(noises, lloyd=((TooLittle(noises.lloyd[0][0], factor), None),))
-    plan = replace(plan, noises=noises)
-
-    def play(planted, number):
-        told = []
-
-        def watch(name, exchange):
-            for message in exchange.send.values():
-                if isinstance(message, Project | NoisyCenters):
-                    told.append(message)
-                    raise Enough
-
-        roles = {
-            p.name: one.client(plan, p, coins=SeededCoins(number, p.name)) for p in data[planted].parties
-        }
-        noise = SeededCoins(number, SERVER)
-        roles[SERVER] = one.server(plan, rng=np.random.default_rng(number), coins=noise)
-        with pytest.raises(Enough):
-            simulate(roles, watch=watch)
-        (message,) = told
-        return float(np.abs(message.projection[0] if step == "outer product" else message.centers[:, 0])[0])
-
-    return audit(play, runs=100, delta=DELTA, alarm=1e-3)
-
-
-@pytest.mark.parametrize("step", ["outer product", "lloyd"])
-def test_an_audit_of_the_run_finds_no_more_than_claimed_and_catches_too_little_noise(step):
-    # The false alarm rate of each finding is 1e-3.
-    assert audited(step, 1.0).epsilon <= 0.5
-    # Control: noise for the radius where its square is needed, which is the published code's, 300 times less.
-    assert audited(step, 300.0).epsilon > 0.5
