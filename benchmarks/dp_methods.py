@@ -147,8 +147,10 @@ class Noisy:
         else:
             held = Federation.from_arrays(np.array_split(moved, SITES))
         result = secfc.fit(way, held, bound=radius.value, seed=seed)
-        centers = result.centers[np.isfinite(result.centers).all(axis=1)] + origin
-        return Played(centers, result.flat, result.ledger)
+        centers = result.centers[np.isfinite(result.centers).all(axis=1)]
+        # Means lie within the radius: noise that says otherwise is taken off at no cost.
+        centers *= np.minimum(1, radius.value / np.linalg.norm(centers, axis=1))[:, None]
+        return Played(centers + origin, result.flat, result.ledger)
 
 
 # One improvement after the other, from the paper's variant to ours.

@@ -44,7 +44,7 @@ def squared_norms(vectors: Array) -> Array:
     largest = max(abs(int(values.max())), abs(int(values.min()))) if values.size else 0
     # d squares of at most largest**2 each add up within an int64.
     if values.shape[-1] * largest * largest < 2**63:
-        whole = values.astype(np.int64)
+        whole = values.astype(np.int64, copy=False)
         return np.asarray(np.einsum("...i,...i->...", whole, whole))
     wide = values.astype(object)
     return np.asarray((wide * wide).sum(axis=-1), object)
