@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Protocol
 
 import click
@@ -11,6 +12,7 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row
+from secfc.disclosure.budgeted import Steps
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -21,6 +23,7 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
 )
+from secfc.feddp.server import shrink, within_ball
 from secfc.federation import Federation
 from secfc.privacy import Bound, Budget, Neighbors
 
@@ -148,8 +151,12 @@ class Noisy:
             held = Federation.from_arrays(np.array_split(moved, SITES))
         result = secfc.fit(way, held, bound=radius.value, seed=seed)
         centers = result.centers[np.isfinite(result.centers).all(axis=1)]
-        # Means lie within the radius: noise that says otherwise is taken off at no cost.
-        centers *= np.minimum(1, radius.value / np.linalg.norm(centers, axis=1))[:, None]
+        # At no cost, as their noise is public: centers are drawn to the public mean as far as it explains them.
+        plan, sizes = result.plan, np.bincount(result.flat, minlength=cell["k"])
+        wide = noise.noise(Steps.of(plan), plan.quantizer.radius)
+        one = wide.on_sums(plan.layout, result.flat, plan.k, plan.d) / Fraction(plan.quantizer.scale)
+        sigma = float(one) * np.sqrt(noise.contributors(held.n)) / sizes[sizes > 0]
+        centers = within_ball(shrink(centers, np.zeros_like(centers), sigma), radius.value)
         return Played(centers + origin, result.flat, result.ledger)
 
 
