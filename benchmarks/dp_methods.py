@@ -151,7 +151,7 @@ class Noisy:
             held = Federation.from_arrays(np.array_split(moved, SITES))
         result = secfc.fit(way, held, bound=radius.value, seed=seed)
         centers = result.centers[np.isfinite(result.centers).all(axis=1)]
-        # At no cost, as their noise is public: centers are drawn to the public mean as far as it explains them.
+        # Centers are drawn to the public mean as far as noise explains them: it is public, so at no cost.
         plan, sizes = result.plan, np.bincount(result.flat, minlength=cell["k"])
         wide = noise.noise(Steps.of(plan), plan.quantizer.radius)
         one = wide.on_sums(plan.layout, result.flat, plan.k, plan.d) / Fraction(plan.quantizer.scale)
