@@ -14,7 +14,16 @@ from field.blind import PairKeys
 from field.coins import Coins
 from secfc.disclosure.dealing import branches, deal
 from secfc.disclosure.distances import hidden, masked
-from secfc.disclosure.match import DEAL, OPEN, SEND, SUM, Match, check_opening, check_words
+from secfc.disclosure.match import (
+    DEAL,
+    OPEN,
+    SEND,
+    SUM,
+    Match,
+    check_opening,
+    check_words,
+    committee_size,
+)
 from secfc.disclosure.policy import Measured
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
 from secfc.messages import (
@@ -59,24 +68,40 @@ class Participant:
         self.me = plan.clients.index(name)
         self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
         self.colluding = max(1, plan.code.t)
-        self.costs = plan.n_init if plan.n_init > 1 else 0
+        # Costs are opened for one assignment a restart, however often lost replies make it be asked again.
+        self.restarts = plan.n_init if plan.n_init > 1 else 0
+        self.costed: set[bytes] = set()
 
     def __repr__(self) -> str:
         return f"Participant({self.name!r}, secret)"
 
+    @property
+    def seats(self) -> int:
+        """Clients in a committee."""
+        return committee_size(self.plan.code.t)
+
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         match question:
             case Compare():
+                self.check_committee(question.committee)
                 return self.compare(Match(self.plan, question, measured.sizes), measured)
-            case MeasureCost() if self.costs:
-                self.costs -= 1
-                return self.cost(question, measured)
             case MeasureCost():
-                raise FaultyServer(SERVER, "asked for more costs than there are restarts")
+                self.costed.add(question.labels.tobytes())
+                if len(self.costed) > self.restarts:
+                    raise FaultyServer(SERVER, "asked for costs of more assignments than there are restarts")
+                return self.cost(question, measured)
             case _ if self.consent:
                 return masked(self.plan, self.me, self.peers, self.colluding, question, measured)
             case _:
                 raise FaultyServer(SERVER, "asked for distances, which this policy never shows")
+
+    def check_committee(self, committee: Array) -> None:
+        """Raises FaultyServer for a committee (numbers of clients) in which fewer could learn more."""
+        members = committee.tolist()
+        strangers = max(members) >= self.plan.code.n or self.dealer in (self.plan.clients[j] for j in members)
+        if strangers or len(members) != self.seats:
+            rule = f"{self.seats} clients that do not deal"
+            raise FaultyServer(SERVER, f"asked for another committee than {rule}")
 
     def cost(self, question: Assignment, measured: Measured) -> Role[CodedCosts | None]:
         """My coded distances of every cluster's own points, summed and blinded."""

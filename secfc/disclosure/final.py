@@ -129,6 +129,7 @@ class Clusterer(Comparer):
         match question:
             case Cluster():
                 self.check(question)
+                self.check_committee(question.committee)
                 return self.unless_stalled(self.cluster(question, measured.rows))
             case Compare() if (question.labels >= 0).any():
                 # Only a prediction, which has no labels yet, asks for the nearest of retained centers.

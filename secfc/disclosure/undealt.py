@@ -118,6 +118,10 @@ class Comparer(Participant):
         self.coins, self.rooms = coins, Rooms()
         self.tables: dict[tuple[int, ...], Seats] = {}
 
+    @property
+    def seats(self) -> int:
+        return Committee(self.plan.code.t).size
+
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
         return self.unless_stalled(self.labels(match, measured))
 

@@ -10,10 +10,13 @@ from scipy import stats
 
 import secfc
 from field.basis import MERSENNE_61, Basis
+from field.blind import PairKeys
 from field.coins import SeededCoins
+from secfc.clustering import Public
 from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.committee import Participant
 from secfc.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
-from secfc.messages import Assignment, Compare, Corrections, LabelShare, MaskedBits, MaskedSum
+from secfc.messages import Assignment, Compare, Corrections, LabelShare, MaskedBits, MaskedSum, MeasureCost
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.views import CannotDecode, View
 from secfc.wire import over_wire
@@ -164,6 +167,52 @@ def test_a_server_that_asks_for_distances_is_refused(consent):
     else:
         with pytest.raises(FaultyServer, match="distances, which this policy never shows"):
             run(federation(), faults=curious)
+
+
+@pytest.mark.parametrize(
+    ("dealer", "committee"),
+    [(SERVER, [0, 1]), (SERVER, [0, 1, 9]), ("client-8", [0, 1, 8]), (None, [0, 1, 2, 3])],
+)
+def test_a_server_that_asks_for_a_committee_that_could_learn_more_is_refused(dealer, committee):
+    def curious(envelope):
+        b = envelope.body
+        if isinstance(b, Compare):
+            b = dataclasses.replace(b, committee=np.array(committee, np.int32), corrected=0)
+            envelope = dataclasses.replace(envelope, body=b)
+        return (envelope,)
+
+    with pytest.raises(FaultyServer, match="another committee than"):
+        run(federation(), dealer=dealer, faults=curious)
+
+
+def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
+    data, restarts = federation(), 2
+    plan = secfc.SecFC(k=3, t=T, ell=2, n_init=restarts, disclosure=AssignmentsOnly()).plan(
+        Public.of(data, 6.0)
+    )
+    keys = PairKeys({0: bytes(32)})
+    client = Participant(plan, "client-0", SERVER, keys, keys, None, consent=False)
+
+    def ask(number, label):
+        labels = np.full(data.m, label, np.int8)
+        return client(MeasureCost(number, 3, labels, np.arange(RESPOND, dtype=np.int32)), None)
+
+    ask(1, 0), ask(2, 1)
+    ask(3, 1)  # again, since a reply was lost: the same assignment under other masks
+    with pytest.raises(FaultyServer, match="more assignments than there are restarts"):
+        ask(4, 2)
+
+
+@pytest.mark.parametrize("dealer", [SERVER, "client-8", None])
+def test_lost_costs_are_asked_for_again(dealer):
+    data = federation()
+    ways = {"dealer": dealer, "n_init": 2, "max_iter": STEPS}
+    full = run(data, **ways)
+    costs = sum(e.kind == "CodedCosts" for e in full.transcript.envelopes)
+    lossy = run(data, faults=silent("client-3", kinds=("CodedCosts",)), **ways)
+    assert same(full, lossy)
+    assert lossy.cost == full.cost
+    assert sum(e.kind == "CodedCosts" for e in lossy.transcript.envelopes) > costs
 
 
 # --- silence -------------------------------------------------------------------------------------
