@@ -9,6 +9,7 @@ than 10^4 with
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,7 +63,10 @@ def chunks(monkeypatch):
 
 def test_the_campaign_is_large_enough():
     assert len(EVERY) * settings.get_profile("ci").max_examples >= 500
-    assert len(EVERY) * settings.get_profile("nightly").max_examples >= 10**4
+    nightly = len(EVERY) * settings.get_profile("nightly").max_examples
+    assert nightly >= 10**4
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"# {nightly:,}\n" in readme
 
 
 @pytest.mark.parametrize("name", EVERY)
