@@ -206,9 +206,9 @@ def common():
     return data, run(data, k=3, max_iter=STEPS)
 
 
-# Per step: 3 reductions and 1 dealing of winners, of which member 2 deals none; a last step needs no one-hot
-# labels.  Three lanes make fractions of 93 digits: 8 rounds of carries, 1 against empty clusters, 1 of winners,
-# 4 + 6 of changes; the members deal bits besides.
+# Per step: 3 reductions and 1 dealing of winners, of which member 2 deals none; a last step needs no
+# one-hot labels.  Three lanes make fractions of 93 digits: 8 rounds of carries, 1 against empty
+# clusters, 1 of winners, 4 + 6 of changes; the members deal bits besides.
 GOLDEN = {
     (SERVER,): {"Hello": 3, "Contributors": 3, "FinalShare": 3},
     ("client-0",): {
