@@ -67,7 +67,8 @@ class FedDPKMeans:
     rows_per_client: about how many rows a client has, as publicly known; needed at client level only.
     committee, t, losses: of the secure sum, see `SumPlan.of`.
 
-    How many rows a client has is never used; names of clients and d are public.
+    How many rows a client has is never used; names of clients and d are public.  `Clustering.excluded` names
+    clients that are missing from a sum; those that hear of the centers have labels all the same.
     """
 
     k: int | Elbow
@@ -202,8 +203,7 @@ class FedDPKMeans:
         if plan.placement.server_view is not None:
             learned.append("the exact sums over all clients, before it added the noise")
         shortened: dict[str, tuple[int, int]] = {}
-        there = [name for name in plan.clients if name in run.results]
-        for name in there:
+        for name in [name for name in plan.clients if name in run.results]:
             for part, (some, of) in run.results[name][1].items():
                 before = shortened.get(part, (0, 0))
                 shortened[part] = (before[0] + some, before[1] + of)
@@ -223,7 +223,7 @@ class FedDPKMeans:
             model=CentersModel(found.centers),
             transcript=run.transcript,
             seconds=run.seconds,
-            excluded=tuple(name for name in plan.clients if name not in run.results),
+            excluded=tuple(c for c in plan.clients if any(c not in there for there in found.counted)),
             ledger=found.ledger,
             details=Details(found, shortened),
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import Any
 
 
 @cache
-def _controller() -> Any:
+def _controller(learning: bool) -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -15,4 +16,5 @@ def _controller() -> Any:
 
 def one_thread() -> Any:
     """A context, or a decorator's context, in which matrix products use one thread."""
-    return _controller().limit(limits=1)
+    # A controller knows the libraries of its time, and scikit-learn brings threads of its own.
+    return _controller("sklearn.cluster" in sys.modules).limit(limits=1)

@@ -1,8 +1,12 @@
 """FedDP-KMeans end to end: budgets, ledgers, noise, degenerate inputs, and what each party sees."""
 
 import math
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -223,6 +227,20 @@ def test_plans_do_not_depend_on_private_data(data, variant):
         assert plans[0].digest() == plans[1].digest()
 
 
+def test_one_thread_holds_for_libraries_that_come_later():
+    # The server needs scikit-learn, with threads of its own, after clients have used matrix products.
+    code = (
+        "from secfc.feddp.threads import one_thread\n"
+        "with one_thread():\n    pass\n"
+        "import sklearn.cluster\n"
+        "from threadpoolctl import threadpool_info as info\n"
+        "with one_thread():\n    print(max(library['num_threads'] for library in info()))\n"
+    )
+    options = {"capture_output": True, "text": True, "check": True, "cwd": Path(__file__).parents[3]}
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "2"}, **options)
+    assert done.stdout == "1\n"
+
+
 # --- hard inputs ------------------------------------------------------------------------------------
 
 
@@ -276,12 +294,19 @@ def test_clients_that_vanish_are_left_out(data, lost):
 
     result = run(algorithm(epsilon=8.0), data, faults=faults)
     assert accuracy(data.truth, result.flat) > 0.99
+    assert result.excluded == data.names[:lost]
     # Who hears nothing either ends for itself.
     deaf = run(
         algorithm(epsilon=8.0), data, faults=lambda e: () if "client-5" in (e.sender, e.recipient) else (e,)
     )
     assert deaf.excluded == ("client-5",)
     assert (deaf.labels[5] == -1).all()
+    # Who only missed the end has no labels, but contributed.
+    late = run(
+        algorithm(epsilon=8.0), data,
+        faults=lambda e: () if (e.kind, e.recipient) == ("NoisyCenters", "client-5") else (e,),
+    )  # fmt: skip
+    assert (late.excluded, (late.labels[5] == -1).all()) == ((), True)
     with pytest.raises(TooFewReplies, match="12 replies are needed"):
         run(algorithm(losses=0), data, faults=faults)
 
