@@ -11,7 +11,8 @@ What must hold (`judge`), whatever the schedule:
   TamperedMessage) name a party a message of which really was corrupted, never another;
 * what is merely lost leads to too few replies, to the exclusion of rows or to RowsLost, and to no blame;
 * copies and mere reordering change nothing at all;
-* the labels that any party gets are exactly those of plaintext Lloyd over the rows that count.
+* the labels that any party gets are exactly those of plaintext Lloyd over the rows that count; of private
+  centers, those of an undisturbed run whose sums have the same contributors.
 
 The last rule has one exception, and that is the limit of the model: a LIE.  An unsealed message whose
 contents are changed to other contents of the right form (another canonical residue, another valid label), or
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from itertools import combinations
@@ -49,9 +50,10 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
-from secfc import wire
+from secfc import summing, wire
 from secfc.clustering import Public, seal
 from secfc.exchange import (
+    ITERATE,
     SERVER,
     STRIDE,
     FaultyParty,
@@ -63,10 +65,12 @@ from secfc.exchange import (
     UnionFailed,
     faulty,
 )
+from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
 from secfc.membership import Private
 from secfc.predict import predicting_client, predicting_server
+from secfc.privacy import Bound, Budget, Neighbors
 from secfc.sealed import TamperedMessage
-from secfc.simulate import Envelope, simulate
+from secfc.simulate import Envelope, Faults, simulate
 from secfc.starts import KMeansPlusPlus, RandomPoints
 from tests.secfc.lying import Lie, telling
 
@@ -78,6 +82,7 @@ UNCHECKABLE = (
     own.OwnLabels, own.Challenge, own.Combined, own.Blinding,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, own.CodedCosts, joint.SetKeys, joint.Reshared, joint.ChangeShare,
+    summing.SumShares, summing.CodedSum, summing.Project, summing.GroupAbout, summing.NoisyCenters,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
 
@@ -319,10 +324,10 @@ N, D, K, BOUND, SCALE = 5, 2, 2, 8.0, 16.0
 
 @cache
 def federation(n: int = N) -> secfc.Federation:
-    """n clients with 12 points altogether."""
+    """n clients with 12 points altogether, and a server with six."""
     rng = np.random.default_rng(12)
-    points = np.round(rng.uniform(-8, 8, (12, D)) * 4) / 4
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+    points, held = np.split(np.round(rng.uniform(-8, 8, (18, D)) * 4) / 4, [12])
+    return secfc.Federation.from_arrays(np.array_split(points, n), server_points=held)
 
 
 def coins(name: str) -> SeededCoins:
@@ -331,12 +336,17 @@ def coins(name: str) -> SeededCoins:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A run to be disturbed.  Its coins are fixed, so every undisturbed run of it is the same."""
+    """A run to be disturbed.  Its coins are fixed, so every undisturbed run of it is the same.
+
+    expected: maps the scenario and what came out, without blame or error, to what must have come out, given
+    who contributed.
+    """
 
     algorithm: Any
     sealed: bool = False
     predict: bool = False
     n: int = N
+    expected: Callable[[Scenario, Outcome], Outcome] = lambda scenario, got: over_rows(scenario, got)
 
     @property
     def liars(self) -> int:
@@ -363,7 +373,7 @@ class Scenario:
         network = Network({}, self.sealed)
         return self.run(network), len(network.passed)
 
-    def roles(self, network: Network, lies: Mapping[str, Lie]) -> dict[str, Any]:
+    def roles(self, network: Any, lies: Mapping[str, Lie]) -> dict[str, Any]:
         fed = self.federation
         secrets = {name: coins(name) for name in (*fed.names, SERVER)}
         if self.predict:
@@ -393,7 +403,7 @@ class Scenario:
             roles = seal(roles, plan.digest(), secrets)
         return {name: signed(name, role) for name, role in roles.items()}
 
-    def run(self, network: Network, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:
+    def run(self, network: Faults, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:
         """One run under this network, in which clients tell these lies.
 
         Raises AssertionError if it does not end, and ProtocolError.
@@ -414,6 +424,7 @@ class Scenario:
         return Outcome(
             tuple(result.labels), result.excluded, result.centers, result.history,
             tuple(result.liars), result.disputes,
+            result.details.server.counted if isinstance(self.algorithm, FedDPKMeans) else (),
         )  # fmt: skip
 
 
@@ -430,7 +441,7 @@ def signed(name: str, role: Any) -> Any:
 class Outcome:
     """Labels by client, all -1 where there are none; whose rows do not count; centers; labels by step.
 
-    liars: who was named with proof.  disputes: pairs of whom one lied.
+    liars: who was named with proof.  disputes: pairs of whom one lied.  summed: who contributed to every sum.
     """
 
     labels: tuple[Any, ...]
@@ -439,45 +450,10 @@ class Outcome:
     history: tuple[Any, ...] = ()
     liars: tuple[str, ...] = ()
     disputes: tuple[tuple[str, str], ...] = ()
+    summed: tuple[tuple[str, ...], ...] = ()
 
 
-BASE = secfc.SecFC(
-    k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints(), disclosure=secfc.Distances()
-)
-vary = dataclasses.replace
-BARE = secfc.Distances(blind=False)
-SCENARIOS = {
-    "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1)),
-    "labels only, restarts, a client deals": Scenario(
-        vary(BASE, disclosure=secfc.AssignmentsOnly("client-4"))
-    ),
-    "labels only, nobody deals": Scenario(
-        vary(BASE, disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
-    ),
-    "final labels": Scenario(vary(BASE, disclosure=secfc.FinalLabelsOnly(), n_init=1)),
-    "blinded": Scenario(BASE),
-    "bare": Scenario(vary(BASE, disclosure=BARE)),
-    "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),
-    "bare, centers": Scenario(vary(BASE, disclosure=BARE, reveal_centers=True)),
-    "k-means++": Scenario(vary(BASE, init=KMeansPlusPlus())),
-    "predict": Scenario(BASE, predict=True),
-    "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
-    "private": Scenario(vary(BASE, membership=Private(bound=64))),
-    "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64))),
-    "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
-    "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
-    # n = threshold + 2 liars, and one that may fall silent.
-    "a liar": Scenario(vary(BASE, liars=1), n=6),
-    "a liar, bare": Scenario(vary(BASE, liars=1, disclosure=BARE), n=6),
-    "two liars": Scenario(vary(BASE, liars=2, reveal_centers=True), n=8),
-    "two liars, bare": Scenario(vary(BASE, liars=2, disclosure=BARE, reveal_centers=True), n=8),
-}
-SEALED = {
-    f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)
-    for name in ("labels only", "blinded", "bare, centers", "predict", "private", "k-fed", "a liar")
-}
-
-# --- the judge -------------------------------------------------------------------------------------
+# --- what must come out ----------------------------------------------------------------------------
 
 
 @cache
@@ -492,6 +468,115 @@ def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N) -> 
     roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
     roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3), coins=coins(SERVER))
     return twin.collect(plan, simulate(roles), fed.counts)
+
+
+def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
+    """Plaintext Lloyd over the rows that count."""
+    want, _ = scenario.clean
+    if not got.excluded or scenario.predict:
+        return want
+    plain = plaintext(scenario.algorithm, got.excluded, scenario.n)
+    kept = iter(plain.labels)
+    labels = tuple(
+        np.full(n, -1) if c in got.excluded else next(kept)
+        for c, n in zip(scenario.federation.names, scenario.federation.counts, strict=True)
+    )
+    return Outcome(labels, got.excluded, None if want.centers is None else plain.centers, plain.history)
+
+
+def first_and_last(scenario: Scenario, got: Outcome) -> Outcome:
+    """The same, where the labels between are not known to anybody."""
+    want = over_rows(scenario, got)
+    return dataclasses.replace(want, history=(want.history[0], want.history[-1]))
+
+
+def over_sums(scenario: Scenario, got: Outcome) -> Outcome:
+    """The run in which nothing happens but that of every sum the same contributors' shares are missing."""
+    whole = all(len(clients) == scenario.n for clients in got.summed)
+    return scenario.clean[0] if whole else with_sums(scenario, got.summed)
+
+
+@cache
+def with_sums(scenario: Scenario, summed: tuple[tuple[str, ...], ...]) -> Outcome:
+    rounds = [ITERATE + number * STRIDE + 1 for number in range(len(summed))]
+    counted = dict(zip(rounds, summed, strict=True))
+
+    def withheld(e: Envelope) -> tuple[Envelope, ...]:
+        return () if e.kind == "SumShares" and e.sender not in counted[e.round] else (e,)
+
+    return scenario.run(withheld)
+
+
+# --- the scenarios ---------------------------------------------------------------------------------
+
+BASE = secfc.SecFC(
+    k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints(), disclosure=secfc.Distances()
+)
+vary = dataclasses.replace
+BARE = secfc.Distances(blind=False)
+
+
+class Silent(secfc.NoiseInShares):
+    """Noise of zero, in messages like those of any noise: plaintext Lloyd says what is right."""
+
+    def noise(self, steps: Any, radius: int) -> Any:
+        return vary(super().noise(steps, radius), sampler=lambda sigma, shape, *, coins: np.zeros(shape, int))
+
+
+NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
+PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1)
+SCENARIOS = {
+    "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1)),
+    "labels only, restarts, a client deals": Scenario(
+        vary(BASE, disclosure=secfc.AssignmentsOnly("client-4"))
+    ),
+    "labels only, nobody deals": Scenario(
+        vary(BASE, disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
+    ),
+    "labels only, private": Scenario(
+        vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1, membership=Private(bound=64))
+    ),
+    "final labels": Scenario(
+        vary(BASE, disclosure=secfc.FinalLabelsOnly(), n_init=1), expected=first_and_last
+    ),
+    "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
+    "blinded": Scenario(BASE),
+    "bare": Scenario(vary(BASE, disclosure=BARE)),
+    "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),
+    "bare, centers": Scenario(vary(BASE, disclosure=BARE, reveal_centers=True)),
+    "k-means++": Scenario(vary(BASE, init=KMeansPlusPlus())),
+    "predict": Scenario(BASE, predict=True),
+    "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
+    "private": Scenario(vary(BASE, membership=Private(bound=64))),
+    "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64))),
+    "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
+    "private centers": Scenario(PRIVATE_CENTERS, expected=over_sums),
+    "private centers, shared noise": Scenario(
+        vary(PRIVATE_CENTERS, noise=SharedNoise(), start=GivenCenters(np.eye(2), public=True), steps=3),
+        expected=over_sums,
+    ),
+    "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
+    # n = threshold + 2 liars, and one that may fall silent.
+    "a liar": Scenario(vary(BASE, liars=1), n=6),
+    "a liar, bare": Scenario(vary(BASE, liars=1, disclosure=BARE), n=6),
+    "two liars": Scenario(vary(BASE, liars=2, reveal_centers=True), n=8),
+    "two liars, bare": Scenario(vary(BASE, liars=2, disclosure=BARE, reveal_centers=True), n=8),
+}
+SEALED = {
+    f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)
+    for name in (
+        "labels only",
+        "blinded",
+        "bare, centers",
+        "predict",
+        "private",
+        "k-fed",
+        "a liar",
+        "private centers, shared noise",
+    )
+}
+
+# --- the judge -------------------------------------------------------------------------------------
 
 
 def judge(
@@ -553,26 +638,12 @@ def check_names(network: Network, got: Outcome) -> None:
 
 
 def check(scenario: Scenario, network: Network, got: Outcome) -> None:
-    """That every label is that of plaintext Lloyd over the rows that count."""
-    want, _ = scenario.clean
-    if got.excluded and not scenario.predict:
-        plain = plaintext(scenario.algorithm, got.excluded, scenario.n)
-        kept = iter(plain.labels)
-        want = Outcome(
-            tuple(
-                np.full(n, -1) if c in got.excluded else next(kept)
-                for c, n in zip(scenario.federation.names, scenario.federation.counts, strict=True)
-            ),
-            got.excluded,
-            plain.centers if want.centers is not None else None,
-            plain.history,
-        )
+    """That everything is as expected of those who contributed; only who lost messages has no labels."""
+    want = scenario.expected(scenario, got)
     for mine, expected in zip(got.labels, want.labels, strict=True):
         unheard = (mine == -1).all()
         assert (mine == expected).all() or (unheard and (network.lost or network.corrupters))
         assert not unheard or (expected == -1).all() or network.lost or network.corrupters
-    if isinstance(getattr(scenario.algorithm, "disclosure", None), secfc.FinalLabelsOnly):
-        want = dataclasses.replace(want, history=(want.history[0], want.history[-1]))
     assert len(got.history) == len(want.history)
     assert all((a == b).all() for a, b in zip(got.history, want.history, strict=True))
     if want.centers is not None:

@@ -17,7 +17,7 @@ from hypothesis import event, given, settings
 
 import secfc
 from field import SeededCoins
-from secfc import wire
+from secfc import aggregate, wire
 from secfc.exchange import (
     ITERATE,
     SERVER,
@@ -30,6 +30,7 @@ from secfc.exchange import (
     TooFewReplies,
     UnionFailed,
 )
+from secfc.feddp import FedDPKMeans
 from secfc.messages import Assignment, Contributors, Final, Multiplicities, OwnLabels
 from secfc.screening import DEALING, Judgement, Screening
 from secfc.sealed import Line, Sealed, TamperedMessage, greet
@@ -46,6 +47,7 @@ from tests.secfc.campaign import (
     judge,
     plaintext,
     schedules,
+    with_sums,
 )
 from tests.secfc.lying import KINDS, WAYS, Lie, lies
 
@@ -86,7 +88,7 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     scenario = EVERY[name]
     got, _ = scenario.clean
     assert not any((labels == -1).any() for labels in got.labels)
-    if isinstance(scenario.algorithm, secfc.KFed):
+    if isinstance(scenario.algorithm, secfc.KFed | FedDPKMeans):
         return
     plain = plaintext(scenario.algorithm, (), scenario.n)
     if scenario.predict:
@@ -250,6 +252,19 @@ def test_the_campaign_notices_blame_for_what_was_lost(monkeypatch):
     for number in last:
         with pytest.raises(AssertionError, match=r"blamed server, corrupted set\(\)"):
             judge(SCENARIOS["private"], {number: Fault("drop")})
+
+
+def test_the_campaign_notices_sums_of_whoever_is_there(monkeypatch):
+    add = aggregate.add_shares
+
+    def everybody(plan, shares, counted):
+        return add(plan, shares, np.array([c in shares for c in plan.clients]))
+
+    with_sums.cache_clear()
+    monkeypatch.setattr(aggregate, "add_shares", everybody)
+    found = first_failure(SCENARIOS["private centers, shared noise"], actions=("drop",))
+    with_sums.cache_clear()
+    assert isinstance(found, AssertionError)
 
 
 def test_the_campaign_notices_a_seal_that_does_not_bind_the_round(monkeypatch):
