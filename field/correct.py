@@ -4,8 +4,8 @@ The replies of honest clients are, value by value, points of one polynomial of d
 threshold.  So the R + a values of R + a clients satisfy a independent parity checks (the values at the
 last a points follow from the first R), and up to a lies break at least one of them.  Checking costs one
 sum over the replies for each check, so only a few random combinations of the checks are computed, in the
-pass that decodes.  Where one does not vanish, the values of all clients at that place are decoded: once,
-by Gao's algorithm (`field.reedsolomon`).  Everything left is then decoded as if the liars had been silent.
+pass that decodes.  Where one does not vanish, the values of all clients at that place are decoded: once
+(`field.reedsolomon`).  Everything left is then decoded as if the liars had been silent.
 
 The bound.  Checks s_1, ..., s_a are combined into s_i + sum_{j > c} u_ij s_j for i <= c, with uniform u
 drawn after the replies are fixed.  If some s is not zero, all c combinations vanish with probability at

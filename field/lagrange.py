@@ -34,12 +34,9 @@ def inverses(values: list[int], p: int) -> list[int]:
     return out
 
 
-def transfer(xs: tuple[int, ...], ys: tuple[int, ...], p: int) -> list[list[int]]:
-    """Rows of the matrix that carries values at xs to values at ys modulo p: len(ys) x len(xs).
-
-    xs are distinct modulo p.  A y that is among the xs gets a unit row.
-    """
-    # w_u = 1 / prod_{v != u} (x_u - x_v);  the entry is w_u L(y) / (y - x_u), L(y) = prod_v (y - x_v).
+@lru_cache(maxsize=1024)
+def barycentric(xs: tuple[int, ...], p: int) -> tuple[int, ...]:
+    """1 / prod_{v != u} (x_u - x_v) modulo p for every u; xs are distinct modulo p."""
     products = []
     for x in xs:
         product = 1
@@ -47,7 +44,16 @@ def transfer(xs: tuple[int, ...], ys: tuple[int, ...], p: int) -> list[list[int]
             if other != x:
                 product = product * (x - other) % p
         products.append(product)
-    weights = inverses(products, p)
+    return tuple(inverses(products, p))
+
+
+def transfer(xs: tuple[int, ...], ys: tuple[int, ...], p: int) -> list[list[int]]:
+    """Rows of the matrix that carries values at xs to values at ys modulo p: len(ys) x len(xs).
+
+    xs are distinct modulo p.  A y that is among the xs gets a unit row.
+    """
+    # The entry is w_u L(y) / (y - x_u), w the barycentric weights and L(y) = prod_v (y - x_v).
+    weights = barycentric(xs, p)
     rows = []
     for y in ys:
         if any((y - x) % p == 0 for x in xs):

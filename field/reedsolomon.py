@@ -1,8 +1,9 @@
 """Reed-Solomon decoding of words of one symbol a client: who is off the polynomial of the others.
 
-Gao's algorithm (S. Gao, "A new algorithm for decoding Reed-Solomon codes", 2003) on Python integers: a
-few words are decoded, never a whole reply (`field.correct` chooses them).  Unique decoding: with n
-symbols of a polynomial fixed by R of them, up to (n - R) / 2 errors are located.
+The Euclidean algorithm on syndromes (Sugiyama, Kasahara, Hirasawa, Namekawa, "A method for solving key
+equation for decoding Goppa codes", 1975) on Python integers: a few words are decoded, never a whole reply
+(`field.correct` chooses them).  Unique decoding: with n symbols of a polynomial fixed by R of them, up to
+(n - R) / 2 errors are located.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code import LagrangeCode, TooFewValues
-from field.lagrange import transfer_matrix
+from field.lagrange import barycentric, transfer_matrix
 
 Array = NDArray[Any]
 
@@ -54,23 +55,23 @@ def locate_words(code: LagrangeCode, words: Mapping[int, Array], degree: int, li
     Raises TooFewValues and TooManyLiars as `locate`, with the same limits.
     """
     left = sorted_clients(code, words, degree, liars)
+    # Fewer agreeing symbols than this may agree on a polynomial of the liars' choice.
+    needed = code.threshold(degree) + liars
+    table = np.stack([words[j] for j in left], axis=1)
+    off = _off(code, table, left, degree)
     found: list[int] = []
-    while True:
-        table = np.stack([words[j] for j in left], axis=1)
-        off = np.argwhere(_off(code, table, left, degree))
-        if not len(off):
-            return tuple(sorted(found))
-        lane, w = (int(i) for i in off[0])
+    while off.any():
+        lane, w = (int(i) for i in np.argwhere(off)[0])
         wrong = _errors(code, lane, [int(x) for x in table[lane, :, w]], left, degree)
         kept = [i for i in range(len(left)) if i not in wrong]
-        left = tuple(left[i] for i in kept)
-        # Fewer agreeing symbols than this may agree on a polynomial of the liars' choice.
-        needed = code.threshold(degree) + liars
-        decoded = len(left) >= needed and not _off(code, table[:, kept], left, degree)[lane, w]
+        left, table = tuple(left[i] for i in kept), table[:, kept]
+        off = _off(code, table, left, degree)
+        decoded = len(left) >= needed and not off[lane, w]
         if decoded and wrong:
             found = sorted(set(words) - set(left))
         if not decoded or len(found) > liars:
             raise TooManyLiars(liars, len(words), needed, tuple(found))
+    return tuple(found)
 
 
 def _off(code: LagrangeCode, table: Array, clients: tuple[int, ...], degree: int) -> Array:
@@ -91,22 +92,28 @@ def _off(code: LagrangeCode, table: Array, clients: tuple[int, ...], degree: int
 def _errors(
     code: LagrangeCode, lane: int, word: list[int], clients: tuple[int, ...], degree: int
 ) -> list[int]:
-    """Positions of the errors in a word of one lane, if at most (len(word) - R) / 2: Gao's algorithm.
+    """Positions of the errors in a word of one lane, if at most (len(word) - R) / 2.
 
-    With g0 the polynomial that vanishes at all points and g1 the interpolation of the word, the Euclidean
-    algorithm on (g0, g1), stopped at the first remainder of degree below (n + R) / 2, has as cofactor of
-    g1 a multiple by a constant of the error locator.  With more errors the answer is arbitrary: the
-    caller checks it.  Python integers; at most O(n^2) steps.
+    With w_j = 1 / prod_{i != j} (x_j - x_i) the syndromes S_l = sum_j w_j y_j x_j^l, l < n - R, are zero for
+    every polynomial.  Errors e_j make sum_l S_l / x^(l+1) = sum_j w_j e_j / (x - x_j), a fraction whose
+    denominator is the error locator: up to a constant the cofactor of S(x) = sum_l S_l x^(n-R-1-l) in the
+    Euclidean algorithm on (x^(n-R), S), stopped at the first remainder of degree below (n - R) / 2.
+    With more errors the answer is arbitrary: the caller checks it.
     """
     p = code.basis.primes[lane]
     alphas = code.alphas
     xs = [alphas[j] % p for j in clients]
-    n = len(xs)
-    a, b = _interpolation(xs, word, p)
-    # Invariant: b = v g1 modulo g0, and a = u g1 modulo g0.
+    spare = len(xs) - code.threshold(degree)
+    terms = [w * y % p for w, y in zip(barycentric(tuple(xs), p), word, strict=True)]
+    syndromes = []
+    for _ in range(spare):
+        syndromes.append(sum(terms) % p)
+        terms = [term * x % p for term, x in zip(terms, xs, strict=True)]
+    a, b = [0] * spare + [1], _trimmed(syndromes[::-1])
+    # Invariant: b = v S modulo x^(n-R), and a = u S modulo x^(n-R).
     u: list[int] = []
     v = [1]
-    while 2 * (len(b) - 1) >= n + code.threshold(degree):
+    while 2 * (len(b) - 1) >= spare:
         quotient, remainder = _divide(a, b, p)
         a, b = b, remainder
         u, v = v, _minus_product(u, quotient, v, p)
@@ -114,18 +121,6 @@ def _errors(
 
 
 # Polynomials are lists of Python integers modulo p, lowest coefficient first, without leading zeros.
-
-
-def _interpolation(xs: list[int], ys: list[int], p: int) -> tuple[list[int], list[int]]:
-    """prod (x - x_i), and the polynomial of degree below len(xs) through the points (Newton's form)."""
-    full = [1]
-    through: list[int] = []
-    for x, y in zip(xs, ys, strict=True):
-        # Add the multiple of prod over the earlier points that moves the value at x to y.
-        scale = (y - _value(through, x, p)) * pow(_value(full, x, p), -1, p) % p
-        through = _minus_product(through, [-scale % p], full, p)
-        full = _minus_product([], [x, p - 1], full, p)
-    return full, through
 
 
 def _value(f: list[int], x: int, p: int) -> int:

@@ -81,7 +81,7 @@ UNCHECKABLE = (
     own.Final, own.Multiplicities, own.PublicKey, own.RawPoints, own.LocalCenters, own.CenterLabels,
     own.OwnLabels, own.Challenge, own.Combined, own.Blinding,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
-    own.Unheard, own.CodedCosts, joint.SetKeys, joint.Reshared, joint.ChangeShare,
+    own.Unheard, own.CodedCosts, own.NoiseShares, joint.SetKeys, joint.Reshared, joint.ChangeShare,
     summing.SumShares, summing.CodedSum, summing.Project, summing.GroupAbout, summing.NoisyCenters,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
