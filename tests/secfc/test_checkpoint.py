@@ -21,6 +21,7 @@ from secfc import cli, wire
 from secfc.checkpoint import Checkpoint, checkpointed, path_of, remove
 from secfc.clustering import Public
 from secfc.exchange import SERVER, Exchange, ProtocolError
+from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.journal import Journal, JournalError
 from secfc.membership import Private
 from secfc.messages import Hello
@@ -28,6 +29,7 @@ from secfc.network import run_party
 from secfc.sealed import sealed as seal
 from secfc.simulate import simulate
 from secfc.starts import RandomPoints
+from tests.secfc.campaign import NOISY
 from tests.secfc.test_wire import mesh
 
 RUN = bytes(32)
@@ -35,6 +37,16 @@ OPEN = secfc.SecFC(k=3, t=1, init=RandomPoints(), max_iter=3, disclosure=secfc.D
 RUNS = {
     "open": OPEN,
     "labels only": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly()),
+    "a client deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly("client-2"), n_init=2),
+    "nobody deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "final labels": dataclasses.replace(OPEN, disclosure=secfc.FinalLabelsOnly()),
+    "noise in shares": dataclasses.replace(OPEN, disclosure=NOISY, init=secfc.RandomLabels()),
+    "a liar": dataclasses.replace(OPEN, liars=1),
+    "labels only, private": dataclasses.replace(
+        OPEN, disclosure=secfc.AssignmentsOnly(), membership=Private(bound=64)
+    ),
+    "private centers": FedDPKMeans(3, 4.0, 1e-6, steps=1),
+    "private centers, shared noise": FedDPKMeans(3, 4.0, 1e-6, steps=0, noise=SharedNoise()),
     "bare": dataclasses.replace(OPEN, disclosure=secfc.Distances(blind=False), reveal_centers=True),
     "private": dataclasses.replace(OPEN, membership=Private(bound=64)),
     "private, server": dataclasses.replace(OPEN, membership=Private(psu.Server(), bound=64)),
@@ -47,7 +59,7 @@ def federation(n=3, m=24, d=2, seed=0):
     rng = np.random.default_rng(seed)
     centers = rng.uniform(-10, 10, (3, d))
     points = centers[rng.integers(0, 3, m)] + 3 * rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+    return secfc.Federation.from_arrays(np.array_split(points, n), server_points=centers)
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +115,8 @@ def same(a, b):
         and all((x == y).all() for x, y in zip(a.history, b.history, strict=True))
         and len(a.transcript) == len(b.transcript)
         and a.cost == b.cost
+        and (a.centers is None) == (b.centers is None)
+        and (a.centers is None or np.array_equal(a.centers, b.centers, equal_nan=True))
     )
 
 
@@ -112,18 +126,31 @@ def same(a, b):
 @pytest.mark.parametrize(("name", "sealed", "step"), [
     ("open", False, 1), ("open", True, 4), ("bare", False, 4), ("private", False, 11),
     ("private", True, 37), ("private, server", False, 7), ("kfed", False, 3), ("lloyd", False, 1),
+    ("labels only", False, 5), ("labels only", True, 17), ("a client deals", False, 19),
+    ("nobody deals", False, 13), ("final labels", False, 17), ("noise in shares", False, 7),
+    ("a liar", False, 13), ("labels only, private", False, 41), ("private centers", False, 7),
+    ("private centers, shared noise", False, 7),
 ])  # fmt: skip
 def test_all_crash_at_any_exchange(name, sealed, step, tmp_path):
-    algorithm, fed = RUNS[name], federation()
-    # Unions number rows by their session, and starts are drawn among rows: the same session for all.
-    coins = {"coins": lambda party: SeededCoins(1, party)} if "private" in name else {}
+    if os.environ.get("HYPOTHESIS_PROFILE") == "nightly":
+        step = 1
+    algorithm = RUNS[name]
+    fed = federation(n=5 if getattr(algorithm, "liars", 0) else 3)
+    # Unions number rows by their session, and starts are drawn among rows; noise is drawn from coins.
+    seeded = "private" in name
+    coins = {"coins": lambda party: SeededCoins(1, party)} if seeded else {}
+    bound = {"bound": 64.0}
     count = after(10**9)
-    expected = secfc.fit(algorithm, fed, watch=count, sealed=sealed, **coins)
-    if name in ("open", "bare"):
-        plain = secfc.fit(RUNS["lloyd"], fed)
-        assert all((a == b).all() for a, b in zip(expected.history, plain.history, strict=True))
+    expected = secfc.fit(algorithm, fed, watch=count, sealed=sealed, **coins, **bound)
+    if isinstance(algorithm, secfc.SecFC) and not seeded:
+        twin = dataclasses.replace(RUNS["lloyd"], init=algorithm.init, n_init=algorithm.n_init)
+        scale = expected.plan.quantizer.scale
+        plain = secfc.fit(dataclasses.replace(twin, scale=scale), fed, **bound)
+        assert all((a == b).all() for a, b in zip(expected.labels, plain.labels, strict=True))
     for crash in range(0, count.seen, step):
-        options = {"checkpoint": tmp_path / str(crash), "faults": Network(), "sealed": sealed, **coins}
+        options = {
+            "checkpoint": tmp_path / str(crash), "faults": Network(), "sealed": sealed, **coins, **bound
+        }  # fmt: skip
         with pytest.raises(Crash):
             secfc.fit(algorithm, fed, watch=after(crash), **options)
         assert same(secfc.fit(algorithm, fed, **options), expected)
@@ -313,9 +340,9 @@ def builders(algorithm, fed, directory, sealed=False):
 
 def checked(results, fed):
     """Compare with plaintext k-means, started alike."""
-    trace = results[SERVER].trace
+    trace, scale = results[SERVER].trace, results[SERVER].plan.quantizer.scale
     start = secfc.GivenLabels(trace.history[0])
-    plain = secfc.fit(dataclasses.replace(RUNS["lloyd"], init=start), fed)
+    plain = secfc.fit(dataclasses.replace(RUNS["lloyd"], init=start, scale=scale), fed)
     assert len(trace.history) == len(plain.history)
     assert all((a == b).all() for a, b in zip(trace.history, plain.history, strict=True))
     assert all((results[n].labels == own).all() for n, own in zip(fed.names, plain.labels, strict=True))
@@ -338,11 +365,15 @@ def rising(make, name, at):
         inbox = yield exchange
 
 
-@pytest.mark.parametrize("victim", ["client-0", "client-2", SERVER])
-def test_one_party_crashes_at_any_exchange(victim, tmp_path):
+@pytest.mark.parametrize(("name", "victim", "step"), [
+    *(("open", victim, 1) for victim in ("client-0", "client-2", SERVER)),
+    *(("labels only", victim, 3) for victim in ("client-0", "client-2", SERVER)),
+    ("nobody deals", "client-1", 9),
+])  # fmt: skip
+def test_one_party_crashes_at_any_exchange(name, victim, step, tmp_path):
     fed = federation()
-    for at in range(1, 9):
-        make, close = builders(OPEN, fed, tmp_path / str(at))
+    for at in range(1, 9 * step, step):
+        make, close = builders(RUNS[name], fed, tmp_path / str(at))
         roles = {name: make(name) for name in (*fed.names, SERVER) if name != victim}
         roles[victim] = rising(make, victim, at)
         network = Network()
