@@ -215,8 +215,8 @@ class Journal:
             )
         if found != run:
             raise JournalError(
-                f"{self.path} belongs to a run with other parameters or data: repeat the parameters of that "
-                "run to resume it, or start this one in another directory"
+                f"{self.path} belongs to a run with other parameters or data: repeat those of that run to "
+                "resume it, or start this one in another directory"
             )
         return seed
 

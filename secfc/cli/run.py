@@ -170,7 +170,7 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     help="Say what a curious server could rebuild of the points, by trying it.",
 )  # fmt: skip
 @click.option(
-    "--checkpoint", type=ANY_PATH, metavar="DIR",
+    "--checkpoint", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Keep what is needed to resume in this directory: after a crash, the same command goes on from "
     "there. The files hold secrets of all parties, and are deleted once the results are written.",
 )  # fmt: skip
