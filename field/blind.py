@@ -208,19 +208,14 @@ def _expanded(basis: Basis, streams: list[Coins], matrix: Array, size: int) -> A
     """matrix (lanes, r, q) times q streams of residues: (lanes, r, size), chunk by chunk."""
     lanes, rows, count = matrix.shape
     out = np.zeros((lanes, rows, size), basis.dtype)
+    columns = np.empty((lanes, count, min(COLUMNS, size)), basis.dtype)
     for start in range(0, size if count else 0, COLUMNS):
-        width = min(COLUMNS, size - start)
-        out[:, :, start : start + width] = basis.matmul(matrix, _draw(basis, streams, width))
+        part = columns[:, :, : size - start]
+        for q, stream in enumerate(streams):
+            for lane, p in enumerate(basis.primes):
+                stream.fill_residues(p, part[lane, q])
+        out[:, :, start : start + COLUMNS] = basis.matmul(matrix, part)
     return out
-
-
-def _draw(basis: Basis, streams: list[Coins], width: int) -> Array:
-    """The next `width` residues of every stream, lane after lane: (lanes, streams, width)."""
-    columns = np.empty((basis.lanes, len(streams), width), basis.dtype)
-    for q, stream in enumerate(streams):
-        for lane, p in enumerate(basis.primes):
-            stream.fill_residues(p, columns[lane, q])
-    return columns
 
 
 # --- dealt polynomials that sum to zero ------------------------------------------------------------
@@ -281,7 +276,7 @@ def blinding_share(code: LagrangeCode, lanes: int, shape: tuple[int, ...], strea
     """A seeded client's share (lanes, *shape) of a dealer's blinding, from their stream at its start."""
     size = int(np.prod(shape, dtype=np.int64))
     share = np.empty((lanes, size), code.basis.dtype)
-    # Chunk by chunk and lane by lane, as the dealer draws (`_draw`).
+    # Chunk by chunk and lane by lane, as the dealer draws (`_expanded`).
     for start in range(0, size, COLUMNS):
         for lane, p in enumerate(code.basis.primes[:lanes]):
             stream.fill_residues(p, share[lane, start : start + COLUMNS])

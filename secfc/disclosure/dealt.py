@@ -137,7 +137,8 @@ def blinded(
     flat = values.reshape(len(values), -1)
     size, words = flat.shape[1], []
     for dealer, share in zip(dealers, shares, strict=True):
-        basis.add_scaled(flat, np.ascontiguousarray(share)[None], [[1]] * basis.lanes)
+        for lane, p in enumerate(basis.primes):
+            basis.add_to_lane(flat[lane], share[lane, :size], p)
         coins = challenge_coins(seed, dealer)
         words.append(combine_shares(plan.code, share[:, :size], share[:, size:], coins))
     return CheckedDistances(values, np.stack(words, axis=1))
