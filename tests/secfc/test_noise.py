@@ -341,19 +341,31 @@ def test_a_question_with_too_little_noise_is_not_answered():
 # --- views -----------------------------------------------------------------------------------------
 
 
-def test_golden_kinds_of_messages():
-    result = run(in_shares(), reveal_centers=True)
+REPLIES = {"Hello": N, "Contributors": N, "CodedCenters": N}
+HEARD = {
+    "Hello": N, "Shares": N - 1, "Contributors": 1, "Assignment": ASKED, "RevealCenters": 1, "Final": 1,
+}  # fmt: skip
+# Blinded replies come from a threshold of clients, replies with noise from all who deal it.
+GOLDEN = {
+    in_shares(): {
+        SERVER: REPLIES | {"CodedDistances": N * ASKED},
+        "client-1": HEARD | {"NoiseShares": (N - 1) * (ASKED + 1)},
+    },
+    at_server(): {
+        SERVER: REPLIES | {"CodedDistances": (2 * T + 1) * ASKED},
+        "client-1": HEARD | {"PublicKey": N - 1},
+    },
+}
+
+
+@pytest.mark.parametrize("policy", GOLDEN, ids=lambda policy: type(policy).__name__)
+def test_golden_kinds_of_messages(policy):
+    result = run(policy, reveal_centers=True)
     received = {SERVER: Counter(), "client-1": Counter()}
     for e in result.transcript.envelopes:
         if e.recipient in received:
             received[e.recipient][e.kind] += 1
-    assert received == {
-        SERVER: {"Hello": N, "Contributors": N, "CodedDistances": N * ASKED, "CodedCenters": N},
-        "client-1": {
-            "Hello": N, "Shares": N - 1, "Contributors": 1, "Assignment": ASKED, "RevealCenters": 1,
-            "NoiseShares": (N - 1) * (ASKED + 1), "Final": 1,
-        },
-    }  # fmt: skip
+    assert received == GOLDEN[policy]
 
 
 @pytest.mark.parametrize(("n", "ell", "t"), [(3, 1, 1), (4, 1, 1), (3, 2, 0)])

@@ -123,12 +123,24 @@ def test_a_transcript_alone_suffices(common):
     assert View.of(result.transcript, result.plan, SERVER).kinds() == GOLDEN[(SERVER,)]
 
 
-def test_views_exist_of_every_algorithm():
-    data = federation()
-    for algorithm in (secfc.Lloyd(k=3), secfc.KFed(k=3, k_local=2)):
-        result = secfc.fit(algorithm, data, keep_bodies=True)
-        kinds = View.of(result, result.plan, SERVER, data).kinds()["received"]
-        assert kinds["RawPoints" if isinstance(algorithm, secfc.Lloyd) else "LocalCenters"] == N
+BASELINES = {
+    secfc.Lloyd(k=3): {
+        (SERVER,): ({"RawPoints": N}, {"Final": N}),
+        ("client-0", "client-4"): ({"Final": 2}, {"RawPoints": 2}),
+    },
+    secfc.KFed(k=3, k_local=2): {
+        (SERVER,): ({"LocalCenters": N, "OwnLabels": N}, {"CenterLabels": N}),
+        ("client-0", "client-4"): ({"CenterLabels": 2}, {"LocalCenters": 2, "OwnLabels": 2}),
+    },
+}
+
+
+@pytest.mark.parametrize("algorithm", BASELINES, ids=lambda algorithm: type(algorithm).__name__)
+def test_views_exist_of_every_algorithm(algorithm):
+    result = secfc.fit(algorithm, federation(), keep_bodies=True)
+    for parties, (received, sent) in BASELINES[algorithm].items():
+        kinds = View.of(result, result.plan, parties).kinds()
+        assert kinds == {"received": received, "sent": sent, "inside": {}}
 
 
 # --- questions and distances ---------------------------------------------------------------------
