@@ -132,7 +132,7 @@ class Clustering:
     rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
     Flat labels are in the order of rows.
     excluded: clients that vanished while they shared, or shared falsely, so that their rows do not count:
-    labels -1.
+    labels -1, unless centers that others made label them too.
     liars: clients that lied, with the proof of each in words; the server's own, and sound as long as no
     more lied than were planned for.  disputes: pairs (dealer, receiver) of whom one lied.
     ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
