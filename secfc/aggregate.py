@@ -37,7 +37,6 @@ from secfc.exchange import (
     PartyId,
     Role,
     TooFewReplies,
-    only,
     take,
     to_all,
 )
@@ -180,7 +179,7 @@ def contribute(
 ) -> Role[None]:
     """A client's part of one sum, in rounds number, number + 1, number + 2: deal out, and help to add.
 
-    vector is (D,) int64, secret; the same D for all.
+    vector is (D,) int64, secret; the same D for all.  Whom the server does not hear goes on without adding.
     """
     dealt = share_vector(plan, vector, coins)
     shares = dict(zip(plan.committee, dealt, strict=True))
@@ -196,7 +195,10 @@ def contribute(
         held[sender] = message.values
     mine = np.array([c in held for c in plan.clients])
     inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, exact=True, phase=phase)
-    counted = only(take(inbox, Contributors), SERVER).complete
+    told = take(inbox, Contributors)
+    if not told or not told[SERVER].complete.any():
+        return  # my report or its answer was lost: the server adds without me
+    counted = told[SERVER].complete
     if counted.shape != (plan.n,) or (counted & ~mine).any() or counted.sum() < plan.least:
         raise FaultyServer(
             SERVER, f"wants a sum of clients that are not all there, or of fewer than {plan.least}"
@@ -224,7 +226,10 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     if len(names) < plan.least:
         raise TooFewReplies(plan.least, names)
     members = tuple(c for c in plan.committee if c in inbox)
-    yield Exchange(to_all(members, Contributors(counted)), round=number + 1, phase=phase)
+    # Who was not heard is told so, lest it waits for an answer and misses the next sum as well.
+    unheard = [c for c in plan.committee if c not in inbox]
+    answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(np.zeros_like(counted)))
+    yield Exchange(answers, round=number + 1, phase=phase)
     replies = take((yield Exchange({}, members, needed, round=number + 2, exact=True, phase=phase)), CodedSum)
     if len(replies) < needed:
         raise TooFewReplies(needed, tuple(replies))

@@ -107,6 +107,29 @@ def test_who_vanished_while_sharing_is_not_counted_anywhere():
     assert (total.total == vectors[0][rest].sum(axis=0)).all()
 
 
+def test_a_member_whose_report_is_lost_is_there_in_the_next_sum():
+    plan = SumPlan.of(names(8), 100)
+
+    def faults(e):
+        return () if (e.kind, e.sender, e.round) == ("Contributors", "client-3", 1) else (e,)
+
+    totals, done = run(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
+    assert [total.clients for total in totals] == [plan.clients] * 2
+    sent = {e.round for e in done.transcript.envelopes if (e.kind, e.sender) == ("CodedSum", "client-3")}
+    assert sent == {ROUNDS + 2}
+
+
+def test_a_member_that_is_not_answered_goes_on():
+    plan = SumPlan.of(names(8), 100)
+
+    def faults(e):
+        return () if (e.kind, e.recipient, e.round) == ("Contributors", "client-3", 1) else (e,)
+
+    totals, done = run(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
+    assert totals[0].clients == plan.clients
+    assert not done.silent
+
+
 def test_a_sum_of_too_few_is_refused():
     plan = SumPlan.of(names(8), 100, losses=1)
     vectors = np.ones((1, 8, 3), np.int64)
