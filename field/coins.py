@@ -102,7 +102,8 @@ class Coins:
 def _octets(out: Array) -> memoryview:
     if not out.flags.c_contiguous:
         raise ValueError("coins fill C-contiguous arrays only: pass a contiguous buffer")
-    return memoryview(out.reshape(-1).view(np.uint8).data)
+    # Views of no bytes cannot be cast.
+    return out.data.cast("B") if out.size else memoryview(bytearray())
 
 
 class _OwnedCoins(Coins):

@@ -155,7 +155,9 @@ class Schedule:
         """Words that the dealer sends to one member."""
         return sum(self.tables)
 
+    @cached_property
     def weights(self) -> Array:
+        """What every comparison weighs distances by: see `Contest.weights`."""
         return self.contest.weights(self.basis.primes)
 
     def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
@@ -290,7 +292,7 @@ class Differences:
         from field import comparing
 
         self._padded = _padded(values, bitslice.WORD * schedule.per)
-        self._pairs, self._weights = schedule.contest.pairs, schedule.weights()
+        self._pairs, self._weights = schedule.contest.pairs, schedule.weights
         self._per = schedule.per
         self._garner = comparing.garner(schedule.basis.primes)
 

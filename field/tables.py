@@ -65,7 +65,8 @@ class _Words:
 
 def _branches(stream: Coins) -> tuple[Coins, Coins]:
     """A stream for tables and one for masks: whoever gets corrections skips the first."""
-    return Coins(stream.bytes(16)), Coins(stream.bytes(16))
+    masks = Coins(stream.bytes(16))
+    return stream, masks
 
 
 class Hand:

@@ -51,10 +51,12 @@ class Exchange:
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
 
-    def due(self, rounds: Iterable[int]) -> int | None:
+    def due(self, rounds: Collection[int]) -> int | None:
         """Which of these rounds of a peer's messages is the one awaited, None if none is."""
         first = self.round if self.accept is None else self.accept
-        last = first if self.exact else first - first % PHASE + PHASE - 1
+        if self.exact:
+            return first if first in rounds else None
+        last = first - first % PHASE + PHASE - 1
         return min((r for r in rounds if first <= r <= last and (r - first) % self.step == 0), default=None)
 
 

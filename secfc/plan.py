@@ -150,6 +150,10 @@ class Plan:
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
         code = self.code
         public = (
             "secfc plan 1", code.basis.primes, code.n, code.ell, code.t, self.quantizer.scale,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from field import dealt
 from field.basis import Basis
 from field.blind import PairKeys
 from field.coins import Coins
-from secfc.disclosure.dealing import branches, deal
+from secfc.disclosure.dealing import deal, mask_streams, table_streams
 from secfc.disclosure.distances import hidden, masked
 from secfc.disclosure.match import (
     DEAL,
@@ -121,8 +121,7 @@ class Participant:
         if self.name == dealer and self.dealt_to is not None:
             dealing = deal(match, self.dealt_to)
             yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
-        distances, stream = branches(self.mine.streams(number, match.context)[0])
-        mine = self.masked_distances(match, measured, distances)
+        mine = self.masked_distances(match, measured)
         if self.name not in match.committee:
             send = {c: m for c, m in mine.items() if c != self.name}
             yield Exchange(send, round=number + SEND, phase="distances")
@@ -133,14 +132,12 @@ class Participant:
         if missing:
             return Unheard(0, np.array(missing, np.int32))
         try:
-            return LabelShare((yield from self.judge(match, mine, stream, list(zeros.values()))))
+            return LabelShare((yield from self.judge(match, mine, list(zeros.values()))))
         except _NothingHeardError as silence:
             numbers = [self.plan.clients.index(c) for c in silence.missing if c != SERVER]
             return Unheard(silence.step, np.array(sorted(numbers), np.int32))
 
-    def masked_distances(
-        self, match: Match, measured: Measured, stream: Coins
-    ) -> dict[PartyId, MaskedDistances]:
+    def masked_distances(self, match: Match, measured: Measured) -> dict[PartyId, MaskedDistances]:
         """What I send to each member, if I am to respond: my masked distances of the points it sums up."""
         if self.name not in match.responders:
             return {}
@@ -148,14 +145,13 @@ class Participant:
         values = measured.distances(basis.lanes)
         if len(match.alive) < values.shape[1]:
             values = np.ascontiguousarray(values[:, match.alive])
+        stream = mask_streams(match, self.mine, (0,))[0]
         hiding = dealt.mask(basis, match.weights(self.name), values, stream)
         return {
             c: MaskedDistances(np.ascontiguousarray(hiding[:, :, part])) for c, part in match.parts.items()
         }
 
-    def judge(
-        self, match: Match, mine: dict[PartyId, MaskedDistances], stream: Coins, zeros: list[Coins]
-    ) -> Role[Array]:
+    def judge(self, match: Match, mine: dict[PartyId, MaskedDistances], zeros: list[Coins]) -> Role[Array]:
         """A member's part: my share of the labels' digits, re-randomized."""
         number, dealer, schedule = match.question.round, self.dealer, match.schedule
         others = tuple(c for c in match.committee if c != self.name)
@@ -176,7 +172,7 @@ class Participant:
         sums = {}
         if self.name in match.parts:
             values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
-            sums[self.name] = MaskedSum(reduce(schedule.basis.add, values))
+            sums[self.name] = MaskedSum(added(schedule.basis, values))
         send = {c: m for m in sums.values() for c in others}
         awaited = tuple(c for c in match.parts if c != self.name)
         wait = Exchange(send, awaited, 0, round=number + SUM, exact=True, phase="compare")
@@ -184,7 +180,7 @@ class Participant:
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
         total = np.concatenate(values, axis=2)
 
-        tables = dealt.Tables(stream, corrections)
+        tables = dealt.Tables(table_streams(match, self.mine, (0,))[0], corrections)
         game = schedule.compete(total, tables, lead=self.name == match.committee[0])
         opened, step = None, OPEN
         while True:
@@ -230,6 +226,15 @@ def own_sums(basis: Basis, distances: Array, labels: Array) -> Array:
         np.add.at(totals[lane], own, distances[lane, own, inside].astype(np.uint64))
         totals[lane] %= np.uint64(p)
     return totals.astype(basis.dtype)
+
+
+def added(basis: Basis, values: Sequence[Array]) -> Array:
+    """The sum of residues (lanes, ...), C-contiguous."""
+    total = values[0].copy()
+    for value in values[1:]:
+        for lane, p in enumerate(basis.primes):
+            basis.add_to_lane(total[lane], value[lane], p)
+    return total
 
 
 def heard(exchange: Exchange, kind: Any, step: int) -> Role[dict[PartyId, Any]]:

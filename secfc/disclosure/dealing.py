@@ -6,7 +6,7 @@ so both sides expand the same.  A seed gives each stream once (`field.blind.Pair
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -41,20 +41,23 @@ def collect_seeds(
     return PairKeys({**seeds, **(own or {})})
 
 
-def branches(stream: Coins) -> tuple[Coins, Coins]:
-    """From a stream with the dealer: one for the mask of distances, one for tables."""
-    return Coins(stream.bytes(16)), Coins(stream.bytes(16))
+def mask_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[int, Coins]:
+    """What masks of distances are expanded from, for each of these peers of whom there is a key."""
+    return keys.streams(match.question.round, match.context, peers)
+
+
+def table_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[int, Coins]:
+    """The same for tables, and to be taken after it: the next nonce, which no question has."""
+    return keys.streams(match.question.round + 1, match.context, peers)
 
 
 def deal(match: Match, keys: PairKeys) -> Corrections | Unheard:
     """The dealer's work for one match: what it sends to the corrected member, or whose seeds it lacks."""
-    streams = keys.streams(match.question.round, match.context)
-    players = (match.question.responders.tolist(), match.question.committee.tolist())
-    lacking = sorted(set(players[0] + players[1]) - set(streams))
+    responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
+    lacking = {*responders, *committee} - keys.peers
     if lacking:
-        return Unheard(0, np.array(lacking, np.int32))
-    pairs = {j: branches(streams[j]) for j in {*players[0], *players[1]}}
-    basis = match.schedule.basis
-    rho = dealt.rho(basis, match.shape, [pairs[j][0] for j in players[0]])
-    tables = [pairs[j][1] for j in players[1]]
-    return Corrections(match.schedule.deal(rho, tables, match.question.corrected))
+        return Unheard(0, np.array(sorted(lacking), np.int32))
+    masks = mask_streams(match, keys, responders)
+    rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
+    tables = table_streams(match, keys, committee)
+    return Corrections(match.schedule.deal(rho, [tables[j] for j in committee], match.question.corrected))

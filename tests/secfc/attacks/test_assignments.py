@@ -13,7 +13,7 @@ from field.rows import cluster_sizes
 from secfc.attacks.geometry import attack, labels_only
 from secfc.attacks.judging import judge
 from secfc.disclosure import AssignmentsOnly
-from secfc.disclosure.dealing import branches
+from secfc.disclosure.dealing import mask_streams
 from secfc.disclosure.match import SUM, Match
 from secfc.exchange import SERVER
 from secfc.messages import Compare, MaskedSum, MaskSeed
@@ -41,9 +41,8 @@ class Opened(View):
         seeds = {e.sender: e.body.seed for e in self.messages if isinstance(e.body, MaskSeed)}
         if seeds:
             keys = PairKeys({j: seeds[c] for j, c in enumerate(self.plan.clients) if c in seeds})
-            streams = keys.streams(question.number, match.context)
-            masks = [branches(streams[j])[0] for j in compare.responders.tolist() if j in streams]
-            values = basis.add(values, basis.negate(rho(basis, match.shape, masks)))
+            masks = mask_streams(match, keys, compare.responders.tolist())
+            values = basis.add(values, basis.negate(rho(basis, match.shape, list(masks.values()))))
         out = np.full((question.k, self.plan.m), np.nan)
         scale = match.sizes[match.alive].astype(float)[:, None] * self.plan.quantizer.scale
         out[match.alive] = Exact.lift(basis, values).floats() / scale**2
