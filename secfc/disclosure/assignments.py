@@ -15,24 +15,21 @@ disclosed; so this policy tolerates clients that fall silent, and not clients th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 from field.coins import Coins
-from field.contest import headroom
 from secfc.disclosure.committee import Participant
 from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.dealing import collect_seeds, mask_seeds
 from secfc.disclosure.match import committee_size
-from secfc.disclosure.policy import Answer, Exactly, Exposure
+from secfc.disclosure.policy import Answer, Comparing
 from secfc.disclosure.undealt import Undealt
 from secfc.exchange import SERVER, PartyId, Role
-from secfc.layout import Layout
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
 
 
 @dataclass(frozen=True)
-class AssignmentsOnly(Exactly):
+class AssignmentsOnly(Comparing):
     """The server and the clients learn the labels of every iteration, and nothing more.
 
     dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
@@ -46,21 +43,12 @@ class AssignmentsOnly(Exactly):
 
     dealer: PartyId | None = SERVER
     consent: bool = False
-    exposes: ClassVar[Exposure] = "labels"
-    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
-
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return headroom(layout.m, way.largest, way.init.factor)
 
     def check(self, plan: Plan) -> None:
-        """Raises ValueError for a field without kernels, too few clients, or a start that opens distances."""
+        """Raises ValueError for too few clients, or a start that opens distances."""
+        super().check(plan)
         if self.dealer is None:
             return Undealt(self.consent).check(plan)
-        if not plan.code.basis.folded:
-            raise ValueError(
-                "comparing distances in secret needs 30-bit lanes: leave the basis to be chosen, or show the "
-                "server the distances with disclosure=Distances()"
-            )
         if self.dealer not in (SERVER, *plan.clients):
             names = ", ".join(plan.clients[:3]) + (", ..." if len(plan.clients) > 3 else "")
             raise ValueError(f"dealer={self.dealer!r} takes no part: name {SERVER!r} or a client ({names})")
@@ -71,18 +59,13 @@ class AssignmentsOnly(Exactly):
                 + (f" besides the dealer {self.dealer!r}" if self.dealer != SERVER else "")
                 + f" needs {needed}: add clients, or show the server distances with disclosure=Distances()"
             )
-        if plan.init.needs_distances and not self.consent:
-            raise ValueError(
-                f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
-                "start, or allow it with AssignmentsOnly(consent=True)"
-            )
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         if self.dealer is None:
             return (yield from Undealt(self.consent).client(plan, name, coins=coins))
         peers = yield from pair_keys(plan, name, coins)
         mine, dealt_to = yield from mask_seeds(plan, name, self.dealer, coins)
-        return Participant(plan, name, self.dealer, peers, mine, dealt_to, consent=self.consent)
+        return Participant(plan, name, self.dealer, peers, mine, dealt_to, consent=self.may_ask(plan))
 
     def server(
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
@@ -98,12 +81,8 @@ class AssignmentsOnly(Exactly):
         if self.dealer is None:
             return Undealt(self.consent).learned(plan)
         who, members = "it" if self.dealer == SERVER else self.dealer, committee_size(plan.code.t)
-        facts = [
+        return (
             "all labels and cluster sizes, in every iteration (so did every client)",
             f"no distance: {members} clients compared them under masks that {who} dealt",
-        ]
-        if plan.n_init > 1:
-            facts.append("the cost of every cluster at the end of each restart")
-        if plan.init.needs_distances:
-            facts.append(plan.init.reveals)
-        return tuple(facts)
+            *self.opened(plan),
+        )

@@ -13,7 +13,7 @@ from field.basis import Basis
 from field.blind import PairKeys
 from field.coins import Coins
 from secfc.disclosure.dealing import deal, mask_streams, table_streams
-from secfc.disclosure.distances import hidden, masked
+from secfc.disclosure.distances import check_responders, hidden, masked
 from secfc.disclosure.match import (
     DEAL,
     OPEN,
@@ -23,6 +23,7 @@ from secfc.disclosure.match import (
     check_opening,
     check_words,
     committee_size,
+    unheard,
 )
 from secfc.disclosure.policy import Measured
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
@@ -83,9 +84,12 @@ class Participant:
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         match question:
             case Compare():
-                self.check_committee(question.committee)
+                self.check_players(question)
+                if np.count_nonzero(measured.sizes) < 2:
+                    raise FaultyServer(SERVER, "asked to compare fewer than two clusters with points")
                 return self.compare(Match(self.plan, question, measured.sizes), measured)
             case MeasureCost():
+                check_responders(self.plan, question)
                 self.costed.add(question.labels.tobytes())
                 if len(self.costed) > self.restarts:
                     raise FaultyServer(SERVER, "asked for costs of more assignments than there are restarts")
@@ -95,10 +99,17 @@ class Participant:
             case _:
                 raise FaultyServer(SERVER, "asked for distances, which this policy never shows")
 
+    def check_players(self, question: Compare) -> None:
+        """Raises FaultyServer for players or a comparison that the plan does not have."""
+        check_responders(self.plan, question)
+        self.check_committee(question.committee)
+        if question.factor not in (1, self.plan.init.factor):
+            raise FaultyServer(SERVER, f"asked to compare by a factor of {question.factor}")
+
     def check_committee(self, committee: Array) -> None:
         """Raises FaultyServer for a committee (numbers of clients) in which fewer could learn more."""
         members = committee.tolist()
-        strangers = max(members) >= self.plan.code.n or self.dealer in (self.plan.clients[j] for j in members)
+        strangers = any(j >= self.plan.code.n or self.plan.clients[j] == self.dealer for j in members)
         if strangers or len(members) != self.seats:
             rule = f"{self.seats} clients that do not deal"
             raise FaultyServer(SERVER, f"asked for another committee than {rule}")
@@ -142,9 +153,7 @@ class Participant:
         if self.name not in match.responders:
             return {}
         basis = match.schedule.basis
-        values = measured.distances(basis.lanes)
-        if len(match.alive) < values.shape[1]:
-            values = np.ascontiguousarray(values[:, match.alive])
+        values = match.distances(measured, basis.lanes)
         stream = mask_streams(match, self.mine, (0,))[0]
         hiding = dealt.mask(basis, match.weights(self.name), values, stream)
         return {
@@ -164,7 +173,7 @@ class Participant:
             )
             dealing = (yield from heard(wait, Corrections | Unheard, DEAL))[dealer]
             if isinstance(dealing, Unheard):
-                raise _NothingHeardError(0, tuple(self.plan.clients[j] for j in dealing.missing.tolist()))
+                raise _NothingHeardError(0, tuple(unheard(self.plan, dealer, dealing)))
             corrections, send = check_words(dealer, dealing.words, (schedule.dealt,)), {}
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange(send, awaited, 0, round=number + SEND, exact=True, phase="distances")

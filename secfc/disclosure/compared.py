@@ -14,7 +14,7 @@ from field.blind import PairKeys
 from field.rows import cluster_sizes
 from secfc.disclosure.dealing import deal
 from secfc.disclosure.distances import BlindedSource
-from secfc.disclosure.match import DEAL, Match, check_words, committee_size, contest_of
+from secfc.disclosure.match import DEAL, Match, check_words, committee_size, contest_of, unheard
 from secfc.exchange import Exchange, FaultyClient, PartyId, Role, TooFewReplies, take, to_all
 from secfc.lloyd import Step
 from secfc.messages import CodedCosts, Compare, Corrections, LabelShare, MeasureCost, Unheard, compact_labels
@@ -113,15 +113,18 @@ class ComparedSource(BlindedSource):
         shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
         return dealt.labels(schedule, reduce(np.bitwise_xor, shares))
 
-    def blamed(self, match: Match, inbox: Mapping[PartyId, Any]) -> set[PartyId]:
-        """Whom to do without: members that said nothing, and whom the earliest reports missed."""
-        missing = {c for c in match.committee if c not in inbox}
-        reports = [m for m in inbox.values() if isinstance(m, Unheard)]
+    def blamed(
+        self, match: Match, inbox: Mapping[PartyId, Any], due: type[LabelShare] = LabelShare
+    ) -> set[PartyId]:
+        """Whom to do without: members that said nothing, and whom the earliest reports missed.
+
+        If that is nobody new, then the reporters, so that every repetition is without somebody.
+        """
         for sender, message in inbox.items():
-            if not isinstance(message, (LabelShare, Unheard)):
-                raise FaultyClient(sender, f"sent {type(message).__name__} where LabelShare was due")
-        first = min((m.step for m in reports), default=0)
-        for report in reports:
-            if report.step == first:
-                missing |= {self.plan.clients[j] for j in report.missing.tolist()}
-        return missing
+            if not isinstance(message, (due, Unheard)):
+                raise FaultyClient(sender, f"sent {type(message).__name__} where {due.__name__} was due")
+        reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+        first = min((m.step for m in reports.values()), default=0)
+        earliest = {c: unheard(self.plan, c, m) for c, m in reports.items() if m.step == first}
+        missing = {c for c in match.committee if c not in inbox}.union(*earliest.values())
+        return missing - self.silent or set(earliest)

@@ -108,13 +108,18 @@ def masked(
 ) -> Role[CodedDistances | None]:
     """The reply under a mask that only the weighted sum over all responders sheds."""
     yield from ()
-    asked = question.responders.tolist()
-    if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
-        raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
-    if me not in asked:
+    check_responders(plan, question)
+    if me not in question.responders:
         return None
     values = measured.distances(plan.lanes(measured.sizes))
     return CodedDistances(values) if hidden(plan, me, keys, colluding, question, values) else None
+
+
+def check_responders(plan: Plan, question: Assignment) -> None:
+    """Raises FaultyServer for responders whose masks do not cancel."""
+    asked = question.responders.tolist()
+    if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
+        raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
 
 
 def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assignment, values: Array) -> bool:

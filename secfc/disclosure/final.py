@@ -22,6 +22,7 @@ A client that falls silent ends the attempt: the server starts again from the fi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,16 +36,25 @@ from field.bitslice import digits, pack, unpack, words
 from field.blind import PairKeys, blind, mask_context, partners
 from field.circuits import ONES, all_of, products_of, top_bit, wins
 from field.coins import Coins
-from field.contest import Contest, headroom
+from field.contest import Contest
 from field.dealt import codes
 from field.rows import CodedRows
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps
 from secfc.disclosure.match import Match
 from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
-from secfc.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.exchange import (
+    SERVER,
+    STRIDE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    ProtocolError,
+    Role,
+    to_all,
+)
 from secfc.joint_messages import ChangeShare, Cluster, FinalShare, Reshared
-from secfc.layout import Layout
 from secfc.lloyd import Trace
 from secfc.messages import Assignment, Compare, Message, compact_labels
 from secfc.pairing import pair_keys
@@ -70,10 +80,6 @@ class FinalLabelsOnly(Undealt):
 
     stop: bool = True
     exposes: ClassVar[Exposure] = "nothing"
-    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
-
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return headroom(layout.m, None, 1)
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for what would have to be opened on the way."""
@@ -93,7 +99,7 @@ class FinalLabelsOnly(Undealt):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         keys = yield from pair_keys(plan, name, coins)
-        return Clusterer(plan, name, keys, coins, consent=self.consent, stop=self.stop)
+        return Clusterer(plan, name, keys, coins, consent=self.may_ask(plan), stop=self.stop)
 
     def server(
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
@@ -148,11 +154,10 @@ class Clusterer(Comparer):
 
     def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
         """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
-        if self.me not in question.committee:
-            yield from ()
-            return None
         steps = Steps(self.plan.clients, question.round)
         seats = yield from self.seated(tuple(question.committee.tolist()), steps)
+        if seats is None:
+            return None
         run = SecretRun(self, seats, steps, rows, question.k)
         one_hot, code = run.public(question.labels)
         number, same = 0, False
@@ -357,6 +362,23 @@ class FinalSource(UndealtSource):
             shares = {c: reply for c, reply in inbox.items() if isinstance(reply, FinalShare)}
             if len(shares) == len(match.committee):
                 last = self.add_up(match, shares)
-                steps, converged = min((share.steps, share.converged) for share in shares.values())
+                steps, converged = ending(shares, max_iter)
                 return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
-            self.silent |= self.blamed(match, inbox)
+            self.silent |= self.blamed(match, inbox, FinalShare)
+
+
+def ending(shares: Mapping[PartyId, FinalShare], max_iter: int) -> tuple[int, bool]:
+    """After how many steps the run ended, and whether it converged: all members of a committee know.
+
+    Raises FaultyClient for more steps than were asked for, ProtocolError if members contradict one another.
+    """
+    for member, share in shares.items():
+        if share.steps > max_iter:
+            raise FaultyClient(member, f"took {share.steps} steps where at most {max_iter} were asked for")
+    ends = {(share.steps, share.converged) for share in shares.values()}
+    if len(ends) > 1:
+        raise ProtocolError(
+            f"{', '.join(shares)} say that their run ended after different steps, so one of them computed "
+            "something else: repair its software, and start again"
+        )
+    return ends.pop()

@@ -46,6 +46,10 @@ class Steps:
         """A number for the masks of the next exchange: it only grows, also from answer to answer."""
         return self.number + self.step + 1
 
+    def skip(self) -> None:
+        """Leave out a step that others may take."""
+        self.step += 1
+
     def exchange(
         self, send: Mapping[int, Message], expect: Collection[int], kind: type[M]
     ) -> Role[dict[int, M]]:

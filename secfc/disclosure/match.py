@@ -15,8 +15,9 @@ from field.contest import Contest
 from field.dealt import Schedule
 from field.threads import cuts
 from field.tournament import DIRECT, Tournament
+from secfc.disclosure.policy import Measured
 from secfc.exchange import PartyId, faulty
-from secfc.messages import Compare
+from secfc.messages import Compare, Unheard
 from secfc.plan import Plan
 from secfc.screening import check_residues
 
@@ -40,9 +41,7 @@ def _contest(sizes: tuple[int, ...], factor: int) -> Contest:
 
 
 @lru_cache(maxsize=8)
-def _schedule(
-    contest: Contest, many: bool, basis: Basis, m: int, d: int, max_int: int
-) -> Schedule | Tournament:
+def _schedule(contest: Contest, many: bool, basis: Basis, m: int, d: int, max_int: int) -> Any:
     """Public as well, over as few lanes of the basis as decide the contest."""
     kind = Tournament if many else Schedule
     return kind(contest, basis.prefix(lanes_for(kind.needed(contest, d, max_int), basis.primes)), m)
@@ -67,13 +66,28 @@ class Match:
     sizes: Array
 
     @cached_property
+    def contest(self) -> Contest:
+        """Which comparisons decide."""
+        self.plan.lanes(self.sizes)  # refuses what the plan does not hold
+        return contest_of(self.sizes, self.question.factor)
+
+    @cached_property
     def schedule(self) -> Schedule | Tournament:
         """How the comparison goes: all pairs of a few clusters, or a tournament of many."""
+        schedule: Schedule | Tournament = self._scheduled(
+            self.question.factor == 1 and self.contest.outcomes > DIRECT
+        )
+        return schedule
+
+    @property
+    def all_pairs(self) -> Schedule:
+        """How it goes without a dealer: all pairs, of any number of clusters."""
+        schedule: Schedule = self._scheduled(many=False)
+        return schedule
+
+    def _scheduled(self, many: bool) -> Any:
         plan = self.plan
-        plan.lanes(self.sizes)  # refuses what the plan does not hold
-        contest = contest_of(self.sizes, self.question.factor)
-        many = self.question.factor == 1 and contest.outcomes > DIRECT
-        return _schedule(contest, many, plan.code.basis, plan.m, plan.d, plan.quantizer.max_int)
+        return _schedule(self.contest, many, plan.code.basis, plan.m, plan.d, plan.quantizer.max_int)
 
     @cached_property
     def alive(self) -> Array:
@@ -120,6 +134,12 @@ class Match:
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
 
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        """Coded distances to the clusters that take part, (lanes, *shape): a share, secret."""
+        values = measured.distances(lanes)
+        alive = len(self.alive)
+        return values if alive == values.shape[1] else np.ascontiguousarray(values[:, self.alive])
+
     def weights(self, me: PartyId) -> Array:
         """(lanes,) the weight of a responder's distances in their decoded sum."""
         code = self.plan.code
@@ -128,6 +148,17 @@ class Match:
 
     def _names(self, numbers: Array) -> tuple[PartyId, ...]:
         return tuple(self.plan.clients[j] for j in numbers.tolist())
+
+
+def unheard(plan: Plan, sender: PartyId, report: Unheard) -> set[PartyId]:
+    """Whom a report says that its sender did not hear, perhaps nobody.
+
+    Raises FaultyClient or FaultyServer naming the sender if there are no such clients.
+    """
+    missing = report.missing.tolist()
+    if missing and not 0 <= min(missing) <= max(missing) < len(plan.clients):
+        raise faulty(sender, f"missed clients of other numbers than 0 to {len(plan.clients) - 1}")
+    return {plan.clients[j] for j in missing}
 
 
 def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:

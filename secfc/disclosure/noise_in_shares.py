@@ -15,6 +15,7 @@ from field.blind import deal_blinding
 from field.coins import Coins
 from field.noise import discrete_gaussian
 from field.rows import cluster_sizes
+from secfc.dealing import check_count
 from secfc.disclosure.budgeted import Budgeted, NoisySource, Steps
 from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, take, to_all
@@ -39,7 +40,7 @@ from secfc.privacy.events import (
 )
 from secfc.privacy.ledger import Ledger
 from secfc.privacy.noisy import Noise
-from secfc.screening import check_residues
+from secfc.screening import check_residues, checked
 from secfc.source import CodedSource
 
 Array = NDArray[Any]
@@ -215,7 +216,8 @@ class NoisedSource(NoisySource):
             complaints = {c: m for c, m in inbox.items() if isinstance(m, Contributors)}
             replies = {c: m for c, m in inbox.items() if c not in complaints}
             lost = set(self.dealers) - set(inbox)
-            for message in take(complaints, Contributors).values():
+            check = partial(check_count, len(self.plan.clients))
+            for message in checked(complaints, Contributors, check).values():
                 lost |= {c for c, came in zip(self.plan.clients, message.complete, strict=True) if not came}
             asked = len(self.dealers)
             self.dealers = tuple(c for c in self.dealers if c not in lost)

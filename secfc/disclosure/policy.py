@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from numpy.typing import NDArray
 
 from field.coins import Coins
+from field.contest import headroom
 from field.quantize import Quantizer
 from field.rows import ClusterSums, CodedRows
 from secfc.exchange import PartyId, Role
@@ -132,3 +133,42 @@ class Exactly:
 
     def ledger(self, plan: Plan) -> Ledger:
         return EXACT
+
+
+class Comparing(Exactly):
+    """What policies share under which clients compare distances unseen."""
+
+    consent: bool  # whether a start may open distances to the server
+    exposes: ClassVar[Exposure] = "labels"
+    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        """Raises ValueError for a basis without kernels, also of a plaintext run to compare with."""
+        if way.basis is not None and not way.basis.folded:
+            raise ValueError(
+                f"primes {way.basis.primes} have no kernel that compares distances in secret, which needs "
+                "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
+                "disclosure=Distances()"
+            )
+        return headroom(layout.m, way.largest, way.init.factor)
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for a start that opens distances without consent."""
+        if plan.init.needs_distances and not self.consent:
+            raise ValueError(
+                f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
+                f"start, or allow it with {type(self).__name__}(consent=True)"
+            )
+
+    def may_ask(self, plan: Plan) -> bool:
+        """Whether the server may ask for distances: only for a start that was consented to."""
+        return self.consent and plan.init.needs_distances
+
+    def opened(self, plan: Plan) -> tuple[str, ...]:
+        """What the server learned beside labels, in sentences for people."""
+        facts = []
+        if plan.n_init > 1:
+            facts.append("the cost of every cluster at the end of each restart")
+        if plan.init.needs_distances:
+            facts.append(plan.init.reveals)
+        return tuple(facts)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,18 +34,17 @@ from field.bitslice import words
 from field.blind import PairKeys
 from field.circuits import top_bit, wins
 from field.coins import Coins
-from field.contest import Contest, headroom
-from field.dealt import Schedule, codes, labels
+from field.contest import Contest
+from field.dealt import codes, labels
 from field.replicated import Committee, Rooms
 from secfc.disclosure.committee import Participant
 from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.distances import hidden
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps, sit_down
-from secfc.disclosure.match import Match, check_words, contest_of
-from secfc.disclosure.policy import Answer, Exactly, Exposure, Measured
-from secfc.exchange import PartyId, Role, take
-from secfc.layout import Layout
-from secfc.messages import LabelShare, MaskedDistances, Message, Unheard
+from secfc.disclosure.match import Match, check_words
+from secfc.disclosure.policy import Answer, Comparing, Measured
+from secfc.exchange import SERVER, FaultyServer, PartyId, Role, take
+from secfc.messages import Compare, LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
 from secfc.screening import check_residues
@@ -57,37 +56,24 @@ NOBODY: PartyId = ""
 
 
 @dataclass(frozen=True)
-class Undealt(Exactly):
+class Undealt(Comparing):
     """Server and clients learn the labels of every iteration, and any t clients with the server no more.
 
     consent: whether a start may open distances to the server (`KMeansPlusPlus`).
     """
 
     consent: bool = False
-    exposes: ClassVar[Exposure] = "labels"
-    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
-
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return headroom(layout.m, way.largest, way.init.factor)
 
     def check(self, plan: Plan) -> None:
-        """Raises ValueError for a t or a basis that has no circuits, and a start that needs distances."""
+        """Raises ValueError for a t that has no circuits, and a start that needs distances."""
+        super().check(plan)
         Committee(plan.code.t)
         if plan.liars:
             raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
-        if not plan.code.basis.folded:
-            raise ValueError(
-                f"primes {plan.code.basis.primes} have no kernel that compares secrets: leave the basis out"
-            )
-        if plan.init.needs_distances and not self.consent:
-            raise ValueError(
-                f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
-                "start, or allow it with consent=True"
-            )
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         keys = yield from pair_keys(plan, name, coins)
-        return Comparer(plan, name, keys, coins, consent=self.consent)
+        return Comparer(plan, name, keys, coins, consent=self.may_ask(plan))
 
     def server(
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
@@ -96,15 +82,11 @@ class Undealt(Exactly):
         return UndealtSource(plan, present, threads=threads)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
-        facts = [
+        return (
             "all labels and cluster sizes, in every iteration (so did every client)",
             f"no distance, not even together with any {plan.code.t} of the clients",
-        ]
-        if plan.n_init > 1:
-            facts.append("the cost of every cluster at the end of each restart")
-        if plan.init.needs_distances:
-            facts.append(plan.init.reveals)
-        return tuple(facts)
+            *self.opened(plan),
+        )
 
 
 # --- client --------------------------------------------------------------------------------------
@@ -138,40 +120,37 @@ class Comparer(Participant):
         responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
         if self.me not in responders:
             return None
-        schedule, steps = all_pairs(match), Steps(plan.clients, question.round)
-        basis = schedule.basis
-        values = measured.distances(basis.lanes)
-        if len(match.alive) < values.shape[1]:
-            values = np.ascontiguousarray(values[:, match.alive])
+        schedule, steps = match.all_pairs, Steps(plan.clients, question.round)
+        seats = yield from self.seated(committee, steps)
+        values = match.distances(measured, schedule.basis.lanes)
         if not hidden(plan, self.me, self.peers, plan.code.t, question, values):
             raise Stalled(0, set(responders) - {self.me} - self.peers.peers)
         part = yield from take_over(plan, self.me, steps, responders, committee, values)
-        if self.me not in committee:
+        if seats is None:
             return None
-        seats = yield from self.seated(committee, steps)
         joint = seats.play(steps, self.peers, self.rooms)
-        share = yield from nearest(joint, schedule.contest, basis, part, plan.m)
+        share = yield from nearest(joint, schedule.contest, schedule.basis, part, plan.m)
         return LabelShare(joint.player.opening(share))
 
-    def seated(self, committee: tuple[int, ...], steps: Steps) -> Role[Seats]:
-        """My seat in a committee: its keys are dealt the first time that it meets."""
-        if committee not in self.tables:
+    def seated(self, committee: tuple[int, ...], steps: Steps) -> Role[Seats | None]:
+        """My seat in a committee, if I am in it: its keys are dealt the first time that it meets.
+
+        That comes first and in a step of its own.  Then either all members have their keys, or one of them
+        is blamed and the committee never meets again; nobody else's silence leaves some with keys.
+        """
+        if self.me not in committee or committee in self.tables:
+            steps.skip()
+        else:
             self.tables[committee] = yield from sit_down(
                 self.plan.code.t, committee, self.me, steps, self.coins
             )
-        return self.tables[committee]
+        return self.tables.get(committee)
 
-
-def all_pairs(match: Match) -> Schedule:
-    """What is compared: every pair of clusters, at once.
-
-    Raises RangeExceeded if a cluster is larger than the plan holds.
-    """
-    plan = match.plan
-    plan.lanes(match.sizes)
-    contest = contest_of(match.sizes, match.question.factor)
-    lanes = contest.lanes(plan.code.basis.primes, plan.d, plan.quantizer.max_int)
-    return Schedule(contest, plan.code.basis.prefix(lanes), plan.m)
+    def check_players(self, question: Compare) -> None:
+        super().check_players(question)
+        if not set(question.committee.tolist()) <= set(question.responders.tolist()):
+            # A member's own reply is what it never tells.
+            raise FaultyServer(SERVER, "asked for a committee of others than the responders")
 
 
 def take_over(
@@ -245,7 +224,7 @@ class UndealtSource(ComparedSource):
         return Committee(self.plan.code.t).size
 
     def add_up(self, match: Match, inbox: Mapping[PartyId, Any]) -> Array:
-        schedule = all_pairs(match)
-        shape = schedule.contest.places, schedule.per
+        schedule = match.all_pairs
+        shape = schedule.places, schedule.per
         shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
         return labels(schedule, np.bitwise_xor.reduce(shares))

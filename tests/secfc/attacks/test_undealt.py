@@ -28,7 +28,7 @@ class Parts(View):
             e.body for e in self.messages if isinstance(e.body, Compare) and e.round == question.number
         )
         match = Match(self.plan, compare, cluster_sizes(question.labels, question.k))
-        basis, total = undealt.all_pairs(match).basis, None
+        basis, total = match.all_pairs.basis, None
         for name in self.parties:
             mine = self.parts.get((question.number, name))
             if mine is not None:
