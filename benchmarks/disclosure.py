@@ -78,7 +78,7 @@ def measure(cell: Row) -> Iterator[Row]:
     extra.subtract(traffic(one))
     online = Counter(traffic(result, ahead=False))
     online.subtract(traffic(one, ahead=False))
-    finding = curious_server(witness, result, policy.exposes, federation)
+    finding = curious_server(witness, result, policy, federation)
     yield {
         "withstands": withstands,
         "ms": (long - short) / steps * 1e3,

@@ -15,7 +15,11 @@ of any two points.
 
 Numerics: differences to the same cluster's center one question before are scaled to length one, so that
 slow late steps of Lloyd's heuristic count as much as the first; a direction is new if more than `tolerance`
-of its squared length lies outside the span found before.  With noisy distances all runs, without any claim.
+of its squared length lies outside the span found before.
+
+With noisy distances whose deviation is known, a difference counts if its squared length stands out of the
+noise by `STANDS_OUT` deviations.  That is what the same linear algebra gives, and no bound on cleverer
+attacks: that is the budget of the noise.
 
 Known points of one client turn the shape into the points themselves (`locate`): their coordinates in the
 span are linear in the points, y - mean y = B^T (x - mean x), and d + 1 points in general position fix B.
@@ -23,6 +27,8 @@ span are linear in the points, y - mean y = B^T (x - mean x), and d + 1 points i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
@@ -37,6 +43,7 @@ Array = NDArray[Any]
 Freedom = Literal["none", "isometry", "similarity"]
 
 TOLERANCE = 1e-9  # the share of a direction's squared length that must be new
+STANDS_OUT = 4.0  # deviations of a squared length
 ROUNDING = 1e4 * 2.0**-52  # of the mean squared distance: what is smaller never makes a direction
 
 
@@ -68,14 +75,15 @@ class Geometry:
     """All points up to rotation, reflection and shift: as secret as the points.
 
     points: (m, rank) in data units, columns in the order of discovery, so after a question its first
-    ranks[question] are known.  outside: (m,) squared distance of each point to the span.
+    ranks[question] are known.  outside: (m,) squared distance of each point to the span.  freedom: with
+    noise the judge may choose the scale as well.
     """
 
     parties: tuple[str, ...]
     points: Array
     ranks: tuple[int, ...]
     outside: Array
-    freedom: ClassVar[Freedom] = "isometry"
+    freedom: Freedom = "isometry"
 
     def __repr__(self) -> str:
         return f"Geometry(m={len(self.points)}, ranks={self.ranks}, secret)"
@@ -172,11 +180,18 @@ class Simplex:
 # --- the attack ----------------------------------------------------------------------------------
 
 
-def attack(view: View, *, segments: bool = False, tolerance: float = TOLERANCE) -> Geometry:
+def attack(
+    view: View,
+    *,
+    segments: bool = False,
+    tolerance: float = TOLERANCE,
+    deviation: Callable[[Question], float] | None = None,
+) -> Geometry:
     """The points that the view's distances fix, up to rotation and reflection.
 
     segments: take the distances of each segment of the features, which replies that are not blinded
     give away.  Each question then shows up to ell times as many directions.
+    deviation: of the noise on all distances of a question, in squared data units; None if they are exact.
 
     Raises CannotDecode if the view holds too few replies, ValueError if it holds no question.
     """
@@ -192,14 +207,15 @@ def attack(view: View, *, segments: bool = False, tolerance: float = TOLERANCE) 
     for question in view.questions():
         parts = view.segments(question) if segments else view.distances(question)[None]
         for span, distances in zip(spans, parts, strict=True):
-            rank += span.extend(question, distances, rank)
+            rank += span.extend(question, distances, rank, deviation(question) if deviation else 0.0)
         ranks.append(rank)
         if (question.labels >= 0).any():
             last = (question, parts.sum(axis=0))
     if last is None:
         raise ValueError(f"{', '.join(view.parties)} saw no question of the server: nothing to attack")
     points = coordinates[:, :rank].copy()
-    return Geometry(view.parties, points, tuple(ranks), _outside(points, *last))
+    freedom: Freedom = "similarity" if deviation else "isometry"
+    return Geometry(view.parties, points, tuple(ranks), _outside(points, *last), freedom)
 
 
 def locate(view: View, *, segments: bool = False, tolerance: float = TOLERANCE) -> Located:
@@ -228,19 +244,19 @@ class _Span:
     def __init__(self, coordinates: Array, limit: int, tolerance: float) -> None:
         self.coordinates, self.limit, self.tolerance = coordinates, limit, tolerance
         self.columns: list[int] = []
-        self.before: tuple[Array, Array, Array] | None = None
+        self.before: tuple[Array, Array, Array, float] | None = None
 
-    def extend(self, question: Question, distances: Array, rank: int) -> int:
+    def extend(self, question: Question, distances: Array, rank: int, deviation: float) -> int:
         """Take the distances (k, m) of one question into account: how many directions are new.
 
-        rank: how many columns of the coordinates are filled.
+        rank: how many columns of the coordinates are filled.  deviation: of the noise on each distance.
         """
         W = averages(question.labels, question.k)
         live = np.asarray(W.any(axis=1))
         if len(self.columns) == self.limit or not live.any():
             return 0
-        moves, products, noise = self._differences(W, distances, live)
-        self.before = W, distances, live
+        moves, products, noise = self._differences(W, distances, live, deviation)
+        self.before = W, distances, live, deviation
         Y = self.coordinates[:, self.columns]
         rest = products - (moves @ Y) @ Y.T
         gram = moves @ rest.T
@@ -252,24 +268,26 @@ class _Span:
         self.columns += columns
         return len(new)
 
-    def _differences(self, W: Array, D: Array, live: Array) -> tuple[Array, Array, Array]:
+    def _differences(self, W: Array, D: Array, live: Array, deviation: float) -> tuple[Array, Array, Array]:
         """Differences of centers, of length one: averaging rows and products with all points, both
-        (moves, m), and what share of the squared length rounding may have made, (moves,).
+        (moves, m), and what share of the squared length rounding or noise may have made, (moves,).
 
         A tree over all centers so far: each against its own cluster one question before, or against any
         center of that question if the cluster was empty; in the first question against its first center.
         """
-        W0, D0, live0 = self.before or (W, D, np.zeros_like(live))
+        W0, D0, live0, deviation0 = self.before or (W, D, np.zeros_like(live), deviation)
         root = int(np.argmax(live0 if live0.any() else live))
         same = np.flatnonzero(live)
         parents = np.array([h if h < len(live0) and live0[h] else root for h in same])
         moves, gaps = W[same] - W0[parents], D[same] - D0[parents]
         products = -0.5 * (gaps - gaps.mean(axis=1, keepdims=True))
         squared = np.einsum("hi,hi->h", moves, products)
-        noise = ROUNDING * float(D[same].mean())
+        # The noise of half a difference of distances, averaged over the points that the move is made of.
+        each = 0.5 * math.hypot(deviation, deviation0) * np.linalg.norm(moves, axis=1)
+        noise = ROUNDING * float(np.abs(D[same]).mean()) + STANDS_OUT * each
         moved = squared > noise
         length = np.sqrt(squared[moved])[:, None]
-        return moves[moved] / length, products[moved] / length, noise / squared[moved]
+        return moves[moved] / length, products[moved] / length, noise[moved] / squared[moved]
 
 
 def averages(labels: Array, k: int) -> Array:

@@ -5,13 +5,14 @@ server decoded, distances of the quantized points to public averages of them, fo
 any message having been kept: a `Replay` is the `View` of the server, alone or with a client, of the same run.
 
 What is tried depends on the disclosure policy (`Disclosure.exposes`): the geometry attack where the server
-sees distances, beside the guess that labels alone allow.  Large runs are attacked with their first questions
+sees distances, beside the guess that labels alone allow.  Noise on what it saw is drawn anew, with the same
+deviation: a run of the same law, not the same one.  Large runs are attacked with their first questions
 only, of which the server then learned at least that much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from field.rows import cluster_sizes
 from secfc.attacks.geometry import Located, attack, averages, labels_only
 from secfc.attacks.judging import Judgement, judge
 from secfc.clustering import Clustering
-from secfc.disclosure import Exposure
+from secfc.disclosure import Disclosure, Exposure
 from secfc.exchange import SERVER, Exchange, PartyId
 from secfc.federation import Federation
 from secfc.messages import Assignment
@@ -51,11 +52,12 @@ class Replay(View):
     """The server's view, with the distances computed from the points instead of decoded from replies.
 
     asked: its questions.  points: (m, d), the quantized points in data units, in the order of rows: what
-    the judge compares with as well.
+    the judge compares with as well.  deviation: of the noise on the distances of a question.
     """
 
     asked: tuple[Question, ...]
     points: Array
+    deviation: Callable[[Question], float] | None = None
 
     @classmethod
     def witnessed(
@@ -93,7 +95,12 @@ class Replay(View):
         points = self.points
         centers = averages(question.labels, question.k) @ points
         centers[cluster_sizes(question.labels, question.k) == 0] = np.nan
-        return np.asarray(cdist(centers, points, "sqeuclidean"))
+        exact = np.asarray(cdist(centers, points, "sqeuclidean"))
+        if self.deviation is None:
+            return exact
+        # An experiment's noise, which protects nobody: the same every time that this question is looked at.
+        rng = np.random.default_rng(question.number)
+        return exact + self.deviation(question) * rng.standard_normal(exact.shape)
 
 
 @dataclass(frozen=True)
@@ -101,8 +108,8 @@ class Finding:
     """What a curious server could make of a run.
 
     exposes: what the disclosure policy shows it.  judgements: of every attack that was tried, by what it
-    used: the distances, the same with the points of a client, the labels alone.  asked: questions of the
-    server.  used: how many of the first ones the attacks were given.
+    used: the distances, noisy or not, the same with the points of a client, the labels alone.
+    asked: questions of the server.  used: how many of the first ones the attacks were given.
     """
 
     exposes: Exposure
@@ -114,18 +121,21 @@ class Finding:
 def curious_server(
     witness: Witness,
     result: Clustering,
-    exposes: Exposure,
+    policy: Disclosure,
     federation: Federation,
     *,
     limit: float = LIMIT,
 ) -> Finding:
     """What the server, and the server with the client that has most points, learned beyond the labels.
 
+    policy: of the run.
     limit: how many products the attacks may cost, about; they get as many first questions as that buys.
     """
+    exposes = policy.exposes
+    shown = exposes in ("distances", "noisy distances")
     asked, m, d = len(witness.questions), federation.m, federation.d
     # Distances; orthogonalization and alignment, whose products cost a sixteenth; passes over the points.
-    costs = [m * (d * (q.k + d / 16 + 16) if exposes == "distances" else q.k) for q in witness.questions]
+    costs = [m * (d * (q.k + d / 16 + 16) if shown else q.k) for q in witness.questions]
     used = int(np.searchsorted(np.cumsum(costs), limit, "right"))
     if exposes == "nothing" or not used:
         return Finding(exposes, {}, asked, 0)
@@ -133,12 +143,14 @@ def curious_server(
     both = Replay.witnessed(Witness(witness.questions[:used]), result, federation, friend)
     from threadpoolctl import threadpool_limits
 
-    found = {}
+    found: dict[str, Judgement] = {}
     # The products are small: where the processor is busy, threads of the BLAS wait longer than they work.
     with threadpool_limits(1, "blas"):
-        if exposes == "distances":
-            shape = attack(both)
-            found["distances"] = judge(replace(shape, parties=(SERVER,)), both.points)
-            found[f"distances and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
+        if shown:
+            if exposes == "noisy distances":
+                both = replace(both, deviation=lambda q: policy.deviation(result.plan, q.labels, q.k))
+            shape = attack(both, deviation=both.deviation)
+            found[exposes] = judge(replace(shape, parties=(SERVER,)), both.points)
+            found[f"{exposes} and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
         found["labels alone"] = judge(replace(labels_only(both), parties=(SERVER,)), both.points)
     return Finding(exposes, found, asked, used)

@@ -144,9 +144,9 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
         comparison = compare(result, plain)
     finding: Finding | None = None
     if settings.attack and isinstance(algorithm, SecFC):
-        exposes = algorithm.disclosure.exposes
+        policy = algorithm.disclosure
         with screen.status("Trying what the server could rebuild"):
-            finding, wall["attack"] = timed(lambda: curious_server(witness, result, exposes, federation))
+            finding, wall["attack"] = timed(lambda: curious_server(witness, result, policy, federation))
     return Outcome(
         settings.algorithm, federation, result, source, chosen, notes, comparison, wall, finding
     )  # fmt: skip

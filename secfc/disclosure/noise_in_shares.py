@@ -65,8 +65,7 @@ class NoiseInShares(Budgeted):
     epsilon over `NoiseAtServer`.  Every client sends every other k m residues a lane with every question.
     """
 
-    # Of the noisy distances at least the labels; the attacks on exact ones do not apply.
-    exposes: ClassVar[Exposure] = "labels"
+    exposes: ClassVar[Exposure] = "noisy distances"
 
     absent: int = 0
 
@@ -87,6 +86,12 @@ class NoiseInShares(Budgeted):
         each = [one / math.sqrt(w) for w in self.weights(steps)]
         honest = self.honest(steps.n, steps.t)
         return Noise(discrete_gaussian, self.neighbors, radius, each[0], each[-1], honest)
+
+    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+        """That of the noise of all contributors together."""
+        noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
+        one = float(noise.on_distances(plan.layout, labels, k))
+        return math.sqrt(self.contributors(plan.code.n)) * one / plan.quantizer.scale**2
 
     def released(self, plan: Plan) -> Event:
         steps = Steps.of(plan)

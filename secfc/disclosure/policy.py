@@ -44,8 +44,9 @@ class Measured:
 Answer = Callable[[Assignment, Measured], Role[Message | None]]
 
 # What the server sees in every iteration beside the public parameters, and so what it can attack:
-# "distances" of all points to all centers, and labels; "labels" alone; or "nothing" but the result.
-Exposure = Literal["distances", "labels", "nothing"]
+# "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; or "nothing" but
+# the result.
+Exposure = Literal["distances", "noisy distances", "labels", "nothing"]
 
 
 class Disclosure(Protocol):
@@ -58,6 +59,13 @@ class Disclosure(Protocol):
     @property
     def exposes(self) -> Exposure:
         """What the server sees in every iteration."""
+        ...
+
+    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+        """Of the noise on the squared distances that the server sees, to clusters of these labels (m,).
+
+        The standard deviation, in squared data units; 0 where there is none.
+        """
         ...
 
     @property
@@ -115,6 +123,9 @@ class Exactly:
 
     exact: ClassVar[bool] = True
     least_lanes: ClassVar[int] = 2
+
+    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+        return 0.0
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return 1

@@ -23,19 +23,33 @@ def rebuilt(finding: Finding) -> list[str]:
         lines = [f"tried: {guess}, up to rotation, reflection and scale"]
     else:
         alone, joint = (j for name, j in finding.judgements.items() if name != "labels alone")
-        lines = [
-            f"tried: these distances place all {alone.m:,} points up to rotation and reflection, with "
-            f"{_share(alone)} (rank {alone.ranks[-1]} of {alone.d}, relative error {alone.error[-1]:.2g}); "
-            f"{guess}, and scale too is open then",
-            f"tried: together with {joint.parties[-1]} it knows that client's points, which turn the shape "
-            f"into positions: all {joint.m:,} points in data units, with {_share(joint)}",
-        ]
+        lines = (_noisy if finding.exposes == "noisy distances" else _exact)(alone, joint, guess)
     if finding.used < finding.asked:
         lines.append(
             f"it could do at least that: only the first {finding.used} of its {finding.asked} questions were "
             f"tried, for the size of the data; {COMMAND} tries all"
         )
     return lines
+
+
+def _exact(alone: Judgement, joint: Judgement, guess: str) -> list[str]:
+    return [
+        f"tried: these distances place all {alone.m:,} points up to rotation and reflection, with "
+        f"{_share(alone)} (rank {alone.ranks[-1]} of {alone.d}, relative error {alone.error[-1]:.2g}); "
+        f"{guess}, and scale too is open then",
+        f"tried: together with {joint.parties[-1]} it knows that client's points, which turn the shape "
+        f"into positions: all {joint.m:,} points in data units, with {_share(joint)}",
+    ]
+
+
+def _noisy(alone: Judgement, joint: Judgement, guess: str) -> list[str]:
+    return [
+        f"tried: from such noisy distances it rebuilds {_share(alone)}, up to rotation, reflection and scale "
+        f"(rank {alone.ranks[-1]} of {alone.d}); {guess}",
+        f"tried: together with {joint.parties[-1]}, whose points turn the shape into positions, "
+        f"{_share(joint)} in data units",
+        "other attacks may do better; what none can exceed is the budget of differential privacy, below",
+    ]
 
 
 def as_object(finding: Finding | None) -> dict[str, Any] | None:

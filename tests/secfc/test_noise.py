@@ -107,6 +107,8 @@ def noise_of(result, data):
     for labels, decoded in questions(result):
         sizes = cluster_sizes(labels, K).tolist()
         sigma = noise.on_distances(plan.layout, labels, K)
+        claimed = disclosure.deviation(plan, labels, K) * plan.quantizer.scale**2
+        assert claimed == pytest.approx(float(sigma) * math.sqrt(N))
         exact = scaled_distances(points, labels, K)
         for h in range(K):
             left = decoded[h] - exact[h] - N * noise.offset(sigma) * sizes[h] ** 2

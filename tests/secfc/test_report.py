@@ -255,6 +255,12 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     only = said("labels", {"labels alone": guess}, 2, 2)
     assert "tried: labels alone let it guess 19.0 %" in only
     assert "place" not in only.split("What the server learned")[1]
+    noisy = {name.replace("distances", "noisy distances"): judgement for name, judgement in tried.items()}
+    shown = said("noisy distances", noisy, 2, 2)
+    assert "from such noisy distances it rebuilds 75.0 % of their variance" in shown
+    assert "together with client-4, whose points turn the shape into positions, 64.0 %" in shown
+    assert "labels alone let it guess 19.0 %" in shown
+    assert "other attacks may do better" in shown
     assert "tried" not in said("nothing", {}, 2, 0)
     assert "tried" not in said("distances", {}, 0, 0)
     assert "tried" not in text(outcome(federation, fitted))

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import secfc
+from field.coins import SeededCoins
 from secfc.attacks.geometry import attack, locate
 from secfc.attacks.judging import judge
 from secfc.attacks.replay import Replay, Witness, curious_server
 from secfc.exchange import SERVER
+from secfc.privacy import Bound, Budget
 from secfc.starts import KMeansPlusPlus, RandomLabels
 from secfc.views import View
 from tests.secfc.attacks.test_geometry import mixture
@@ -46,7 +48,7 @@ def test_the_replay_is_what_was_recorded(init, blind):
 
 def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_finds():
     result, federation, witness = witnessed(mixture(203, 6, 4, 20), n_init=2)
-    found = curious_server(witness, result, "distances", federation)
+    found = curious_server(witness, result, secfc.Distances(), federation)
     assert found.used == found.asked == len(witness.questions)
     quantizer = result.plan.quantizer
     points = np.concatenate([quantizer(p.read()) for p in federation.parties]) / quantizer.scale
@@ -67,21 +69,23 @@ def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_find
 
 def test_the_policy_says_what_is_tried():
     result, federation, witness = witnessed(mixture(100, 6, 4, 20))
-    assert set(curious_server(witness, result, "labels", federation).judgements) == {"labels alone"}
-    nothing = curious_server(witness, result, "nothing", federation)
+    assert set(curious_server(witness, result, secfc.AssignmentsOnly(), federation).judgements) == {
+        "labels alone"
+    }
+    nothing = curious_server(witness, result, secfc.FinalLabelsOnly(), federation)
     assert (dict(nothing.judgements), nothing.used) == ({}, 0)
     assert secfc.Distances().exposes == "distances"
 
 
 def test_large_runs_are_attacked_with_their_first_questions_only():
     result, federation, witness = witnessed(mixture(100, 20, 4, 20), n_init=3)
-    full = curious_server(witness, result, "distances", federation)
+    full = curious_server(witness, result, secfc.Distances(), federation)
     once = 100 * 20 * (4 + 20 / 16 + 16)
-    some = curious_server(witness, result, "distances", federation, limit=2.5 * once)
+    some = curious_server(witness, result, secfc.Distances(), federation, limit=2.5 * once)
     assert (some.used, some.asked) == (2, full.asked)
     assert some.judgements["distances"].ranks == full.judgements["distances"].ranks[:2]
     assert some.judgements["distances"].share[-1] < full.judgements["distances"].share[-1]
-    none = curious_server(witness, result, "distances", federation, limit=0.5 * once)
+    none = curious_server(witness, result, secfc.Distances(), federation, limit=0.5 * once)
     assert (none.used, dict(none.judgements)) == (0, {})
 
 
@@ -94,7 +98,7 @@ def test_points_that_several_clients_hold_count_once():
     federation = secfc.Federation(tuple(parties))
     witness = Witness()
     result = secfc.fit(secfc.SecFC(k=4, t=1, membership=secfc.Private()), federation, watch=witness)
-    found = curious_server(witness, result, "distances", federation)
+    found = curious_server(witness, result, secfc.Distances(), federation)
     assert found.judgements["distances"].m == 120
     assert found.judgements["distances"].share[-1] > found.judgements["labels alone"].share[-1]
 
@@ -123,3 +127,51 @@ def test_a_run_that_was_resumed_is_witnessed_whole(tmp_path):
     secfc.fit(algorithm, federation, watch=resumed, checkpoint=tmp_path)
     for a, b in zip(whole.questions, resumed.questions, strict=True):
         assert (a.labels == b.labels).all()
+
+
+def noisy(epsilon, points):
+    """A run under noise in shares: its finding, and the attack on what was really decoded."""
+    bound = float(np.abs(points).max())
+    radius = Bound.given(float(np.linalg.norm(points, axis=1).max()))
+    policy = secfc.NoiseInShares(Budget(epsilon, 1e-6), radius=radius)
+    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), Witness()
+    way = secfc.SecFC(k=4, t=1, max_iter=6, disclosure=policy)
+    options = {"keep_bodies": True, "watch": witness, "coins": lambda name: SeededCoins(5, name)}
+    result = secfc.fit(way, federation, seed=0, bound=bound, **options)
+    found = curious_server(witness, result, policy, federation)
+    view = View.of(result, result.plan, SERVER, federation)
+
+    def deviation(question):
+        return policy.deviation(result.plan, question.labels, question.k)
+
+    truth = Replay.witnessed(witness, result, federation).points
+    return found, judge(attack(view, deviation=deviation), truth)
+
+
+def test_noisy_distances_are_attacked_as_such():
+    points = mixture(200, 4, 4, 2)
+    # Next to no noise: the attack finds what it finds in exact distances, also in those that were decoded.
+    found, recorded = noisy(1e11, points)
+    assert set(found.judgements) == {
+        "noisy distances", "noisy distances and the points of client-0", "labels alone",
+    }  # fmt: skip
+    assert found.judgements["noisy distances"].freedom == "similarity"
+    for judgement in (found.judgements["noisy distances"], recorded):
+        assert judgement.share[-1] > 0.98 > found.judgements["labels alone"].share[-1]
+    # More, and noise that is drawn anew misleads as much as the run's own.
+    found, recorded = noisy(1e9, points)
+    assert found.judgements["noisy distances"].error[-1] == pytest.approx(recorded.error[-1], abs=0.05)
+    assert 0.02 < recorded.error[-1] < 0.2
+    # A budget that protects.
+    found, recorded = noisy(1.0, points)
+    assert max(found.judgements["noisy distances"].share[-1], recorded.share[-1]) < 0.1
+
+
+def test_noise_that_is_taken_for_data_is_no_direction():
+    # The control: the attack on the same view, told that its distances are exact.
+    points = mixture(200, 4, 4, 2)
+    result, federation, witness = witnessed(points)
+    view = Replay.witnessed(witness, result, federation)
+    assert max(attack(dataclasses.replace(view, deviation=lambda q: 1e6)).ranks) > 0
+    loud = dataclasses.replace(view, deviation=lambda q: 1e6)
+    assert max(attack(loud, deviation=loud.deviation).ranks) == 0
