@@ -27,8 +27,6 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from field.replicated import MAX_T
-from secfc.attacks.geometry import Simplex
-from secfc.attacks.judging import judge
 from secfc.attacks.replay import Witness, curious_server
 from secfc.data import gaussian_mixture
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, NoiseInShares
@@ -108,10 +106,7 @@ def measure(cell: Row) -> Iterator[Row]:
     more = steps(result) - steps(one)
     everything, online = (difference(result, one, ahead=ahead) for ahead in (True, False))
     finding = curious_server(witness, result, policy, federation)
-    if policy.exposes == "nothing":  # but labels at the start and at the end
-        labels = judge(Simplex(("server",), result.history, cell["k"]), points)
-    else:
-        labels = finding.judgements["labels alone"]
+    labels = finding.judgements["labels alone"]
     yield {
         "withstands": way.withstands,
         "t": t,

@@ -5,9 +5,9 @@ server decoded, distances of the quantized points to public averages of them, fo
 any message having been kept: a `Replay` is the `View` of the server, alone or with a client, of the same run.
 
 What is tried depends on the disclosure policy (`Disclosure.exposes`): the geometry attack where the server
-sees distances, beside the guess that labels alone allow.  Noise on what it saw is drawn anew, with the same
-deviation: a run of the same law, not the same one.  Large runs are attacked with their first questions
-only, of which the server then learned at least that much.
+sees distances, all or those that a start opened, beside the guess that labels alone allow.  Noise on what it
+saw is drawn anew, with the same deviation: a run of the same law, not the same one.  Large runs are attacked
+with their first questions only, of which the server then learned at least that much.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.rows import cluster_sizes
-from secfc.attacks.geometry import Located, attack, averages, labels_only
+from secfc.attacks.geometry import Located, Simplex, attack, averages, labels_only
 from secfc.attacks.judging import Judgement, judge
 from secfc.clustering import Clustering
 from secfc.disclosure import Disclosure, Exposure
@@ -37,14 +37,20 @@ LIMIT = 2 * 10**9
 
 @dataclass(eq=False)
 class Witness:
-    """Keeps the server's questions of a run: pass it to `fit` as `watch`, or call it from yours."""
+    """Keeps the server's questions of a run: pass it to `fit` as `watch`, or call it from yours.
+
+    measured: the numbers of those whose distances go to the server, under every policy.
+    """
 
     questions: list[Question] = field(default_factory=list)
+    measured: set[int] = field(default_factory=set)
 
     def __call__(self, party: PartyId, exchange: Exchange) -> None:
         asked = next((m for m in exchange.send.values() if isinstance(m, Assignment)), None)
         if party == SERVER and asked is not None:
             self.questions.append(Question(asked.round, asked.labels, asked.k, {}))
+            if type(asked) is Assignment:  # others ask for something that is made of distances
+                self.measured.add(asked.round)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,26 +137,31 @@ def curious_server(
     policy: of the run.
     limit: how many products the attacks may cost, about; they get as many first questions as that buys.
     """
-    exposes = policy.exposes
+    exposes, asked, m, d = policy.exposes, len(witness.questions), federation.m, federation.d
     shown = exposes in ("distances", "noisy distances")
-    asked, m, d = len(witness.questions), federation.m, federation.d
+    # A start may open distances that the policy else hides.
+    opened = {q.number for q in witness.questions if shown or q.number in witness.measured}
     # Distances; orthogonalization and alignment, whose products cost a sixteenth; passes over the points.
-    costs = [m * (d * (q.k + d / 16 + 16) if shown else q.k) for q in witness.questions]
+    costs = [m * (d * (q.k + d / 16 + 16) if q.number in opened else q.k) for q in witness.questions]
     used = int(np.searchsorted(np.cumsum(costs), limit, "right"))
-    if exposes == "nothing" or not used:
+    if not used:
         return Finding(exposes, {}, asked, 0)
     friend = federation.names[int(np.argmax(federation.counts))]
     both = Replay.witnessed(Witness(witness.questions[:used]), result, federation, friend)
+    seen = replace(both, asked=tuple(q for q in both.asked if q.number in opened))
+    if exposes == "noisy distances":
+        seen = replace(seen, deviation=lambda q: policy.deviation(result.plan, q.labels, q.k))
     from threadpoolctl import threadpool_limits
 
     found: dict[str, Judgement] = {}
     # The products are small: where the processor is busy, threads of the BLAS wait longer than they work.
     with threadpool_limits(1, "blas"):
-        if shown:
-            if exposes == "noisy distances":
-                both = replace(both, deviation=lambda q: policy.deviation(result.plan, q.labels, q.k))
-            shape = attack(both, deviation=both.deviation)
-            found[exposes] = judge(replace(shape, parties=(SERVER,)), both.points)
-            found[f"{exposes} and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
-        found["labels alone"] = judge(replace(labels_only(both), parties=(SERVER,)), both.points)
+        if seen.asked:
+            what = exposes if shown else "distances"
+            shape = attack(seen, deviation=seen.deviation)
+            found[what] = judge(replace(shape, parties=(SERVER,)), both.points)
+            found[f"{what} and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
+        # Of labels that are hidden on the way, the first and the last.
+        history = labels_only(both).history if exposes != "nothing" else tuple(result.history)
+        found["labels alone"] = judge(Simplex((SERVER,), history, result.k), both.points)
     return Finding(exposes, found, asked, used)

@@ -81,8 +81,9 @@ class AssignmentsOnly(Comparing):
         if self.dealer is None:
             return Undealt(self.consent).learned(plan)
         who, members = "it" if self.dealer == SERVER else self.dealer, committee_size(plan.code.t)
+        joined = f"with one of these clients {who} would learn every distance"
         return (
             "all labels and cluster sizes, in every iteration (so did every client)",
-            f"no distance: {members} clients compared them under masks that {who} dealt",
+            f"no distance: {members} clients compared them under masks that {who} dealt; {joined}",
             *self.opened(plan),
         )

@@ -13,17 +13,18 @@ COMMAND = "secfc attack geometry"
 
 def rebuilt(finding: Finding) -> list[str]:
     """What the attacks found, one sentence each; what was not tried is said as well."""
-    if finding.exposes == "nothing" or not finding.asked:
+    if not finding.asked:
         return []
     labels = finding.judgements.get("labels alone")
     if labels is None:
         return [f"what these let it rebuild was not tried, for the size of the data: {COMMAND} does"]
     guess = f"labels alone let it guess {_share(labels)}"
-    if finding.exposes == "labels":
-        lines = [f"tried: {guess}, up to rotation, reflection and scale"]
-    else:
-        alone, joint = (j for name, j in finding.judgements.items() if name != "labels alone")
+    tried = [judgement for name, judgement in finding.judgements.items() if name != "labels alone"]
+    if tried:
+        alone, joint = tried
         lines = (_noisy if finding.exposes == "noisy distances" else _exact)(alone, joint, guess)
+    else:
+        lines = [f"tried: {guess}, up to rotation, reflection and scale"]
     if finding.used < finding.asked:
         lines.append(
             f"it could do at least that: only the first {finding.used} of its {finding.asked} questions were "

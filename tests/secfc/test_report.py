@@ -261,7 +261,7 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     assert "together with client-4, whose points turn the shape into positions, 64.0 %" in shown
     assert "labels alone let it guess 19.0 %" in shown
     assert "other attacks may do better" in shown
-    assert "tried" not in said("nothing", {}, 2, 0)
+    assert "tried: labels alone let it guess 19.0 %" in said("nothing", {"labels alone": guess}, 2, 2)
     assert "tried" not in said("distances", {}, 0, 0)
     assert "tried" not in text(outcome(federation, fitted))
     programs = report.as_json(outcome(federation, fitted, finding=Finding("distances", tried, 9, 2)))

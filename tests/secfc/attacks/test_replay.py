@@ -68,13 +68,15 @@ def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_find
 
 
 def test_the_policy_says_what_is_tried():
-    result, federation, witness = witnessed(mixture(100, 6, 4, 20))
-    assert set(curious_server(witness, result, secfc.AssignmentsOnly(), federation).judgements) == {
-        "labels alone"
-    }
-    nothing = curious_server(witness, result, secfc.FinalLabelsOnly(), federation)
-    assert (dict(nothing.judgements), nothing.used) == ({}, 0)
-    assert secfc.Distances().exposes == "distances"
+    for policy, exposes in (
+        (secfc.Distances(), "distances"), (secfc.AssignmentsOnly(), "labels"),
+        (secfc.FinalLabelsOnly(), "nothing"),
+    ):  # fmt: skip
+        result, federation, witness = witnessed(mixture(100, 6, 4, 20), disclosure=policy)
+        found = curious_server(witness, result, policy, federation)
+        assert found.exposes == policy.exposes == exposes
+        assert ("distances" in found.judgements) == (exposes == "distances")
+        assert "labels alone" in found.judgements
 
 
 def test_large_runs_are_attacked_with_their_first_questions_only():
@@ -175,3 +177,24 @@ def test_noise_that_is_taken_for_data_is_no_direction():
     assert max(attack(dataclasses.replace(view, deviation=lambda q: 1e6)).ranks) > 0
     loud = dataclasses.replace(view, deviation=lambda q: 1e6)
     assert max(attack(loud, deviation=loud.deviation).ranks) == 0
+
+
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(consent=True), secfc.FinalLabelsOnly(consent=True)])
+def test_distances_that_a_start_opens_are_attacked(policy):
+    points = mixture(120, 6, 4, 20)
+    result, federation, witness = witnessed(points, init=KMeansPlusPlus(), disclosure=policy)
+    found = curious_server(witness, result, policy, federation).judgements
+    # Of all points but the last that it chose the server knows all distances: they span two dimensions.
+    assert found["distances"].ranks[-1] == 2
+    assert found["distances"].share[-1] > found["labels alone"].share[-1]
+    # The control: the same policy with a start that opens nothing.
+    result, federation, witness = witnessed(points, disclosure=policy)
+    assert set(curious_server(witness, result, policy, federation).judgements) == {"labels alone"}
+
+
+def test_the_first_and_last_labels_are_attacked_where_others_are_hidden():
+    result, federation, witness = witnessed(mixture(120, 6, 4, 20), disclosure=secfc.FinalLabelsOnly())
+    found = curious_server(witness, result, secfc.FinalLabelsOnly(), federation)
+    shares = found.judgements["labels alone"].share
+    assert len(shares) == len(result.history) == 2
+    assert shares[-1] > shares[0]
