@@ -100,7 +100,9 @@ def finest_scale(basis: Basis, d: int, m: int, bound: float) -> float:
     # d (2 eta m)**2 < modulus, so eta <= sqrt((modulus - 1) / d) / (2 m); scale * bound must not exceed it.
     most = min(math.isqrt((basis.modulus - 1) // d) // (2 * m), MAX_INT)
     if most < 1:
-        raise ValueError(f"m={m} points of d={d} features do not fit {basis.lanes} lanes: use more lanes")
+        raise ValueError(
+            f"clusters of m={m} points leave no room for a single step in {basis.lanes} lanes: use more lanes"
+        )
     scale = math.ldexp(1.0, math.frexp(most / bound)[1])
     while math.ceil(scale * bound) > most:
         scale /= 2
@@ -132,9 +134,9 @@ def plan_quantization(
             return Basis.holding(needed), quantizer
         if basis.modulus <= needed:
             raise ValueError(
-                f"scale={scale:g} with bound={bound:g}, d={d}, m={m} makes distances up to "
-                f"2**{needed.bit_length()}, the modulus is below 2**{basis.modulus.bit_length()}: "
-                "lower the scale or add lanes"
+                f"scale={scale:g} with bound={bound:g}, m={m} makes distances, or what is computed from "
+                f"them, up to 2**{needed.bit_length()}, the modulus is below "
+                f"2**{basis.modulus.bit_length()}: lower the scale or add lanes"
             )
         return basis, quantizer
     if basis is not None:

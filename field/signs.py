@@ -69,12 +69,12 @@ def fractions(
     if number * width * WORD != m:
         padded = np.zeros((*values.shape[:2], number * width * WORD), np.uint32)
         padded[:, :, :m] = values
-    out = np.empty((places, len(chosen), number * width), np.uint64)
+    out = np.empty((places, len(chosen), words(m)), np.uint64)
+    part = np.empty((places, number, width), np.uint64)
     for c, rows in enumerate(np.asarray(chosen, np.int64)):
-        part = np.empty((places, number, width), np.uint64)
         comparing.slice_fractions(padded, rows, scaled[:, c], primes, limbs, offset, part)
-        out[:, c] = part.reshape(places, number * width)
-    return np.ascontiguousarray(out[:, :, : words(m)])
+        out[:, c] = part.reshape(places, number * width)[:, : words(m)]
+    return out
 
 
 def scaled_factors(basis: Basis, factors: Sequence[Sequence[int]]) -> Array:
