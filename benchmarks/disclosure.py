@@ -53,10 +53,10 @@ def noisy(points: Any) -> Disclosure:
 
 
 POLICIES = {
-    "distances": Way(lambda points: Distances(), "nobody: the server sees distances"),
-    "noise in shares, epsilon 8": Way(noisy, "nobody: the server sees noisy distances", distances=40_000),
+    "distances": Way(lambda points: Distances(), "t clients; the server sees distances"),
+    "noise in shares, epsilon 8": Way(noisy, "t clients; the server sees noisy distances", distances=40_000),
     "assignments, the server deals": Way(
-        lambda points: AssignmentsOnly(), "the server; t clients; server + t outside the committee"
+        lambda points: AssignmentsOnly(), "t clients; server + t outside the committee"
     ),
     "assignments, a client deals": Way(
         lambda points: AssignmentsOnly("client-0"), "server + t clients, unless dealer + member"
