@@ -89,7 +89,7 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 @click.option(
     "--bound", type=float, callback=positive,
     help="A limit on absolute values that everybody may know. Default: derived from the data, "
-    "which makes that much of them public.",
+    "which makes that much of them public; with --epsilon, the radius.",
 )  # fmt: skip
 @click.option(
     "--field", type=click.Choice(["ring", "mersenne61"]), default="ring", show_default=True,
@@ -116,8 +116,9 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--epsilon", type=float, callback=positive,
-    help="Differential privacy: noise on every distance, for this total budget over all iterations. Choose "
-    "few; --max-iter is then 5 by default.",
+    help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
+    "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
+    "clients.",
 )  # fmt: skip
 @click.option(
     "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
@@ -204,15 +205,18 @@ def run(context: click.Context, /, **options: Any) -> None:
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
-      secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3 --bound 3
+      secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
       secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
     or bad input; 130 interrupted.
     """
-    if options["epsilon"] is not None and context.get_parameter_source("max_iter") is ParameterSource.DEFAULT:
-        options["max_iter"] = 5  # every iteration costs budget, also one that was not needed
+    if options["epsilon"] is not None and options["algorithm"] == "secfc":
+        if context.get_parameter_source("max_iter") is ParameterSource.DEFAULT:
+            options["max_iter"] = 5  # every iteration costs budget, also one that was not needed
+        if options["files"]:
+            options["bound"] = options["bound"] or options["radius"]  # no shortened point exceeds it
     settings = Settings(**options)
     check_run(context, settings)
     screen = Screen.stderr(settings.as_json)

@@ -93,8 +93,8 @@ class FedDPKMeans:
         if points is None or len(points) < max(most, 2):
             held = 0 if points is None else len(points)
             raise InputError(
-                f"the server holds {held} points: k={most} clusters need at least as many, and two. Give the "
-                "federation server_points."
+                f"the server holds {held} points, k={most} clusters need at least {max(most, 2)}: "
+                + ("lower k, or give the server more points" if held else "give the federation server_points")
             )
         if most < 1 or (self.steps is not None and self.steps < 0):
             raise InputError(f"k={most}, steps={self.steps}: at least one cluster and no negative steps")

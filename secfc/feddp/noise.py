@@ -133,6 +133,9 @@ class SharedNoise:
 
     def event(self, noise: Noise, size: int, honest: int) -> Event:
         each = self._multiplier(noise) / math.sqrt(honest)
+        # Of noise of less than half a step nothing is proved; so an enormous budget is not spent to the end.
+        if each * LEAST_REACH < 0.5:
+            return NonPrivate()
         # No sensitivity is below LEAST_REACH, and tau falls as noise in steps of the integers grows.
         return DistributedDiscreteGaussian(each, each * LEAST_REACH, honest, size)
 
@@ -185,6 +188,7 @@ def proportional(
     laplace: for each step None if it is Gaussian, or the kind of its Laplace noise.  The common factor is
     found so that the composition meets the budget, by privacy loss distributions.
     """
+    budget = budget.provable
 
     def noises(factor: float) -> tuple[Noise, ...]:
         found: list[Noise] = []

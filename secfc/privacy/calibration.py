@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from secfc.privacy import accountant
 from secfc.privacy.errors import OverBudget, PrivacyError
@@ -26,6 +26,17 @@ class Budget:
             raise ValueError(f"epsilon={self.epsilon} must be positive: with less nothing can be released")
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta={self.delta} must be in [0, 1): the probability that the claim fails")
+
+    @property
+    def provable(self) -> Budget:
+        """This budget, or the largest that noise proves which is sampled close to its law, not from it.
+
+        exp(epsilon) 2**20 `field.noise.DISTANCE` <= 2**-25 delta: what a million entries pay is then lost in
+        the rounding of `gaussian_multiplier`.
+        """
+        if self.delta == 0:
+            return self
+        return replace(self, epsilon=min(self.epsilon, max(1.0, math.log(self.delta) + 55 * math.log(2))))
 
     def check(self, event: Event) -> None:
         """Call before data is touched.  Raises OverBudget if the event costs more than the budget."""
@@ -53,12 +64,12 @@ def gaussian_multiplier(budget: Budget) -> float:
 def split(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
     """Noise multipliers of Gaussian steps that together meet the budget: sigma / sqrt(w_i), sum w_i = 1.
 
-    weights: shares of the budget, positive, normalized here.  The composition of Gaussian mechanisms with
-    multipliers z_i is one with z**-2 = sum z_i**-2, so that the split loses nothing.
+    weights: shares of the budget's provable part, positive, normalized here.  The composition of Gaussian
+    mechanisms with multipliers z_i is one with z**-2 = sum z_i**-2, so that the split loses nothing.
     """
     if not weights or not all(0 < w < math.inf for w in weights):
         raise ValueError(f"weights={tuple(weights)} must be positive numbers, one a step")
-    sigma, total = gaussian_multiplier(budget), math.fsum(weights)
+    sigma, total = gaussian_multiplier(budget.provable), math.fsum(weights)
     return tuple(sigma / math.sqrt(w / total) for w in weights)
 
 

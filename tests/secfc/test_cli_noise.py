@@ -34,6 +34,13 @@ def test_a_noisy_run_reports_its_ledger(more):
     assert ("not private, epsilon is infinite" in done.output) == ("server" in more)
 
 
+def test_the_radius_bounds_values_where_no_bound_is_given():
+    done = run("--epsilon", "4", "--radius", "1.5", "--json")
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["parameters"]["bound_from_data"] is False
+
+
 def test_an_extreme_radius_is_no_trouble():
     # Far beyond the bound, so noise is wide, and so far below it that points are all but zero.
     for radius in ("1000", "0.02"):
@@ -61,7 +68,6 @@ def test_an_exact_run_says_that_it_is_not_private():
     ("line", "message"),
     [
         ("--epsilon 1 --bound 1", "--epsilon needs --radius"),
-        ("--epsilon 1 --radius 1", "read off the private data"),
         ("--radius 1", "--radius needs --epsilon"),
         ("--noise server", "--noise needs --epsilon"),
         ("--epsilon 0 --radius 1 --bound 1", "positive"),

@@ -26,6 +26,7 @@ from secfc.feddp import (
     GivenCenters,
     ServerKMeansPlusPlus,
     ServerLloyds,
+    ServerNoise,
     SharedNoise,
     SpherePacking,
 )
@@ -34,7 +35,7 @@ from secfc.feddp.noise import Gaussian, Laplace
 from secfc.federation import Federation
 from secfc.inputs import InputError
 from secfc.metrics import accuracy
-from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
+from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError, accountant
 from secfc.simulate import simulate
 from secfc.summing import GroupAbout
 
@@ -167,6 +168,15 @@ def test_the_honest_clients_noise_reaches_sigma():
     assert np.std(total) == pytest.approx(4000.0, rel=0.075)
 
 
+@pytest.mark.parametrize(("place", "most"), [(ServerNoise(), 25), (SharedNoise(), 2000)])
+def test_enormous_budgets_are_not_spent_to_the_end(data, place, most):
+    # Noise below what samplers or bounds prove anything of is never added.
+    public = Public.of(data)
+    for epsilon in (30.0, 1e9):
+        plan = algorithm(epsilon=epsilon, noise=place).plan(public)
+        assert 20 < accountant.epsilon(plan.event, DELTA) <= min(epsilon, most)
+
+
 def test_shared_noise_with_laplace_steps_is_refused(data):
     with pytest.raises(ValueError, match="Gaussian"):
         algorithm(noise=SharedNoise(), variant=PAPER).plan(Public.of(data))
@@ -264,7 +274,7 @@ def test_as_many_server_points_as_clusters(variant):
 
 def test_fewer_server_points_than_clusters_are_refused(data):
     few = Federation(data.parties, server_points=data.server_points[:2])
-    with pytest.raises(InputError, match="the server holds 2 points: k=3"):
+    with pytest.raises(InputError, match="the server holds 2 points, k=3"):
         run(algorithm(), few)
     with pytest.raises(InputError, match="the server holds 0 points"):
         run(algorithm(), Federation(data.parties))

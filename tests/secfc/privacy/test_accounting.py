@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from field.noise import DISTANCE
 from secfc.privacy import (
     EVERYBODY,
     Budget,
@@ -184,6 +185,17 @@ def test_a_split_meets_the_total_exactly(e):
     budget.check(total)
     assert steps[1] == pytest.approx(steps[2] * math.sqrt(14))
     assert delta_by_hand(gaussian_multiplier(budget), e) == pytest.approx(DELTA, rel=1e-4)
+
+
+@pytest.mark.parametrize("e", [20.0, 24.0, 40.0, 1e6])
+def test_no_more_is_spent_than_sampled_noise_can_prove(e):
+    budget = Budget(e, DELTA)
+    total = several(*(RoundedGaussian(z, 2**19 * DISTANCE) for z in split(budget, (0.3, 0.7))))
+    budget.check(total)
+    assert epsilon(total, DELTA) > 0.99 * min(e, 24)
+    # Control: so little noise that its distance from the law outweighs delta.
+    with pytest.raises(OverBudget, match="epsilon=inf"):
+        Budget(60.0, DELTA).check(RoundedGaussian(gaussian_multiplier(Budget(60.0, DELTA)), 2**19 * DISTANCE))
 
 
 def mixed(factor):
