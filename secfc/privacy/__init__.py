@@ -20,7 +20,7 @@ _HOME = {
         "NonPrivate Pure RoundedGaussian",
         "ledger": "EVERYBODY Entry Ledger",
         "mechanisms": "DiscreteGaussianNoise DiscreteLaplaceNoise Mechanism NoNoise Release "
-        "RoundedGaussianNoise SymmetricGaussianNoise",
+        "RoundedGaussianNoise",
         "neighbors": "Neighbors",
     }.items()
     for name in names.split()
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from secfc.privacy.mechanisms import NoNoise as NoNoise
     from secfc.privacy.mechanisms import Release as Release
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
-    from secfc.privacy.mechanisms import SymmetricGaussianNoise as SymmetricGaussianNoise
     from secfc.privacy.neighbors import Neighbors as Neighbors
 
 

@@ -8,7 +8,6 @@ Samplers are exact (`field.noise`) but not constant time.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
@@ -155,55 +154,6 @@ class DiscreteLaplaceNoise:
     def __call__(self, values: Array, *, coins: Coins) -> Release:
         checked = integers(values, self.largest)
         noise = discrete_laplace(self.scale, checked.shape, coins=coins)
-        return Release(checked + noise, self.event(checked.size))
-
-
-@dataclass(frozen=True)
-class SymmetricGaussianNoise:
-    """Adds symmetric rounded Gaussian noise to a symmetric matrix: sd s off the diagonal, sqrt(2) s on it.
-
-    sensitivity: of the matrix in the Frobenius norm; for outer products x x^T it is the square of the bound
-    on the norm of x.  A symmetric change A moves the upper triangle, in units of its noise, by
-    sum_i A_ii**2 / (2 s**2) + sum_{i<j} A_ij**2 / s**2 = ||A||_F**2 / (2 s**2) in squares: so s is
-    noise_multiplier * sensitivity / sqrt(2), a factor sqrt(2) below noise on the whole matrix.
-    """
-
-    sensitivity: float
-    noise_multiplier: float
-    largest: int = LARGEST_ENTRY
-
-    def __post_init__(self) -> None:
-        positive("sensitivity", self.sensitivity)
-        positive("noise_multiplier", self.noise_multiplier)
-        _check_largest(self.largest)
-        _ = self.sigmas
-
-    @property
-    def sigmas(self) -> tuple[Deviation, Deviation]:
-        """Off and on the diagonal."""
-        product = Fraction(self.sensitivity) * Fraction(self.noise_multiplier)
-        # sqrt(1/2) in floats is wrong in the 53rd digit; 1 + 2**-50 puts it on the safe side.
-        return (
-            Deviation.above(product * Fraction(math.sqrt(0.5)) * (1 + Fraction(1, 2**50))),
-            Deviation.above(product),
-        )
-
-    def event(self, size: int) -> RoundedGaussian:
-        return RoundedGaussian(self.noise_multiplier, min(size * DISTANCE, 0.5))
-
-    def __call__(self, values: Array, *, coins: Coins) -> Release:
-        checked = integers(values, self.largest)
-        if checked.ndim != 2 or not np.array_equal(checked, checked.T):
-            raise ValueError(
-                f"an array of shape {checked.shape} is no symmetric matrix: the noise would not cover it; "
-                "use RoundedGaussianNoise"
-            )
-        d = len(checked)
-        off, on = self.sigmas
-        noise = np.zeros((d, d), np.int64)
-        noise[np.triu_indices(d, 1)] = rounded_gaussian(off, d * (d - 1) // 2, coins=coins)
-        noise += noise.T
-        noise[np.diag_indices(d)] = rounded_gaussian(on, d, coins=coins)
         return Release(checked + noise, self.event(checked.size))
 
 

@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 from field.coins import SeededCoins
+from secfc.feddp import SharedNoise
+from secfc.feddp import noise as feddp_noise
+from secfc.feddp.statistics import SYMMETRIC, outer_product, outer_sensitivity
 from secfc.privacy import (
     Composed,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
     Finding,
     Gaussian,
+    Neighbors,
     NoNoise,
     NonPrivate,
     RoundedGaussianNoise,
-    SymmetricGaussianNoise,
     many_runs,
     one_run,
 )
@@ -43,9 +46,35 @@ def weaker(mechanism, factor):
     return dataclasses.replace(mechanism, noise_multiplier=mechanism.noise_multiplier / factor)
 
 
+@dataclasses.dataclass(frozen=True)
+class HonestNoise:
+    """What the honest clients together add under SharedNoise, on a sum whose other addends are known."""
+
+    sensitivity: int
+    noise_multiplier: float
+    honest: int = 5
+
+    def event(self, size):
+        return SharedNoise().event(feddp_noise.Gaussian(self.noise_multiplier), size, self.honest)
+
+    def __call__(self, values, *, coins):
+        noise, place, nothing = (
+            feddp_noise.Gaussian(self.noise_multiplier),
+            SharedNoise(),
+            np.zeros_like(values),
+        )
+        dealt = [
+            place.share(noise, self.sensitivity, nothing, self.honest, coins) for _ in range(self.honest)
+        ]
+        return place.release(noise, self.sensitivity, values + sum(dealt), self.honest, coins)
+
+
 MECHANISMS = [
-    kind(SENSITIVITY, z) for kind in (RoundedGaussianNoise, DiscreteGaussianNoise) for z in (4.0, 2.0)
-] + [DiscreteLaplaceNoise(SENSITIVITY, 1.0), DiscreteLaplaceNoise(SENSITIVITY, 1.0, one_entry=True)]
+    *(kind(SENSITIVITY, z) for kind in (RoundedGaussianNoise, DiscreteGaussianNoise) for z in (4.0, 2.0)),
+    HonestNoise(SENSITIVITY, 2.0),
+    DiscreteLaplaceNoise(SENSITIVITY, 1.0),
+    DiscreteLaplaceNoise(SENSITIVITY, 1.0, one_entry=True),
+]
 
 
 def many(mechanism):
@@ -78,25 +107,19 @@ def test_true_claims_stand_and_a_fifth_of_the_noise_is_caught(play, mechanism):
     assert not cheating.refutes(weaker(mechanism, 5).event(1))
 
 
-def symmetric(mechanism, angle, seeds):
-    """Scores of a canary x x^T by its likelihood ratio, over whole matrices."""
-    x = np.round(np.sqrt(SENSITIVITY) * 100 * np.array([math.cos(angle), math.sin(angle)])).astype(int)
-    canary = np.outer(x, x)
-    weights = np.array([[0.5, 1.0], [1.0, 0.5]])  # entries on the diagonal have twice the variance
-    stream = coins(f"symmetric {angle}")
-    draw = [(mechanism(canary * planted, coins=stream).values * canary * weights).sum() for planted in seeds]
-    return np.array(draw, float)
-
-
 @pytest.mark.parametrize("angle", [0.0, math.pi / 4])
-def test_symmetric_noise_is_audited_along_and_across_the_axes(angle):
-    runs = 2000
-    seeds = np.arange(2 * runs) % 2
-    mechanism = SymmetricGaussianNoise(SENSITIVITY * 10_000.0, 1.5)
-    for candidate, caught in ((mechanism, False), (weaker(mechanism, 5), True)):
-        scores = symmetric(candidate, angle, seeds)
-        finding = many_runs(scores[seeds == 1], scores[seeds == 0], delta=DELTA, alarm=ALARM)
-        assert finding.refutes(mechanism.event(1)) == caught
+def test_symmetric_noise_on_outer_products_is_audited_along_and_across_the_axes(angle):
+    reach, z = 400, 1.5
+    point = np.array([[reach * math.cos(angle), reach * math.sin(angle)]]).astype(int)
+    canary = outer_product(point, SYMMETRIC)
+    # Noise is of one size on the weighted triangle, so that this is the likelihood ratio's score.
+    planted = np.arange(2 * RUNS) % 2
+    noise = RoundedGaussianNoise(outer_sensitivity(reach, SYMMETRIC, Neighbors()), z)
+    for candidate, caught in ((noise, False), (weaker(noise, 5), True)):
+        values = candidate(planted[:, None] * canary, coins=coins(f"symmetric {angle}")).values
+        scores = (values * canary).sum(axis=1) / 1e6
+        finding = many_runs(scores[planted == 1], scores[planted == 0], delta=DELTA, alarm=ALARM)
+        assert finding.refutes(noise.event(canary.size)) == caught
 
 
 def pipeline(noise):

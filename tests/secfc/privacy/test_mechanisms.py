@@ -17,20 +17,18 @@ from secfc.privacy import (
     NonPrivate,
     PrivacyError,
     RoundedGaussianNoise,
-    SymmetricGaussianNoise,
     clip,
 )
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.clipping import squared_norms
 from secfc.privacy.mechanisms import LARGEST_ENTRY
 
-GAUSSIANS = [RoundedGaussianNoise, DiscreteGaussianNoise, SymmetricGaussianNoise]
+GAUSSIANS = [RoundedGaussianNoise, DiscreteGaussianNoise]
 MECHANISMS = [
     RoundedGaussianNoise(3.0, 2.0),
     DiscreteGaussianNoise(3.0, 2.0),
     DiscreteLaplaceNoise(3, 0.5),
     DiscreteLaplaceNoise(3, 0.5, one_entry=True),
-    SymmetricGaussianNoise(3.0, 2.0),
 ]
 
 
@@ -85,49 +83,13 @@ def test_noise_parameters_are_checked(kind, bad):
 @given(st.floats(1e-3, 1e9), st.floats(1e-2, 1e4))
 def test_the_noise_is_never_below_what_the_event_claims(sensitivity, multiplier):
     least = Fraction(sensitivity) * Fraction(multiplier)
-    for kind in GAUSSIANS[:2]:
+    for kind in GAUSSIANS:
         assert kind(sensitivity, multiplier).sigma.value >= least
-    off, on = SymmetricGaussianNoise(sensitivity, multiplier).sigmas
-    assert on.value >= least
-    assert 2 * off.value**2 >= least**2
 
 
 @given(st.integers(1, 10**6), st.floats(1e-4, 50))
 def test_laplace_noise_is_never_below_what_the_event_claims(sensitivity, e):
     assert sensitivity / DiscreteLaplaceNoise(sensitivity, e).scale <= Fraction(e)
-
-
-def test_symmetric_noise_has_its_two_deviations_and_only_them():
-    d = 400
-    noise = SymmetricGaussianNoise(1000.0, 1.0)(np.zeros((d, d), int), coins=coins()).values
-    assert np.array_equal(noise, noise.T)
-    off, on = noise[np.triu_indices(d, 1)], np.diag(noise)
-    # Relative deviation of a standard deviation estimated from n normals: sqrt(1 / 2n); five of them.
-    assert abs(off.std() / (1000 / math.sqrt(2)) - 1) < 5 / math.sqrt(2 * len(off))
-    assert abs(on.std() / 1000 - 1) < 5 / math.sqrt(2 * d)
-    with pytest.raises(ValueError, match="no symmetric matrix"):
-        SymmetricGaussianNoise(1.0, 1.0)(np.arange(4).reshape(2, 2), coins=coins())
-
-
-def effective(change, off, on):
-    """The L2 norm of a symmetric change in units of the noise on each entry of its upper triangle."""
-    d = len(change)
-    upper = change[np.triu_indices(d, 1)]
-    return math.sqrt((np.diag(change) ** 2).sum() / on**2 + (upper**2).sum() / off**2)
-
-
-def worst_outer_product(off, on, seed=0):
-    """The largest effective change by x x^T, ||x|| = 1, over random directions and those of the axes."""
-    rng = np.random.default_rng(seed)
-    directions = [np.eye(5)[0], np.ones(5), np.array([1, 1, 0, 0, 0]), *rng.standard_normal((300, 5))]
-    return max(effective(np.outer(x, x) / (x @ x), off, on) for x in directions)
-
-
-def test_symmetric_noise_covers_every_outer_product():
-    off, on = (float(s) for s in SymmetricGaussianNoise(1.0, 1.0).sigmas)
-    assert worst_outer_product(off, on) <= 1 + 1e-9
-    # Controls: with the smaller deviation everywhere a point on an axis stands out.
-    assert worst_outer_product(off, off) > 1.4
 
 
 # --- clipping --------------------------------------------------------------------------------------
