@@ -432,13 +432,21 @@ def sparing(policy, factor):
     return Sparing
 
 
-@pytest.mark.parametrize("policy", [secfc.NoiseAtServer, secfc.NoiseInShares])
-def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(policy):
-    # The first point is at one end or at the other: which center is nearer, and where the centers are, tells.
-    # Both scores see what everybody sees; each finding is false with probability 1e-3 at most.
-    others = np.array([1.0, 1, -1, -1, -1])[:, None]
+@pytest.mark.parametrize(
+    ("policy", "unit", "own"),
+    [
+        (secfc.NoiseAtServer, "data point", 1),
+        (secfc.NoiseInShares, "data point", 1),
+        (secfc.NoiseInShares, "client", 2),
+    ],
+)
+def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(policy, unit, own):
+    # The first point, or both of the first client, are at one end or at the other: which center is nearer,
+    # and where the centers are, tells.  Both scores see what everybody sees; each finding is false with
+    # probability 1e-3 at most.
+    others = [1.0, 1, -1, -1, -1][own - 1 :]
     ends = [
-        secfc.Federation.from_arrays(np.array_split(np.concatenate([[[end]], others]), 3)) for end in (-1, 1)
+        secfc.Federation.from_arrays(np.split(np.array([end] * own + others)[:, None], 3)) for end in (-1, 1)
     ]
     labels = np.array([0, 0, 0, 1, 1, 1])
     claim, runs = Budget(0.5, DELTA), 60
@@ -452,12 +460,14 @@ def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(
         )
         if number < 2:
             assert result.ledger.epsilon(DELTA) == pytest.approx(0.5, rel=1e-4)
-        own = int(result.flat[0])
+        at = int(result.flat[0])
         # The sum of the canary's cluster holds it, whatever else it holds.
-        return float(own == 0), float(result.centers[own, 0] * (result.flat == own).sum())
+        return float(at == 0), float(result.centers[at, 0] * (result.flat == at).sum())
 
-    for factor, caught in ((1, False), (200, True)):
-        disclosure = sparing(policy, factor)(claim, radius=Bound.given(1.0), center_share=0.5)
+    for factor, caught in ((1, False), (1000, True)):
+        disclosure = sparing(policy, factor)(
+            claim, radius=Bound.given(1.0), neighbors=Neighbors("replace", unit), center_share=0.5
+        )
         seen = np.array([[scores(disclosure, side, 2 * i + side) for i in range(runs)] for side in (0, 1)])
         for what in range(2):
             finding = many_runs(seen[1, :, what], seen[0, :, what], delta=DELTA, alarm=1e-3)
