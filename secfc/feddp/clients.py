@@ -12,6 +12,7 @@ from secfc.aggregate import contribute
 from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
 from secfc.feddp.noise import Laplace
 from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.server import nearest
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import (
     LEAST_REACH,
@@ -19,8 +20,8 @@ from secfc.feddp.statistics import (
     MAX_ROWS,
     UNIT,
     histogram,
+    labels_of,
     means_of,
-    nearest,
     outer_product,
     shorten,
     shorten_l1,
@@ -53,10 +54,6 @@ class Statistics:
         self.clipped = clipped
         self.shortened: dict[str, tuple[int, int]] = {"rows": (int(long.sum()), len(long))}
 
-    def inside(self) -> Array:
-        """The clipped rows in data units, about the plan's origin."""
-        return np.asarray(self.clipped / self.plan.scale)
-
     def outer(self) -> list[Array]:
         """Step 1, Algorithm 1 line 4."""
         plan = self.plan
@@ -67,7 +64,8 @@ class Statistics:
     def weights(self, projection: Array, proxies: Array) -> list[Array]:
         """Step 2, line 12: for each proxy (s, p) how many rows are nearest to it."""
         with one_thread():
-            return [histogram(nearest(self.inside() @ projection, proxies), len(proxies))]
+            labels = labels_of(self.clipped, projection, proxies, self.plan.scale)
+            return [histogram(labels, len(proxies))]
 
     def groups(self, projection: Array | None, centers: Array, origins: Array, reach: int) -> list[Array]:
         """Step 3, lines 20 and 21, or one of FedDP-Lloyds: the vectors of `FedDPPlan.group_parts`.
@@ -77,7 +75,7 @@ class Statistics:
         """
         plan, k = self.plan, len(centers)
         with one_thread():
-            labels = nearest(self.inside() if projection is None else self.inside() @ projection, centers)
+            labels = labels_of(self.clipped, projection, centers, plan.scale)
             rows, long = shorten((self.rows - origins[labels]) * plan.scale, reach)
             self.shortened["residuals"] = (int(long.sum()), len(long))
             if plan.variant.joint:

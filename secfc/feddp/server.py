@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.feddp.statistics import nearest
 from secfc.feddp.threads import one_thread
 
 Array = NDArray[Any]
@@ -50,6 +49,13 @@ class Groups:
     anchors: Array
     weights: Array
     residuals: Array
+
+
+def nearest(points: Array, centers: Array) -> Array:
+    """The nearest center (k, p) of every point (m, p), the lowest index in a tie: (m,) int64, in floats."""
+    scores = points @ (-2.0 * centers.T)
+    scores += np.einsum("ij,ij->i", centers, centers)
+    return np.asarray(scores.argmin(axis=1))
 
 
 def leading_directions(matrix: Array, p: int) -> Array:

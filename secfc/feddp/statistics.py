@@ -34,6 +34,8 @@ MAX_ROWS = 1 << 20
 # A clipped row has norm of at most this many steps: MAX_ROWS of them have sums of products below 2**44,
 # exact in floating-point matrix products, which are the fast ones.
 MAX_REACH = 1 << 12
+# Steps within 1 of a projection's entries where rows are projected.
+_FINE = 2.0**24
 # And never clipped to fewer steps than this: below, rounding would count beside the noise.
 LEAST_REACH = 1 << 5
 
@@ -117,13 +119,22 @@ def means_of(rows: Array, labels: Array, k: int) -> tuple[Array, Array]:
     return np.rint(means).astype(np.int64), counts > 0
 
 
-def nearest(points: Array, centers: Array) -> Array:
-    """The nearest center (k, p) of every point (m, p), the lowest index in a tie: (m,) int64.
+def labels_of(rows: Array, projection: Array | None, centers: Array, scale: float) -> Array:
+    """The nearest center of every integer row (m, d), the lowest index in a tie: (m,) int64.
 
-    Compared in floating point; any rule that depends on the point and public values alone would do.
+    Rows are in steps of 1/scale and of norm <= MAX_REACH; centers are (k, p) under a projection (d, p) of
+    unit columns, or (k, d) with None, in data units, and rounded to steps.  A label depends on its row and on
+    public values alone, whatever rows are beside it: every product is one of integers and exact.  In floats
+    the last bits of a matrix product depend on the number of rows, and one more could turn many near ties.
     """
-    scores = points @ (-2.0 * centers.T)
-    scores += np.einsum("ij,ij->i", centers, centers)
+    points = rows.astype(np.float64)
+    if projection is not None:
+        # Products of a row and a column below 2**12 (2**24 + sqrt(d)): exact, and so is the division.
+        points = np.rint(points @ np.rint(projection * _FINE) / _FINE)
+    # Below 2**12 sqrt(p) 2**31: exact.  Centers farther out than this are noise.
+    whole = np.clip(np.rint(centers * scale), -(2.0**30), 2.0**30)
+    scores = points @ (-2.0 * whole.T)
+    scores += np.einsum("ij,ij->i", whole, whole)
     return np.asarray(scores.argmin(axis=1))
 
 
