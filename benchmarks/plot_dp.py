@@ -33,7 +33,9 @@ def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
         if ablation:
             yield f"dp-ablation-{name}", lambda figure, p=ablation: ladder(figure, p)
         if any(r["cell"]["method"].startswith("split") for r in part):
-            splits = [r for r in part if r["cell"]["method"].startswith(("split", "ours"))]
+            splits = [
+                r for r in part if r["cell"]["method"].startswith("split") or r["cell"]["method"] == "ours"
+            ]
             yield f"dp-pareto-{name}", lambda figure, p=splits: pareto(figure, p)
 
 
@@ -62,10 +64,17 @@ def by_epsilon(rows: list[Row]) -> dict[str, dict[float, list[float]]]:
     return table
 
 
+def place_of(method: str) -> int:
+    """Where a method stands in a legend, whatever the order of rows."""
+    names = list(STYLES)
+    name = method.split(", T=")[0]
+    return names.index(name) if name in names else len(names)
+
+
 def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
     """Medians as lines, the range from best to worst run as a band; what is not private as a level."""
     axes = figure.subplots()
-    for method, found in by_epsilon(rows).items():
+    for method, found in sorted(by_epsilon(rows).items(), key=lambda item: place_of(item[0])):
         color, marker = STYLES.get(method.split(", T=")[0], ("tab:gray", "o"))
         epsilons = sorted(e for e in found if not math.isnan(e))
         if not epsilons:
@@ -81,7 +90,7 @@ def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
         low, high = ([edge(found[e]) for e in epsilons] for edge in (min, max))
         axes.fill_between(epsilons, low, high, color=color, alpha=0.15, linewidth=0)
     over_epsilons(axes, sorted({r["cell"]["epsilon"] for r in rows} - {None}))
-    axes.set_yscale("log")
+    decades(axes, "y")
     axes.set_ylabel("excess cost per point over the optimum")
     finish(axes, rows)
 
@@ -94,6 +103,18 @@ def over_epsilons(axes: Any, epsilons: list[float]) -> None:
     axes.set_xlabel("total epsilon, delta = 1e-6")
 
 
+def decades(axes: Any, name: str) -> None:
+    """A logarithmic axis of plain numbers, finer ones where it is short."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set(**{f"{name}scale": "log"})
+    axis = getattr(axes, f"{name}axis")
+    low, high = axis.get_data_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if 0 < high < 1000 * low else (1,)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def finish(axes: Any, rows: list[Row]) -> None:
     """Title, grid, and a legend beside the lines, where it hides none."""
     axes.set_title(title_of(rows[0]["cell"]), fontsize="medium")
@@ -103,8 +124,6 @@ def finish(axes: Any, rows: list[Row]) -> None:
 
 def ladder(figure: Figure, rows: list[Row]) -> None:
     """A line a variant, a color an epsilon: the median excess cost as a dot, all runs as a bar."""
-    from matplotlib.ticker import LogLocator, StrMethodFormatter
-
     axes = figure.subplots()
     table = by_epsilon(rows)
     epsilons = sorted({e for found in table.values() for e in found})
@@ -117,10 +136,7 @@ def ladder(figure: Figure, rows: list[Row]) -> None:
         axes.hlines([y for y, _ in at], [min(v) for _, v in at], [max(v) for _, v in at], dots.get_color())
     axes.set_yticks(range(len(table)), [m.removeprefix("ablation ") for m in table], fontsize="small")
     axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.minorticks_off()
+    decades(axes, "x")
     axes.set_xlabel("excess cost per point over the optimum: median, best to worst")
     finish(axes, rows)
 
@@ -144,6 +160,6 @@ def pareto(figure: Figure, rows: list[Row]) -> None:
         medians = [float(np.median(fixed[e])) for e in sorted(fixed)]
         axes.plot(sorted(fixed), medians, "-", color="tab:blue", marker="s", label="split fixed beforehand")
     over_epsilons(axes, epsilons)
-    axes.set_yscale("log")
+    decades(axes, "y")
     axes.set_ylabel("median excess cost per point")
     finish(axes, rows)
