@@ -112,16 +112,18 @@ def seconds(result: Clustering) -> dict[str, dict[str, float]]:
 def time_table(result: Clustering) -> Table:
     """Milliseconds by role and phase."""
     times, steps = seconds(result), rounds(result)
-    table = text.table("Who", "Work", "ms", "slowest client", "ms a step", text=2)
+    table = text.table("Who", "Work", "ms", "slowest client", *["ms a step"] * bool(steps), text=2)
 
-    def per_step(phase: str, spent: float) -> str:
-        return text.ms(spent / steps) if steps and phase in ("distances", "blind", "assign") else ""
+    def add(who: str, phase: str, spent: float, slowest: str) -> None:
+        work = [who, WORK.get(phase, phase), text.ms(spent), slowest]
+        if steps and phase in ("distances", "blind", "assign"):
+            work.append(text.ms(spent / steps))
+        table.add_row(*work)
 
     for phase, mean in times["client_mean"].items():
-        slowest = text.ms(times["client_max"][phase])
-        table.add_row("each client", WORK.get(phase, phase), text.ms(mean), slowest, per_step(phase, mean))
+        add("each client", phase, mean, text.ms(times["client_max"][phase]))
     for phase, spent in times["server"].items():
-        table.add_row("server", WORK.get(phase, phase), text.ms(spent), "", per_step(phase, spent))
+        add("server", phase, spent, "")
     return table
 
 
