@@ -24,6 +24,7 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
     """Load or compile what the run will need, so that its times are those of the protocol."""
     from field.tournament import DIRECT
     from secfc.coded import SecFC
+    from secfc.feddp import FedDPKMeans
     from secfc.plaintext import Lloyd
 
     if isinstance(algorithm, SecFC):
@@ -43,6 +44,8 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
         tiny_run(plaintext_twin(small))
     elif isinstance(algorithm, Lloyd):
         tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
+    elif isinstance(algorithm, FedDPKMeans):
+        tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
 
 
 def tiny_run(algorithm: Algorithm) -> Clustering:
@@ -81,13 +84,14 @@ def tiny_union(mode: Threshold | Server) -> None:
 
 
 def few_points(n: int = 3) -> Federation:
-    """Points to compile with, between -8 and 8."""
+    """Points to compile with, between -8 and 8; some are the server's."""
     import numpy as np
 
     from secfc.federation import Federation
 
     rng = np.random.default_rng(0)
-    return Federation.from_arrays([rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))])
+    arrays = [rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))]
+    return Federation.from_arrays(arrays, server_points=rng.uniform(-8, 8, (20, 3)))
 
 
 @click.command(short_help="Compile all kernels once, so that later runs start at once.")
@@ -129,6 +133,7 @@ def compile_all() -> None:
         NoiseAtServer,
         NoiseInShares,
     )
+    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
     from secfc.membership import Private
     from secfc.plaintext import Lloyd
     from secfc.privacy import Bound, Budget
@@ -145,6 +150,8 @@ def compile_all() -> None:
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
     for noise in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
         tiny_run(SecFC(2, 1, max_iter=1, disclosure=noise))
+    for place in (ServerNoise(), SharedNoise()):
+        tiny_run(FedDPKMeans(2, budget.epsilon, budget.delta, noise=place))
     for basis in bases:
         tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1, disclosure=Distances()))
     for basis in bases[:2]:
