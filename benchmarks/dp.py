@@ -9,7 +9,9 @@
 The settings of the FedDP-KMeans paper (Figures 1 to 9).  silo: a Gaussian mixture at 100 clients of 1000
 points, one data point protected.  device: the same mixture at 1000, 2000 or 5000 clients of 50 points, one
 client protected.  census: people of one employment type, a client a state, one person protected.  vectors:
-vectors of users, one user protected.
+vectors of users, one user protected.  Figure 1 is silo beside census (federal), 2 device beside vectors, 3
+and 4 census (non-profit, self-employed), 5 and 6 device of 1000 and 5000 clients, 7 to 9 vectors of other
+topics.  Stack Overflow's vectors are theirs: any file of vectors with users and topics takes their place.
 
 excess: cost per point above the optimum's, which is the best of 20 restarts of k-means on all points (started
 also from the true means where they are known).  Every private method spends the whole budget; epsilon is
