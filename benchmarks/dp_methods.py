@@ -170,6 +170,7 @@ LADDER: dict[str, dict[str, Any]] = {
     "+ sums and counts as one": {"joint": True},
     "+ residuals": {"residuals": True},
     "+ shrunk": {"shrunk": True},
+    "+ more directions": {"directions": 2},
     "+ a step of Lloyd where it pays (ours)": {},
 }
 # Ours without one of them.
@@ -180,6 +181,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "no residuals": {"residuals": False},
     "not cleaned": {"cleaned": False},
     "not shrunk": {"shrunk": False},
+    "k directions": {"directions": 1},
 }
 STARTS = {
     "ServerKMeans++": ServerKMeansPlusPlus(),

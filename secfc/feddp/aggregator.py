@@ -182,9 +182,12 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     """Steps 1 and 2: a projection, and weights for the server's points in it."""
-    (triangle,) = yield from books.sum(None, plan.outer_parts(), (plan.scale**2 * plan.weights[1],))
+    unit = plan.scale**2 * plan.weights[1]
+    (part,) = plan.outer_parts()
+    (triangle,) = yield from books.sum(None, [part], (unit,))
     matrix = symmetric_matrix(triangle * plan.weights[1], plan.d, plan.weights)
-    projection = leading_directions(matrix, min(plan.most, plan.d))
+    most = plan.variant.directions * plan.most
+    projection = leading_directions(matrix, part.deviation / unit, plan.most, most)
     bins, labels = merge_points(plan.points @ projection, plan.bins, books.seed())
     equal = np.ones(len(plan.points))
     bounds = client_bounds(

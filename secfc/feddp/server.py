@@ -6,6 +6,7 @@ noisy releases.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +59,20 @@ def nearest(points: Array, centers: Array) -> Array:
     return np.asarray(scores.argmin(axis=1))
 
 
-def leading_directions(matrix: Array, p: int) -> Array:
-    """The p eigenvectors (d, p) of the largest eigenvalues of a symmetric matrix."""
+def leading_directions(matrix: Array, deviation: float, least: int, most: int) -> Array:
+    """Eigenvectors (d, p) of the largest eigenvalues of a noisy symmetric matrix, the largest last.
+
+    As many of `most` as exceed the mean eigenvalue by more than noise does, 2 deviation sqrt(d) (Wigner), but
+    at least `least`: what clusters have in all directions alike tells nothing about them.
+    deviation: of the noise on every entry off the diagonal.
+    """
     from scipy.linalg import eigh
 
     d = len(matrix)
     with one_thread():
-        _, vectors = eigh(matrix, subset_by_index=(d - p, d - 1))
-    return np.ascontiguousarray(vectors)
+        values, vectors = eigh(matrix, subset_by_index=(max(0, d - most), d - 1))
+    clear = int((values - np.trace(matrix) / d > 2 * deviation * math.sqrt(d)).sum())
+    return np.ascontiguousarray(vectors[:, -max(clear, min(least, d)) :])
 
 
 def merge_points(projected: Array, bins: int, seed: int) -> tuple[Array, Array]:

@@ -22,6 +22,8 @@ class Variant:
     simulated clients' statistics, where those are.  count: the unit of counts in joint vectors, in bounds on
     rows.  strong: weights of fewer standard deviations are dropped.  merged: the server's points are merged
     into so many a cluster at most, so that each stands for more points than noise; None: they are not.
+    directions: that many a cluster are kept of the outer product at most, one at least, as far as they stand
+    out of the noise: k hold the centers of clusters that are far apart, and real ones are not.
     """
 
     centered: bool = True
@@ -37,6 +39,7 @@ class Variant:
     count: float = 0.1
     strong: float = 3.0
     merged: int | None = 30
+    directions: int = 2
 
     def __post_init__(self) -> None:
         if self.joint and not self.gaussian:
@@ -44,6 +47,8 @@ class Variant:
         for name in ("quantile", "residual_quantile", "client_quantile"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in (0, 1]")
+        if self.directions < 1:
+            raise ValueError(f"directions={self.directions}: at least one a cluster")
         if self.merged is not None and self.merged < 2:
             raise ValueError(f"merged={self.merged}: at least two points a cluster, or None for all")
         for name in ("count", "strong"):
@@ -55,7 +60,7 @@ OURS = Variant()
 # The bound on rows is the radius of the server's points (sec. 5.1); nothing is dropped, drawn or joined.
 PAPER = Variant(
     centered=False, symmetric=False, gaussian=False, joint=False, residuals=False, cleaned=False,
-    shrunk=False, quantile=1.0, client_quantile=0.9, merged=None,
+    shrunk=False, quantile=1.0, client_quantile=0.9, merged=None, directions=1,
 )  # fmt: skip
 # Shares of the sum of all epsilons for outer product, weights, sums, counts, by level: App. G.4.
 PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45, 0.1)}

@@ -32,6 +32,7 @@ from secfc.feddp import (
 )
 from secfc.feddp.clients import Statistics
 from secfc.feddp.noise import Gaussian, Laplace
+from secfc.feddp.server import leading_directions
 from secfc.federation import Federation
 from secfc.inputs import InputError
 from secfc.metrics import accuracy
@@ -372,6 +373,21 @@ def test_many_server_points_are_merged_and_share_weights():
     assert proxies.weights.shape == (240,)
     assert len(set(proxies.weights[proxies.weights > 0])) <= 40
     assert accuracy(data.truth, result.flat) > 0.95
+
+
+def test_directions_are_those_that_stand_out_of_the_noise():
+    # Noise of sd 3 on 60 features, beside a variance that all directions share: its eigenvalues reach
+    # 2 * 3 * sqrt(60) = 46 about 1000, and those above them by 100 are found, from k on and up to 2 k.
+    rng = np.random.default_rng(0)
+    upper = np.triu(rng.normal(0, 3, (60, 60)), 1)
+    for spikes, found in ((0, 4), (3, 4), (6, 6), (20, 8)):
+        matrix = upper + upper.T + np.diag(1000.0 + 100 * (np.arange(60) < spikes))
+        directions = leading_directions(matrix, 3.0, 4, 8)
+        assert directions.shape == (60, found)
+        np.testing.assert_allclose(directions.T @ directions, np.eye(found), atol=1e-9)
+        if spikes:
+            assert (directions[:spikes, -min(spikes, found) :] ** 2).sum() > 0.8 * min(spikes, found)
+    assert leading_directions(np.eye(3), 1.0, 4, 8).shape == (3, 3)
 
 
 # --- choosing k ---------------------------------------------------------------------------------------
