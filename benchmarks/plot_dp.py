@@ -157,8 +157,9 @@ def pareto(figure: Figure, rows: list[Row]) -> None:
     axes.plot([], [], "o", color="tab:gray", label="splits, T = 0")
     axes.plot([], [], "x", color="tab:gray", label="splits, T = 1")
     if fixed:
-        medians = [float(np.median(fixed[e])) for e in sorted(fixed)]
-        axes.plot(sorted(fixed), medians, "-", color="tab:blue", marker="s", label="split fixed beforehand")
+        there = [e for e in epsilons if e in fixed]
+        medians = [float(np.median(fixed[e])) for e in there]
+        axes.plot(there, medians, "-", color="tab:blue", marker="s", label="split fixed beforehand")
     over_epsilons(axes, epsilons)
     decades(axes, "y")
     axes.set_ylabel("median excess cost per point")
