@@ -72,9 +72,15 @@ def place_of(method: str) -> int:
 
 
 def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
-    """Medians as lines, the range from best to worst run as a band; what is not private as a level."""
+    """Medians as lines, the range from best to worst run as a band; what is not private as a level.
+
+    Runs may beat the optimum, which is but the best that was found: they are drawn at the bottom.
+    """
     axes = figure.subplots()
-    for method, found in sorted(by_epsilon(rows).items(), key=lambda item: place_of(item[0])):
+    table = by_epsilon(rows)
+    above = [m for found in table.values() for v in found.values() if (m := float(np.median(v))) > 0]
+    bottom = 0.5 * min(above, default=1.0)
+    for method, found in sorted(table.items(), key=lambda item: place_of(item[0])):
         color, marker = STYLES.get(method.split(", T=")[0], ("tab:gray", "o"))
         epsilons = sorted(e for e in found if not math.isnan(e))
         if not epsilons:
@@ -85,13 +91,16 @@ def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
         # More than one step of Lloyd's heuristic, or iteration, is dashed.
         style = "--" if ", T=" in method and not method.endswith("T=1") else "-"
         start = " (start not private)" if method.startswith(("k-FED", "Optimal")) else ""
-        medians = [float(np.median(found[e])) for e in epsilons]
+        medians, low, high = (
+            np.maximum(bottom, [edge(found[e]) for e in epsilons]) for edge in (np.median, min, max)
+        )
         axes.plot(epsilons, medians, style, color=color, marker=marker, label=method + start)
-        low, high = ([edge(found[e]) for e in epsilons] for edge in (min, max))
         axes.fill_between(epsilons, low, high, color=color, alpha=0.15, linewidth=0)
     over_epsilons(axes, sorted({r["cell"]["epsilon"] for r in rows} - {None}))
     decades(axes, "y")
-    axes.set_ylabel("excess cost per point over the optimum")
+    below = any(row["cell"]["epsilon"] is not None and row["excess"] < bottom for row in rows)
+    least = f"; lowest marks: {bottom:.2g} or less" if below else ""
+    axes.set_ylabel("excess cost per point over the optimum" + least)
     finish(axes, rows)
 
 
