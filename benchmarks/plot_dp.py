@@ -99,7 +99,7 @@ def cost_over_epsilon(figure: Figure, rows: list[Row]) -> None:
     over_epsilons(axes, sorted({r["cell"]["epsilon"] for r in rows} - {None}))
     decades(axes, "y")
     below = any(row["cell"]["epsilon"] is not None and row["excess"] < bottom for row in rows)
-    least = f"; lowest marks: {bottom:.2g} or less" if below else ""
+    least = f"\n(lowest marks: {bottom:.2g} or less)" if below else ""
     axes.set_ylabel("excess cost per point over the optimum" + least)
     finish(axes, rows)
 
