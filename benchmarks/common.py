@@ -138,5 +138,5 @@ def show(title: str, columns: list[str], rows: Iterable[Mapping[str, Any] | list
         table.add_row(*(str(v) for v in values))
     # Not folded into a narrow terminal: a table in a log is read in full lines.
     console = Console()
-    console.width = max(console.width, 120)
+    console.width = max(console.width, 120 if console.is_terminal else 240)
     console.print(table)
