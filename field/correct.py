@@ -9,8 +9,8 @@ pass that decodes.  Where one does not vanish, the values of all clients at that
 
 The bound.  Checks s_1, ..., s_a are combined into s_i + sum_{j > c} u_ij s_j for i <= c, with uniform u
 drawn after the replies are fixed.  If some s is not zero, all c combinations vanish with probability at
-most p^-c; if all s of r > 1 lies, linearly independent, are to vanish, with probability p^-rc.  For
-a <= c there is no chance in it: the checks themselves are computed.  See `miss_bound` for the whole search.
+most p^-c.  For a <= c there is no chance in it: the checks themselves are computed.  See `miss_bound` for the
+whole search.
 
 Dealings (`judge_dealing`).  A receiver must not show its shares, so a random word of them is published.
 A share r of N residues is read as blocks r[b, a].  `count` rows of coefficients x give the sums
@@ -63,20 +63,18 @@ def combinations(basis: Basis, liars: int, bits: int = BITS) -> int:
 def miss_bound(basis: Basis, liars: int, bits: int = BITS) -> Fraction:
     """A bound on the probability that a lie among the values that are used goes unnoticed.
 
-    With c = combinations(...): p^-c + liars p^-2c, below 2^-60 (1 + 2^-21) for 30-bit lanes.  The search
-    passes over the values with fresh coefficients until no check fails; each pass but the last names a
-    liar, and the next goes on where it was only if there was no chance in its checks.  A pass ends wrongly
-    with probability p^-rc, r being the dimension of what the checks of the lies that are left span, over
-    all lanes.  No more liars than checks are left, so lies whose checks are proportional are proportional
-    lies: if r = 1 they have the same authors, who are all named where one is noticed, and this was the
-    last pass with a lie in it.  So p^-c counts once, and the at most liars - 1 earlier passes have r > 1.
+    With c = combinations(...): p^-c + liars p^-(c+1), below 2^-60 (1 + 2^-21) for 30-bit lanes.  The search
+    passes over the values in their order; where a check fails it names a liar and goes on from there without
+    it, with fresh coefficients and one check more.  What it passed holds a lie only if the first of the lies
+    that were left passed, whatever becomes of the others: with probability p^-c in the first pass, and
+    p^-(c+1) in each of the at most `liars` later ones.
     """
     return _missed(min(basis.primes), combinations(basis, liars, bits), liars)
 
 
 def _missed(p: int, count: int, liars: int) -> Fraction:
     escape = Fraction(1, p**count)
-    return escape + liars * escape**2
+    return escape + liars * escape / p
 
 
 # --- parity checks of replies -----------------------------------------------------------------------
@@ -86,13 +84,11 @@ def _missed(p: int, count: int, liars: int) -> Fraction:
 class Checks:
     """Random sums of some clients' values that vanish if none of them lies: secret until those are fixed.
 
-    clients, sorted: any R of them decode.  spare: how many more than R they are.  weights (lanes, rows,
-    clients): canonical residues.
+    clients, sorted: any R of them decode.  weights (lanes, rows, clients): canonical residues.
     """
 
     basis: Basis
     clients: tuple[int, ...]
-    spare: int
     weights: Array
 
     def __repr__(self) -> str:
@@ -110,7 +106,7 @@ class Checks:
         count = min(count, spare)
         weights = np.zeros((basis.lanes, count, len(points)), basis.dtype)
         if count == 0:
-            return cls(basis, clients, spare, weights)
+            return cls(basis, clients, weights)
         carry = transfer_matrix(basis, points[:needed], points[needed:])
         # Check j is what the first values say of the value at point needed + j, less that value.
         first = carry[:, :count]
@@ -121,30 +117,24 @@ class Checks:
                 first = basis.add(first, basis.multiply(mix[:, :, j - count, None], carry[:, None, j]))
         weights[:, :, :needed] = first
         weights[:, range(count), range(needed, needed + count)] = basis.column(2, basis.dtype) - 1
-        return cls(basis, clients, spare, weights)
+        return cls(basis, clients, weights)
 
-    @property
-    def exact(self) -> bool:
-        """Whether no lie of up to `spare` clients passes, not even by chance: there is a check for each."""
-        return bool(self.weights.shape[1] == self.spare)
-
-    def failing(self, values: Mapping[int, Array], tour: Array) -> tuple[int, int] | None:
+    def failing(self, values: Mapping[int, Array], done: Array) -> tuple[int, int] | None:
         """Some (h, i) where a check of the values (lanes, k, m) is not zero, or None if all are.
 
-        tour: (2,) int64, zeros for the first search: what was read already, see `field.decoding.again`.
+        done: (1,) int64, 0 for the first search: how far the values passed already, in chunks of the kernel
+        or else in rows h.
         """
         replies = [values[j] for j in self.clients]
         if not self.weights.shape[1] or not replies[0].size:
             return None
-        k, m = replies[0].shape[1:]
         if self.basis.folded:
             from field import decoding
 
-            place: tuple[int, int] | None = decoding.check(replies, self.factors, self.constants, tour)
-            if place is not None:
-                decoding.again(tour, m, self.exact)
+            place: tuple[int, int] | None = decoding.check(replies, self.factors, self.constants, done)
             return place
-        for h in range(k):
+        for h in range(int(done[0]), replies[0].shape[1]):
+            done[0] = h
             off = self.basis.matmul(self.weights, np.stack([r[:, h] for r in replies], axis=1))
             if off.any():
                 return h, int(np.argmax(off.any(axis=(0, 1))))
@@ -190,7 +180,9 @@ def clear(
     named: tuple[int, ...] = ()
     while True:
         left = tuple(j for j in clients if j not in named)
-        checks = Checks.draw(code, basis, left[: read - len(named)], degree, count, coins)
+        # One check more after the first attempt, see `miss_bound`.
+        rows = count + bool(named)
+        checks = Checks.draw(code, basis, left[: read - len(named)], degree, rows, coins)
         place = attempt(checks)
         if place is None:
             return checks.clients, named
@@ -266,9 +258,9 @@ def _search(
     if any(v.strides[2] != v.itemsize for v in flat.values()):
         # The kernel needs contiguous rows; lanes and clusters may have any stride.
         flat = {j: np.ascontiguousarray(v) for j, v in flat.items()}
-    tour = np.zeros(2, np.int64)
+    done = np.zeros(1, np.int64)
     return clear(
-        code, flat, degree, liars, coins, lambda checks: checks.failing(flat, tour), bits=bits, read=read
+        code, flat, degree, liars, coins, lambda checks: checks.failing(flat, done), bits=bits, read=read
     )
 
 

@@ -185,14 +185,13 @@ def _check_row(rows: Any, start: Any, stop: Any, checks: Any, c: Any, scratch: A
 
 
 @compiled()
-def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, tour: Any, found: Any) -> Any:
+def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, done: Any, found: Any) -> Any:
     rows = np.empty(addresses.size, np.int64)
     scratch = np.empty(CHUNK, np.uint32)
     chunks = (m + CHUNK - 1) // CHUNK
-    for turn in range(tour[1], chunks):
-        tour[1] = turn
-        start = (tour[0] + turn) % chunks * CHUNK
-        stop = min(m, start + CHUNK)
+    for chunk in range(done[0], chunks):
+        done[0] = chunk
+        start, stop = chunk * CHUNK, min(m, chunk * CHUNK + CHUNK)
         for h in range(k):
             for lane in range(c.size):
                 for j in range(rows.size):
@@ -201,7 +200,7 @@ def _check(addresses: Any, steps: Any, k: Any, m: Any, checks: Any, c: Any, tour
                 if i >= 0:
                     found[0], found[1] = h, i
                     return
-    tour[1] = chunks
+    done[0] = chunks
 
 
 @compiled()
@@ -446,13 +445,13 @@ def _decode_nearest(
     c: Any,
     sizes: Any,
     old: Any,
-    tour: Any,
+    done: Any,
     labels: Any,
     within: Any,
     found: Any,
 ) -> Any:
-    """What is left of a tour of all chunks."""
-    if tour[1] == 0:
+    """The chunks that are not done."""
+    if done[0] == 0:
         within[:] = 0
     m, k = labels.size, sizes.size
     squares = (sizes * sizes).astype(np.uint64)
@@ -465,15 +464,14 @@ def _decode_nearest(
     close = np.empty(width, np.int64)
     label = np.empty(width, np.int64)
     chunks = (m + CHUNK - 1) // CHUNK
-    for turn in range(tour[1], chunks):
-        tour[1] = turn
-        start = (tour[0] + turn) % chunks * CHUNK
-        _nearest_chunk(start, min(m, start + CHUNK), addresses, steps, weights, checks, c,
+    for chunk in range(done[0], chunks):
+        done[0] = chunk
+        _nearest_chunk(chunk * CHUNK, min(m, chunk * CHUNK + CHUNK), addresses, steps, weights, checks, c,
                        inverses, squares, old, residues, low, high, best, close, label,
                        labels, within, found)  # fmt: skip
         if found[1] >= 0:
             return
-    tour[1] = chunks
+    done[0] = chunks
 
 
 def _addressed(replies: Any) -> Any:
@@ -507,7 +505,7 @@ def decode_nearest(
     labels: Any,
     within: Any,
     checks: Any = None,
-    tour: Any = None,
+    done: Any = None,
 ) -> Any:
     """Label every row with its nearest center, exactly, straight from R replies.
 
@@ -522,38 +520,27 @@ def decode_nearest(
              least significant first; zero for an empty cluster
     checks   int64 (lanes, rows, all replies), centered, or None: sums that vanish if nobody lies.  The
              replies after the first R are read for them only; an empty cluster is not checked
-    tour     int64 (2,), the chunk to begin with and how many are done (with labels and within), or None
+    done     int64 (1,), how many chunks are done already (with labels and within), or None for none
 
-    Returns None, or (h, i) where a check failed in the chunk that tour then stands at.
+    Returns None, or (h, i) where a check failed in the first chunk that is then not done.
     """
     addresses, steps = _addressed(replies)
     if checks is None:
         checks = np.empty((c.size, 0, 0), np.int64)
-    if tour is None:
-        tour = np.zeros(2, np.int64)
+    if done is None:
+        done = np.zeros(1, np.int64)
     found = np.full(2, -1, np.int64)
-    _decode_nearest(addresses, steps, weights, checks, c, sizes, old, tour, labels, within, found)
+    _decode_nearest(addresses, steps, weights, checks, c, sizes, old, done, labels, within, found)
     return _position(found)
 
 
-def check(replies: Any, checks: Any, c: Any, tour: Any) -> Any:
+def check(replies: Any, checks: Any, c: Any, done: Any) -> Any:
     """Some (h, i) where a check of the replies is not zero, or None: as in `decode_nearest`."""
     addresses, steps = _addressed(replies)
     _, k, m = replies[0].shape
     found = np.full(2, -1, np.int64)
-    _check(addresses, steps, np.int64(k), np.int64(m), checks, c, tour, found)
+    _check(addresses, steps, np.int64(k), np.int64(m), checks, c, done, found)
     return _position(found)
-
-
-def again(tour: Any, m: int, exact: bool) -> None:
-    """Prepare a tour that stopped at a failing check for the next, with one reply less.
-
-    What passed exact checks holds no lie and stays done; otherwise all chunks are read again, with fresh
-    checks, beginning where the last failed.
-    """
-    if not exact:
-        tour[0] = (tour[0] + tour[1]) % max(1, -(-m // CHUNK))
-        tour[1] = 0
 
 
 def _position(found: Any) -> Any:

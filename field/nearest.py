@@ -102,38 +102,37 @@ class _Decoder:
         self.code, self.values, self.labels, self.threads = code, values, labels, threads
         self.sizes = sizes.astype(np.int64)
         self.parts = cuts(len(labels), threads)
-        self.tours = np.zeros((len(self.parts), 2), np.int64)
+        self.done = np.zeros((len(self.parts), 1), np.int64)
         self.nearest = np.empty(len(labels), np.int32)
         self.within = np.zeros((len(self.parts), len(sizes), 3), np.uint64)
 
     def attempt(self, checks: Checks) -> tuple[int, int] | None:
-        """Decode from those clients if no check fails, or say (h, i) where one does."""
-        from field import decoding
-
-        place = self.decode(checks.clients, checks.factors)
-        if place is not None:
-            for rows, tour in zip(self.parts, self.tours, strict=True):
-                decoding.again(tour, rows.stop - rows.start, checks.exact)
-        return place
+        """Decode what is left from those clients if no check fails, or say (h, i) where the first does."""
+        return self.decode(checks.clients, checks.factors)
 
     def decode(self, clients: tuple[int, ...], checks: Array | None = None) -> tuple[int, int] | None:
         values = {j: self.values[j] for j in clients}
         chosen, weights, c = _factors(self.code, clients, len(next(iter(values.values()))) if values else 0)
         # The decoding uses the first of the clients, the checks all.
         replies = [values[j] for j in (chosen if checks is None else clients)]
-        places = spread(
+        places: list[tuple[int, int] | None] = spread(
             [partial(self._part, q, replies, weights, c, checks) for q in range(len(self.parts))],
             self.threads,
         )
-        return next((place for place in places if place is not None), None)
+        failing = [q for q, place in enumerate(places) if place is not None]
+        if not failing:
+            return None
+        # Parts behind it are decoded again: what counts as done is all before the first failing check.
+        self.done[failing[0] + 1 :] = 0
+        return places[failing[0]]
 
     def _part(self, q: int, replies: list[Array], weights: Array, c: Array, checks: Any) -> Any:
         from field import decoding
 
-        rows, tour = self.parts[q], self.tours[q]
+        rows = self.parts[q]
         place = decoding.decode_nearest(
             [reply[:, :, rows] for reply in replies], weights, c, self.sizes, self.labels[rows],
-            self.nearest[rows], self.within[q], checks, tour,
+            self.nearest[rows], self.within[q], checks, self.done[q],
         )  # fmt: skip
         return None if place is None else (place[0], rows.start + place[1])
 

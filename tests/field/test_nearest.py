@@ -122,40 +122,43 @@ def test_extreme_weights_and_residues_do_not_overflow(rows, count):
         # All residues are p - 1, so a check whose weights sum to zero vanishes, and only such a one.
         weights = np.broadcast_to(weight[:, None, None], (2, rows, count)).astype(np.int64)
         weights[:, :, -1] = (-weight * (count - 1) % p)[:, None]
-        checks = Checks(basis, tuple(range(count)), rows + 1, weights.astype(np.uint32))
+        checks = Checks(basis, tuple(range(count)), weights.astype(np.uint32))
         values = {
             j: np.broadcast_to((p - 1)[:, None, None], (2, 2, 2113)).astype(np.uint32) for j in range(count)
         }
-        assert checks.failing(values, np.zeros(2, np.int64)) is None
+        assert checks.failing(values, np.zeros(1, np.int64)) is None
         for at in ((0, 0), (1, 2112), (0, 1055)):
             values[count - 1][1, *at] -= 1
-            tour = np.zeros(2, np.int64)
-            assert checks.failing(values, tour) == at
-            # These checks are not exact, so the next search reads all again, from that chunk on.
-            assert tour.tolist() == [at[1] // 2112, 0]
-            assert checks.failing(values, tour) == at
+            done = np.zeros(1, np.int64)
+            assert checks.failing(values, done) == at
+            # The next search goes on from that chunk.
+            assert done.tolist() == [at[1] // 2112]
+            assert checks.failing(values, done) == at
             values[count - 1][1, *at] += 1
 
 
-@pytest.mark.parametrize(("liars", "reread"), [(2, False), (3, True)])
-def test_what_passed_exact_checks_is_not_read_again(liars, reread):
-    # Two checks are exact for two liars, not for three.
+@pytest.mark.parametrize("liars", [2, 3])
+def test_what_passed_before_the_first_failing_check_is_not_read_again(liars):
+    # Two checks say all of two liars and not of three; the second attempt has one check more.
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 5 + 2 * liars, 1, 2)
-    values, sizes, labels = case(code, 1, 3 * 2112, 0)
+    values, sizes, labels = case(code, 1, 6 * 2112, 0)
     honest = decode_nearest(code, values, sizes, labels)
     corrupt(code.basis, values[1], 0, [3 * 2112 - 1], np.random.default_rng(0))
-    decoder = _Decoder(code, values, sizes, labels, 1)
-    tours = []
+    for threads, progress in ((1, [[2], [6]]), (2, [[2, 0], [3, 3]])):
+        decoder = _Decoder(code, values, sizes, labels, threads)
+        done, rows = [], []
 
-    def attempt(checks):
-        place = decoder.attempt(checks)
-        tours.append(decoder.tours[0].tolist())
-        return place
+        def attempt(checks, decoder=decoder, done=done, rows=rows):
+            place = decoder.attempt(checks)
+            done.append(decoder.done[:, 0].tolist())
+            rows.append(checks.weights.shape[1])
+            return place
 
-    assert clear(code, values, 2, liars, SeededCoins(0, "x"), attempt)[1] == (1,)
-    assert tours == [[2, 0] if reread else [0, 2], [2, 3] if reread else [0, 3]]
-    assert (decoder.result[0] == honest[0]).all()
-    assert decoder.result[1] == honest[1]
+        assert clear(code, values, 2, liars, SeededCoins(0, "x"), attempt)[1] == (1,)
+        assert done == progress
+        assert rows == [2, min(3, liars - 1)]
+        assert (decoder.result[0] == honest[0]).all()
+        assert decoder.result[1] == honest[1]
 
 
 def test_secret_checks_do_not_show_themselves():
