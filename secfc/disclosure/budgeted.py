@@ -16,6 +16,7 @@ of releasing distances, not of this code.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -67,7 +68,7 @@ def asked(plan: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Budgeted:
+class Budgeted(ABC):
     """The common part: a budget for a run, and what it takes to fit one."""
 
     budget: Budget
@@ -82,17 +83,17 @@ class Budgeted:
         if not 0 < self.center_share < 1:
             raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
+    @abstractmethod
     def contributors(self, n: int) -> int:
         """How many parties add noise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def noise(self, steps: Steps, radius: int) -> Noise:
         """What each of them adds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def released(self, plan: Plan) -> Event:
         """All that a run releases at most."""
-        raise NotImplementedError
 
     def weights(self, steps: Steps) -> tuple[float, ...]:
         """Shares of the budget: of every question, and of the centers if they are opened."""

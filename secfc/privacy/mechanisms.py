@@ -63,12 +63,8 @@ class NoNoise:
 
 
 @dataclass(frozen=True)
-class RoundedGaussianNoise:
-    """Adds round(N(0, sigma**2)) to every integer: exactly the cost of the continuous Gaussian mechanism.
-
-    sensitivity: of the whole statistic in the L2 norm.  noise_multiplier: sigma / sensitivity, at least;
-    sigma is the next larger number that the sampler holds.  largest: a public bound on absolute entries.
-    """
+class _GaussianNoise:
+    """The parameters of Gaussian noise on integers: see `RoundedGaussianNoise`."""
 
     sensitivity: float
     noise_multiplier: float
@@ -83,6 +79,14 @@ class RoundedGaussianNoise:
     @property
     def sigma(self) -> Deviation:
         return _deviation(self.sensitivity, self.noise_multiplier)
+
+
+class RoundedGaussianNoise(_GaussianNoise):
+    """Adds round(N(0, sigma**2)) to every integer: exactly the cost of the continuous Gaussian mechanism.
+
+    sensitivity: of the whole statistic in the L2 norm.  noise_multiplier: sigma / sensitivity, at least;
+    sigma is the next larger number that the sampler holds.  largest: a public bound on absolute entries.
+    """
 
     def event(self, size: int) -> RoundedGaussian:
         return RoundedGaussian(self.noise_multiplier, min(size * DISTANCE, 0.5))
@@ -93,27 +97,12 @@ class RoundedGaussianNoise:
         return Release(checked + noise, self.event(checked.size))
 
 
-@dataclass(frozen=True)
-class DiscreteGaussianNoise:
+class DiscreteGaussianNoise(_GaussianNoise):
     """Adds discrete Gaussian noise of parameter sigma; its standard deviation is at most sigma.
 
     Arguments as for `RoundedGaussianNoise`.  Costs some 7 % more epsilon, since only its zCDP bound is known,
     but a sum of such noises is understood: what clients add for one another (`DistributedDiscreteGaussian`).
     """
-
-    sensitivity: float
-    noise_multiplier: float
-    largest: int = LARGEST_ENTRY
-
-    def __post_init__(self) -> None:
-        positive("sensitivity", self.sensitivity)
-        positive("noise_multiplier", self.noise_multiplier)
-        _check_largest(self.largest)
-        _ = self.sigma
-
-    @property
-    def sigma(self) -> Deviation:
-        return _deviation(self.sensitivity, self.noise_multiplier)
 
     def event(self, size: int) -> DiscreteGaussian:
         return DiscreteGaussian(self.noise_multiplier)
