@@ -251,7 +251,9 @@ def _kind(declared: Any) -> _Kind:
     if get_origin(declared) in (types.UnionType, Union):
         (inner,) = (a for a in get_args(declared) if a is not type(None))
         return _optional(_kind(inner))
-    found = _KINDS.get(np.ndarray if get_origin(declared) is np.ndarray else declared)
+    # Up to NumPy 2.4 NDArray[...] stands for an ndarray, later for itself.
+    array = get_origin(declared) in (np.ndarray, NDArray)
+    found = _KINDS.get(np.ndarray if array else declared)
     if found is None:
         raise TypeError(f"messages have no fields of type {declared}: teach secfc.wire, or use another")
     return found
