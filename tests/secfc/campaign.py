@@ -359,8 +359,6 @@ class Scenario:
 
     @cached_property
     def plan(self) -> Any:
-        if self.predict:
-            raise NotImplementedError
         return self.algorithm.plan(dataclasses.replace(Public.of(self.federation, BOUND), session=bytes(32)))
 
     @cached_property
