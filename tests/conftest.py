@@ -13,7 +13,17 @@ settings.register_profile(
 settings.register_profile(
     "nightly", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(config, items):
+    """What takes long runs in the nightly profile, or when it is asked for with `-m nightly`."""
+    if PROFILE == "nightly" or "nightly" in (config.getoption("-m") or ""):
+        return
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.skip(reason="takes long: HYPOTHESIS_PROFILE=nightly runs it"))
 
 
 @pytest.fixture(scope="module", params=["vector", "portable"])

@@ -2,7 +2,6 @@
 
 import importlib.util
 import math
-import os
 import subprocess
 import sys
 
@@ -110,11 +109,10 @@ def test_a_sloppy_decoder_is_caught_by_the_same_target(sloppy):
     assert caught > 0
 
 
+@pytest.mark.nightly
 def test_atheris_finds_nothing_in_a_moment():
     if importlib.util.find_spec("atheris") is None:
         pytest.skip("atheris is not installed")
-    if "HYPOTHESIS_PROFILE" not in os.environ:
-        pytest.skip("a fuzzer that starts and stops takes seconds: HYPOTHESIS_PROFILE=nightly runs it")
     command = [sys.executable, "-m", "tests.secfc.fuzz_wire", "-max_total_time=30"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
