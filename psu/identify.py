@@ -25,7 +25,13 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 # Types are told apart by the personalization of BLAKE2b, not by bytes of the message.
-PERSON = {"str": b"psu id str", "bytes": b"psu id bytes", "int": b"psu id int", "row": b"psu row float64"}
+PERSON = {
+    "str": b"psu id str",
+    "bytes": b"psu id bytes",
+    "int": b"psu id int",
+    "row": b"psu row float64",
+    "pair": b"psu pair",
+}
 
 
 def digests(ids: Iterable[str | bytes | int] | Array) -> Array:
@@ -71,6 +77,12 @@ def row_digests(points: Array) -> Array:
     if not np.isfinite(rows).all():
         raise ValueError("points hold NaN or infinity: impute or drop them, such rows have no identity")
     return _hash("row", rows.tobytes(), np.full(len(rows), 8 * rows.shape[1]))
+
+
+def pair_digests(first: Array, second: Array) -> Array:
+    """Digests of pairs of digests, (N, 2) each: (N, 2) uint64."""
+    pairs = np.concatenate([first, second], axis=1).astype("<u8")
+    return _hash("pair", pairs.tobytes(), np.full(len(pairs), 32))
 
 
 def _kind(item: Any) -> str:

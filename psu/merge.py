@@ -5,12 +5,13 @@ Two more sheets of m rows, dealt and opened like any other.
 counts: a holder adds 1, and the sum itself is opened: everybody who sees it learns how many clients hold
 each row, not which.  The inverses let each ID count once.
 
-spread: a holder adds r (1, f, f^2), r a fresh secret coefficient and f a keyed fingerprint of its data.
-With the sums s0, s1, s2 over the holders, s0 s2 - s1^2 = sum_{i<j} r_i r_j (f_i - f_j)^2.  It is zero if
-all holders agree.  If they do not, it is within about 2/q of uniform, also to a coalition that holds the
-row itself and knows its own r and f, as long as one holder is honest: what is opened is which rows are in
-dispute, not how nor by whom.  In server mode the server computes the same from the sums, and sees for each
-row in agreement a pseudonym of its data, under a key it lacks.
+spread: a holder adds r (1, f, f^2), r a fresh secret coefficient and f a keyed fingerprint of its data and
+their ID.  With the sums s0, s1, s2 over the holders, s0 s2 - s1^2 = sum_{i<j} r_i r_j (f_i - f_j)^2.  It is
+zero if all holders agree.  If they do not, it is within about 2/q of uniform, also to a coalition that holds
+the row itself and knows its own r and f, as long as one holder is honest: what is opened is which rows are
+in dispute, not how nor by whom.  In server mode the server computes the same from the sums, and sees the
+fingerprint s1 / s0 of each row in agreement.  It lacks the key, and as the ID is part of what is
+fingerprinted no two rows have equal ones: to the server they are random numbers, whatever the data are.
 """
 
 from __future__ import annotations
@@ -62,15 +63,24 @@ def reciprocals(held: Array, basis: Basis) -> Array:
     return np.asarray(np.array(inverse, basis.dtype)[:, held])
 
 
-def fingerprints(digest: Array, secrets: Secrets) -> Array:
-    """Keyed fingerprints of the data of points, from `row_digests` (N, 2): (N,) residues.
+def fingerprints(data: Array, ids: Array, secrets: Secrets) -> Array:
+    """Keyed fingerprints of points, from digests (N, 2) of their data and of their IDs: (N,) residues.
 
-    Equal data gets equal fingerprints at every client; different data with probability 2**-61.
+    Points with one ID get equal fingerprints at every client if their data are equal, else with probability
+    2**-61.  Points with other IDs get other fingerprints, also if their data are equal; and whoever has the
+    key can test a guess of the data only for an ID that it knows.
     """
     from psu.identify import tags
 
-    distinct, inverse = tags(digest, subkey(secrets.group, "data"))
+    distinct, inverse = tags(bound(data, ids), subkey(secrets.group, "data"))
     return np.asarray(distinct.z[inverse])
+
+
+def bound(data: Array, ids: Array) -> Array:
+    """Digests of data and ID together, from the digests (N, 2) of each: (N, 2)."""
+    from psu.identify import pair_digests
+
+    return pair_digests(data, ids)
 
 
 def spread(rows: Array, prints: Array, m: int, coins: Coins) -> Array:

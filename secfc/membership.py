@@ -191,16 +191,19 @@ class Private:
             rows = row_numbers(union, own, inverse)
         plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
         integers = plan.quantizer(points, owner=f"client {party.name!r}")
-        settle = partial(self._settle, seat, party, rows, integers) if self.merge else _settled
+        settle = partial(self._settle, seat, party, digest, rows, integers) if self.merge else _settled
         return plan, Contribution(party.name, spread_out(rows, integers), rows, settle)
 
     def _settle(
-        self, seat: Seat, party: Party, rows: Array, integers: Array, shares: CodedRows
+        self, seat: Seat, party: Party, ids: Array, rows: Array, integers: Array, shares: CodedRows
     ) -> Role[None]:
-        """Find out how many hold each row and whether they agree, and let each ID count once."""
+        """Find out how many hold each row and whether they agree, and let each ID count once.
+
+        ids: digests of the IDs of this party's points.
+        """
         m, seat.clock.phase = shares.m, SETTLE
         counts, spread = merge.sheets(m)
-        prints = merge.fingerprints(row_digests(integers.astype(np.float64)), seat.secrets)
+        prints = merge.fingerprints(row_digests(integers.astype(np.float64)), ids, seat.secrets)
         contents = {counts: merge.indicator(rows, m), spread: merge.spread(rows, prints, m, seat.coins)}
         members = {}
         with blaming(seat.clients):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import psu
 from psu import hashing, kernels
-from psu.identify import PERSON, start_words, tags
+from psu.identify import PERSON, pair_digests, start_words, tags
 
 ids = st.one_of(st.text(), st.binary(), st.integers())
 
@@ -112,3 +112,13 @@ def test_types_are_told_apart_even_if_their_bytes_are_equal() -> None:
         psu.row_digests(np.frombuffer(text.encode(), "<f8")[None])[0],
     ]
     assert len({d.tobytes() for d in made}) == 4
+
+
+def test_pairs_are_hashed_as_one_message() -> None:
+    first, second = psu.digests(range(9)), psu.digests([str(i) for i in range(9)])
+    made = pair_digests(first, second)
+    for a, b, pair in zip(first, second, made, strict=True):
+        want = hashlib.blake2b(a.tobytes() + b.tobytes(), digest_size=16, person=PERSON["pair"])
+        assert pair.tobytes() == want.digest()
+    assert not (pair_digests(second, first) == made).any()
+    assert pair_digests(first[:0], second[:0]).shape == (0, 2)

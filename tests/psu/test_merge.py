@@ -32,7 +32,8 @@ def summed(mode: Any) -> tuple[Any, Any]:
             if sheet.kind == "counts":
                 made.append(merge.indicator(rows, 6))
             else:
-                prints = merge.fingerprints(psu.row_digests(np.array(DATA[j])[:, None]), secrets[j])
+                data = psu.row_digests(np.array(DATA[j])[:, None])
+                prints = merge.fingerprints(data, psu.digests(rows), secrets[j])
                 made.append(merge.spread(rows, prints, 6, SeededCoins(5, f"{j}")))
         if not plan.committee:
             state = masked.tally(sheet)
