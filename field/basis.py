@@ -184,8 +184,13 @@ class Basis:
         from field.kernels import multiply_61
 
         if self.dtype == np.uint64:
-            left, right = (np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b))
-            return np.asarray(multiply_61(left.reshape(-1), right.reshape(-1)).reshape(left.shape))
+            shape = np.broadcast_shapes(a.shape, b.shape)
+            # Copies, also where an axis has length 0 or 1: kernels take no views that NumPy broadcasts.
+            left, right = (
+                np.ascontiguousarray(x) if x.shape == shape else np.broadcast_to(x, shape).copy()
+                for x in (a, b)
+            )
+            return np.asarray(multiply_61(left.reshape(-1), right.reshape(-1)).reshape(shape))
         # Both factors are below 2**31, so the product is below 2**62.
         wide = a.astype(np.uint64) * b
         return (wide % self.column(wide.ndim, np.uint64)).astype(self.dtype)

@@ -59,6 +59,24 @@ def test_products_modulo_the_mersenne_prime(a, b):
     assert int(product[0]) == a * b % MERSENNE_61
 
 
+@pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{b.lanes}x{b.primes[-1]}")
+@pytest.mark.parametrize("shape", [(4, 3), (1, 1), (1, 3), (0, 3), (4, 0)])
+def test_products_of_rows_with_one_factor_each(basis, shape, monkeypatch):
+    # Warnings are errors here.  A view that NumPy broadcast is contiguous if it is empty, and NumPy warns
+    # whoever asks it for its flags, as the compiler does for the first arguments of a type.
+    multiply = kernels.multiply_61
+
+    def asking(a, b):
+        assert all(x.flags.c_contiguous and x.flags.writeable for x in (a, b))
+        return multiply(a, b)
+
+    monkeypatch.setattr(kernels, "multiply_61", asking)
+    values, factors = extreme_residues(basis, shape, 1), extreme_residues(basis, (shape[0], 1), 2)
+    expected = values.astype(object) * factors.astype(object) % basis.column(3).astype(object)
+    assert (basis.multiply(values, factors) == expected).all()
+    assert basis.multiply(values, factors).dtype == basis.dtype
+
+
 @given(
     bases, st.integers(1, 120), st.integers(1, 70), st.integers(1, 17), st.integers(0, 2**32), st.booleans()
 )
