@@ -7,6 +7,21 @@ from field.dealt import Schedule, Tables, hide, labels, together
 
 def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
     """(labels, everything that was opened) for scaled distances (k, m) of Python integers."""
+    schedule, shares, views = shared(contest, basis, scaled, members, seed, streams, kind)
+    keys = [
+        PairKeys({i: bytes(14) + bytes(sorted((i, j))) for i in range(members) if i != j})
+        for j in range(members)
+    ]
+    zeros = [list(key.streams(0, b"labels").values()) for key in keys]
+    hidden = [hide(share, zero) for share, zero in zip(shares, zeros, strict=True)]
+    return labels(schedule, together(basis, hidden)), views
+
+
+def shared(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
+    """(schedule, each member's share of the labels before it is hidden, everything that was opened).
+
+    The seed is that of all that the dealer knows; the distances move none of it.
+    """
     schedule = kind(contest, basis, scaled.shape[1])
     rho = basis.sample(scaled.shape, SeededCoins(seed, "rho"))
     masked = basis.add(basis.reduce(scaled), rho)
@@ -15,10 +30,6 @@ def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
     corrections = schedule.deal(rho, [streams(j) for j in range(members)], corrected)
     parts = [
         schedule.compete(masked, Tables(streams(j), corrections if j == corrected else None), lead=j == 0)
-        for j in range(members)
-    ]
-    keys = [
-        PairKeys({i: bytes(14) + bytes(sorted((i, j))) for i in range(members) if i != j})
         for j in range(members)
     ]
     views = [masked]
@@ -31,8 +42,6 @@ def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
             except StopIteration as done:
                 shares.append(done.value)
         if shares:
-            zeros = [list(key.streams(0, b"labels").values()) for key in keys]
-            hidden = [hide(share, zero) for share, zero in zip(shares, zeros, strict=True)]
-            return labels(schedule, together(basis, hidden)), views
+            return schedule, shares, views
         opened = together(basis, opening)
         views.append(opened)

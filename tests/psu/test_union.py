@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,41 @@ def test_accounting() -> None:
     only = psu.union(sets, mode=psu.Server())
     kinds = {kind for _, _, kind in only.traffic}
     assert kinds == {"Offer", "KeyPacket", "MaskedBlock", "Begin", "UnionTags", "Confirmation"}
+
+
+def test_every_message_and_every_second_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[tuple[str, str, str, int]] = []
+    real = together._Book.sent
+
+    def post(self: Any, sender: str, recipient: str, message: Any) -> None:
+        posted.append((sender, recipient, type(message).__name__, message.nbytes))
+        real(self, sender, recipient, message)
+
+    monkeypatch.setattr(together._Book, "sent", post)
+    # Each look at the clock is a second later, so every piece of work takes one.
+    ticks = itertools.count(1000.0)
+    monkeypatch.setattr(together.time, "process_time", lambda: next(ticks))
+    result = psu.union([[1, 2], [2], [3]], t=1)
+    expected: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for sender, recipient, kind, size in posted:
+        if sender.split()[-1] != recipient.split()[-1]:
+            count, total = expected.get((sender, recipient, kind), (0, 0))
+            expected[sender, recipient, kind] = (count + 1, total + size)
+    assert result.traffic == expected
+    assert max(count for count, _ in expected.values()) > 1
+    # One offer goes to each of the others, and so does one confirmation.
+    for kind in ("Offer", "Confirmation"):
+        counts = [count for (_, _, k), (count, _) in expected.items() if k == kind]
+        assert counts == [1] * 6
+    for party in ("client 0", "member 2", "server"):
+        own = [size for (sender, _, _), (_, size) in expected.items() if sender == party]
+        assert result.sent(party) == sum(own) > 0
+    assert result.sent("client 3") == 0
+    assert set(result.seconds) == {f"{part} {j}" for part in ("client", "member") for j in range(3)} | {
+        "server"
+    }
+    assert sum(result.seconds.values()) == (next(ticks) - 1000) / 2
+    assert min(result.seconds.values()) >= 1
 
 
 # --- losses --------------------------------------------------------------------------------------

@@ -1,0 +1,207 @@
+"""Change one thing at a time in a file, and see whether the tests of that file notice.
+
+    python -m tests.mutation                              # all files of `TARGETS`: hours
+    python -m tests.mutation secfc/journal.py -n 40       # forty of that file's mutants
+    python -m tests.mutation secfc/journal.py --list      # only name them
+
+A mutant that no test notices (a survivor) is a rule that no test holds.  It gets a test; or, where it changes
+nothing that anybody could see, an entry with the reason in `equivalent.toml`, beside this file.  Exits with 1
+if there are others, or entries that match no mutant any more.
+
+Files are changed in a copy of the tree, never in place.  Each mutant is tried in a fork of a process that has
+the libraries loaded already, so it costs what its tests take.  Kernels are not mutated: their twins in plain
+Python (`field.reference`) hold them, and every mutant would be compiled anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, mutants
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("field", "psu", "secfc", "tests", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
+KNOWN = Path(__file__).with_name("equivalent.toml")
+
+A8 = "tests/secfc/active/test_a8_mutants.py"
+LABELS = ["tests/secfc/active", "tests/secfc/test_committees.py", "tests/secfc/test_protocol.py"]
+UNION = ["tests/psu/test_steps.py", "tests/psu/test_union.py", "tests/psu/test_privacy.py"]
+# For each file the tests that hold it, the quick ones first.
+TARGETS = {
+    "field/dealt.py": [A8, "tests/field/test_dealt.py"],
+    "field/tournament.py": ["tests/field/test_dealt.py"],
+    "field/tables.py": ["tests/field/test_dealt.py"],
+    "field/contest.py": ["tests/field/test_dealt.py"],
+    "field/blind.py": ["tests/field/test_blind.py"],
+    "field/replicated.py": ["tests/field/test_replicated.py"],
+    "field/hidden.py": ["tests/field/test_hidden.py"],
+    "psu/opening.py": UNION,
+    "psu/masked.py": UNION,
+    "psu/together.py": UNION,
+    "psu/sharing.py": UNION,
+    "secfc/journal.py": [A8, "tests/secfc/test_checkpoint.py"],
+    "secfc/checkpoint.py": [A8, "tests/secfc/test_checkpoint.py"],
+    "secfc/privacy/noisy.py": [A8, "tests/secfc/test_noise.py"],
+    "secfc/disclosure/noise_in_shares.py": ["tests/secfc/test_noise.py"],
+    "secfc/disclosure/noise_at_server.py": ["tests/secfc/test_noise.py"],
+    "secfc/disclosure/budgeted.py": ["tests/secfc/test_noise.py"],
+    "secfc/disclosure/committee.py": LABELS,
+    "secfc/disclosure/dealt.py": LABELS,
+    "secfc/disclosure/match.py": LABELS,
+    "secfc/disclosure/compared.py": LABELS,
+    "secfc/disclosure/distances.py": ["tests/secfc/test_committees.py", "tests/secfc/test_protocol.py"],
+    "secfc/disclosure/undealt.py": ["tests/secfc/test_undealt.py"],
+    "secfc/disclosure/joint.py": ["tests/secfc/test_undealt.py", "tests/secfc/test_final_labels.py"],
+    "secfc/disclosure/final.py": ["tests/secfc/test_final_labels.py"],
+    "secfc/messages.py": [A8, "tests/secfc/test_wire.py"],
+    "secfc/sharing.py": ["tests/secfc/test_protocol.py", "tests/secfc/test_faults.py"],
+    "secfc/dealing.py": ["tests/secfc/test_liars.py", "tests/secfc/test_protocol.py"],
+    "secfc/screening.py": ["tests/secfc/test_liars.py"],
+    "secfc/pairing.py": ["tests/secfc/test_protocol.py"],
+    "secfc/questions.py": ["tests/secfc/test_protocol.py"],
+    "secfc/sealed.py": ["tests/secfc/test_sealed.py"],
+}  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__.split("\n")[0])
+    parser.add_argument("files", nargs="*", metavar="file", help="some of TARGETS, all by default")
+    parser.add_argument("-n", type=int, help="try that many mutants of each file, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--lines", help="only mutants in these lines, as 10-90")
+    parser.add_argument("--tests", nargs="+", help="run these instead of the file's own")
+    parser.add_argument("--list", action="store_true", help="name the mutants and run nothing")
+    options = parser.parse_args(argv)
+    files = options.files or list(TARGETS)
+    strangers = [f for f in files if f not in TARGETS and not options.tests]
+    if strangers:
+        parser.error(f"{', '.join(strangers)}: no tests are named in TARGETS, so name them with --tests")
+    first, last = (int(x) for x in (options.lines or "0-1000000").split("-"))
+    known = [tuple(entry[f] for f in ("file", "old", "new")) for entry in explained()]
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
+        tree = Path(directory)
+        if not options.list:
+            copy(tree)
+        for file in files:
+            everything = mutants(ROOT / file)
+            stale = [entry for entry in known if entry[0] == file and entry not in names(file, everything)]
+            for entry in stale:
+                print("no such mutant any more:", *entry)
+            chosen = [m for m in everything if first <= m.line <= last]
+            if options.n is not None and options.n < len(chosen):
+                chosen = random.Random(options.seed).sample(chosen, options.n)
+            chosen.sort(key=lambda m: m.line)
+            if options.list:
+                print(*(f"{file}:{m}" for m in chosen), sep="\n")
+                continue
+            bad += len(stale) + survivors(tree, file, chosen, options.tests or TARGETS[file], known)
+    return int(bad > 0)
+
+
+def explained() -> list[dict[str, str]]:
+    """Entries of equivalent.toml."""
+    entries: list[dict[str, str]] = tomllib.loads(KNOWN.read_text())["mutant"]
+    return entries
+
+
+def names(file: str, found: list[Mutant]) -> set[tuple[str, str, str]]:
+    return {(file, m.old, m.new) for m in found}
+
+
+def copy(tree: Path) -> None:
+    """The files that tests need, compiled kernels among them."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            # Times are kept, else the kernels' cache is stale.
+            shutil.copytree(source, tree / name, copy_function=shutil.copy2)
+        else:
+            shutil.copy2(source, tree / name)
+
+
+def survivors(tree: Path, file: str, chosen: list[Mutant], tests: list[str], known: list[object]) -> int:
+    """Try each mutant of one file, and say which lived; how many of these are not explained."""
+    path, original = tree / file, (ROOT / file).read_bytes()
+    start = time.monotonic()
+    outcome = attempt(tree, tests, 3600.0)
+    if outcome != "lived":
+        raise SystemExit(f"the tests of {file} fail without any mutant: {' '.join(tests)}")
+    patience = 20 + 4 * (time.monotonic() - start)
+    count: Counter[str] = Counter()
+    for mutant in chosen:
+        path.write_bytes(mutant.apply(original))
+        outcome = attempt(tree, tests, patience)
+        if outcome == "lived" and (file, mutant.old, mutant.new) in known:
+            outcome = "equivalent"
+        count[outcome] += 1
+        if outcome == "lived":
+            print(f"{file}:{mutant}", flush=True)
+    path.write_bytes(original)
+    took = time.monotonic() - start
+    print(f"{file}: {len(chosen)} mutants in {took:.0f} s, {dict(count)}", flush=True)
+    return count["lived"]
+
+
+def attempt(tree: Path, tests: list[str], patience: float) -> str:
+    """What became of the tree as it is now: lived, killed or timed out."""
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        os._exit(_run(tree, tests))
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return "lived" if status == 0 else "killed"
+        time.sleep(0.02)
+    # Also what the tests started.
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "timed out"
+
+
+def _run(tree: Path, tests: list[str]) -> int:
+    """In the child: the exit code of the tests, in the copy and with its modules."""
+    os.chdir(tree)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    # The size and the second of a mutant may be those of the last one: no bytecode may outlive it.
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    for cached in tree.glob("*/**/*.pyc"):
+        cached.unlink()
+    sys.path[:] = [str(tree), *(p for p in sys.path if Path(p or ".").resolve() != ROOT)]
+    for name in [m for m in sys.modules if m.split(".")[0] in ("field", "psu", "secfc", "tests")]:
+        del sys.modules[name]
+    import pytest
+
+    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+
+
+def preload() -> None:
+    """Load what every test loads; nothing of the tree itself, and nothing that starts threads."""
+    import _pytest.config  # noqa: F401
+    import cryptography.hazmat.primitives.ciphers  # noqa: F401
+    import galois  # noqa: F401
+    import numba  # noqa: F401
+    import numpy  # noqa: F401
+    import scipy.stats  # noqa: F401
+    import sklearn.datasets  # noqa: F401
+    import sympy  # noqa: F401
+
+
+if __name__ == "__main__":
+    preload()
+    raise SystemExit(main())
