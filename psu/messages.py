@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,41 @@ from field.basis import MERSENNE_61
 
 Array = NDArray[Any]
 
+# Every message by its tag, as far as its module is loaded; a party speaks those of its own algorithm.
+TAGS: dict[int, type[Message]] = {}
+# Tags of messages that are no more, and never mean something else: 129 was a Sealed without its round.
+RETIRED = frozenset({129})
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Message:
-    """Base of all messages: its repr shows types and shapes, never contents."""
+    """Base of all messages: its repr shows types and shapes, never contents.
+
+    A message that travels as bytes says its tag where it is defined, `class Hello(Message, tag=1)`; a tag
+    that another message has, or had, is refused there.  The first line of its docstring is what people read
+    of it: who says it to whom, and what.
+    """
+
+    tag: ClassVar[int | None] = None
+
+    def __init_subclass__(cls, tag: int | None = None, **rest: Any) -> None:
+        """Raises TypeError for a tag that is taken, was used before, or has no two bytes."""
+        super().__init_subclass__(**rest)
+        cls.tag = tag
+        if tag is None:
+            return
+        if not 0 < tag < 1 << 16 or tag in RETIRED:
+            raise TypeError(f"{cls.__name__} has tag={tag}: take one of two bytes that was never used")
+        other = TAGS.get(tag)
+        # A module that is loaded again defines the same message anew.
+        if other is not None and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"{cls.__name__} has tag={tag}, which {other.__name__} has: take another")
+        TAGS[tag] = cls
+
+    @classmethod
+    def meaning(cls) -> str:
+        """What it is, for people: who says it to whom, and what."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{f.name}={_shape(getattr(self, f.name))}" for f in dataclasses.fields(self))
@@ -64,7 +95,7 @@ def _residues(values: Array, ndim: int, what: str) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Offer(Message):
+class Offer(Message, tag=64):
     """Client to all clients: its ephemeral X25519 key, signed with its identity key."""
 
     sender: int
@@ -78,7 +109,7 @@ class Offer(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KeyPacket(Message):
+class KeyPacket(Message, tag=65):
     """Client to client: the group key (from client 0) and keys of the common randomness, sealed."""
 
     sender: int
@@ -90,7 +121,7 @@ class KeyPacket(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShareBlock(Message):
+class ShareBlock(Message, tag=66):
     """Client to committee member: its share of one chunk of a sheet, sealed."""
 
     sender: int
@@ -104,7 +135,7 @@ class ShareBlock(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedBlock(Message):
+class MaskedBlock(Message, tag=67):
     """Client to server in server mode: one chunk of its table (rows, width) under masks that sum to zero."""
 
     sender: int
@@ -118,7 +149,7 @@ class MaskedBlock(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Turn(Message):
+class Turn(Message, tag=68):
     """Relay to every committee member: what the last round recovered, and who opens what is next.
 
     number counts openings and never repeats.  history is the digest of everything recovered so far.
@@ -149,7 +180,7 @@ class Turn(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Opening(Message):
+class Opening(Message, tag=69):
     """Committee member to relay: its masked summand of every active row, (A, opened) residues."""
 
     sender: int
@@ -163,7 +194,7 @@ class Opening(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Begin(Message):
+class Begin(Message, tag=70):
     """Relay to every client: an attempt begins, with a table for a union of about `size`."""
 
     attempt: int
@@ -174,7 +205,7 @@ class Begin(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UnionTags(Message):
+class UnionTags(Message, tag=71):
     """Relay to every client: the tags of the union in ascending order, (m,) each."""
 
     z: Array
@@ -195,7 +226,7 @@ class UnionTags(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Confirmation(Message):
+class Confirmation(Message, tag=72):
     """Client to client: the digest of the union it was told, sealed."""
 
     sender: int

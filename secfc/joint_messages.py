@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SetKeys(Message):
+class SetKeys(Message, tag=50):
     """Client to client: keys (keys, 16) uint8 of the sets of clients that both belong to, which it drew."""
 
     keys: Array
@@ -26,7 +26,7 @@ class SetKeys(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cluster(Assignment):
+class Cluster(Assignment, tag=51):
     """Server to every client: run Lloyd's heuristic from this start, and open the last labels only.
 
     committee: numbers of the clients that compute, int32.  max_iter: steps at most; stop: whether the
@@ -47,7 +47,7 @@ class Cluster(Assignment):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reshared(Message):
+class Reshared(Message, tag=52):
     """Client to client: its share for the recipient of a part of secrets that stay secret.
 
     values: (lanes, numbers) residues, uniform to any t recipients.
@@ -60,14 +60,14 @@ class Reshared(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChangeShare(Message):
+class ChangeShare(Message, tag=53):
     """Member to the committee: its share of the bit that says whether no label changed."""
 
     bit: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FinalShare(LabelShare):
+class FinalShare(LabelShare, tag=54):
     """Member to server: its share of the last labels, after so many steps, and whether the run converged."""
 
     steps: int

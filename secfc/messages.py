@@ -47,14 +47,14 @@ def check_centers(centers: Array, what: str) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hello(Message):
+class Hello(Message, tag=1):
     """Everyone to everyone, first: the digest of the plan the sender agreed to (32 bytes)."""
 
     digest: bytes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Introduction(Message):
+class Introduction(Message, tag=2):
     """Client to client, before a union: its public signing key (32 bytes)."""
 
     public: bytes
@@ -64,7 +64,7 @@ class Introduction(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PublicKey(Message):
+class PublicKey(Message, tag=15):
     """Client to client: its ephemeral X25519 key (32 bytes), from which masks of replies follow."""
 
     key: bytes
@@ -74,7 +74,7 @@ class PublicKey(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Multiplicities(Message):
+class Multiplicities(Message, tag=3):
     """Server to every client, after a union: how many clients hold each row (m,), and disputed rows.
 
     Shows how many hold a row, not which.  disputed: rows whose holders have different data, ascending.
@@ -95,7 +95,7 @@ class Multiplicities(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shares(Message):
+class Shares(Message, tag=4):
     """Client to client: its share for the recipient of some rows.
 
     start: the first row, in the numbering of all m rows.  values: (lanes, rows, width) residues, uniform
@@ -111,7 +111,7 @@ class Shares(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedShares(Shares):
+class MaskedShares(Shares, tag=40):
     """The first of a client's `Shares` if lying clients are planned for: with the recipient's mask words.
 
     mask: (lanes, words) residues, uniform to the recipient; they hide what it publishes of all shares.
@@ -125,7 +125,7 @@ class MaskedShares(Shares):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Challenge(Message):
+class Challenge(Message, tag=41):
     """Server to every client, once all shares of a dealing have arrived: combine them with these coins.
 
     seed: 32 bytes, public from now on; none if the dealing is given up.
@@ -139,7 +139,7 @@ class Challenge(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Combined(Message):
+class Combined(Message, tag=42):
     """Client to server: random words of the shares it was dealt, (lanes, dealers, words) residues.
 
     Masked by the dealer, so they show whether all shares lie on one polynomial and nothing else.
@@ -152,7 +152,7 @@ class Combined(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Blinding(Message):
+class Blinding(Message, tag=43):
     """Client to client: its share of polynomials that blind replies, then of their mask words.
 
     values: (lanes, k * m + words) residues, uniform to the recipient.
@@ -165,7 +165,7 @@ class Blinding(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contributors(Message):
+class Contributors(Message, tag=14):
     """After sharing, client to server: whose shares I have completely, one bool a dealer; later, whose noise.
 
     Then, for rows, server to every client: whose rows count.
@@ -178,7 +178,7 @@ class Contributors(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assignment(Message):
+class Assignment(Message, tag=5):
     """Server to every client: the clustering to measure distances to.
 
     labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
@@ -200,7 +200,7 @@ class Assignment(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedDistances(Message):
+class CodedDistances(Message, tag=6):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues."""
 
     values: Array
@@ -210,7 +210,7 @@ class CodedDistances(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CheckedDistances(CodedDistances):
+class CheckedDistances(CodedDistances, tag=44):
     """The same under a dealt blinding, with words of it as in `Combined`: (lanes, dealers, words)."""
 
     words: Array
@@ -221,7 +221,7 @@ class CheckedDistances(CodedDistances):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NoiseShares(Message):
+class NoiseShares(Message, tag=32):
     """Client to client: its share for the recipient of the noise it adds, uniform to the recipient.
 
     values: residues, (lanes, k, m) for distances, (lanes, k, width) for the sums of clusters.
@@ -234,7 +234,7 @@ class NoiseShares(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Compare(Assignment):
+class Compare(Assignment, tag=16):
     """Server to every client: the same, and who compares the distances instead of returning them.
 
     committee: numbers of the clients that compare, int32, the first adds the public constants.  corrected:
@@ -257,7 +257,7 @@ class Compare(Assignment):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskSeed(Message):
+class MaskSeed(Message, tag=17):
     """Client to the dealer: the secret (32 bytes) from which both expand the client's masks and tables."""
 
     seed: bytes
@@ -267,7 +267,7 @@ class MaskSeed(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedDistances(Message):
+class MaskedDistances(Message, tag=18):
     """Client to a member of the committee: its weighted coded distances of some points, under its mask.
 
     values: (lanes, clusters, points) residues, uniform to everybody but the dealer.
@@ -280,7 +280,7 @@ class MaskedDistances(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedSum(Message):
+class MaskedSum(Message, tag=19):
     """Member to member: the sum of all clients' masked distances of some points, uniform to the committee."""
 
     values: Array
@@ -290,7 +290,7 @@ class MaskedSum(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Corrections(Message):
+class Corrections(Message, tag=20):
     """Dealer to one member: words that complete its tables of one comparison, uniform to any one member."""
 
     words: Array
@@ -300,7 +300,7 @@ class Corrections(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaskedBits(Message):
+class MaskedBits(Message, tag=21):
     """Member to member: its share of what is opened under masks that no member knows.
 
     words: bits, 64 in a uint64; or uint32 residues (lanes, ...).
@@ -313,7 +313,7 @@ class MaskedBits(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabelShare(Message):
+class LabelShare(Message, tag=22):
     """Member to server: its share of the labels' binary digits (places, words), uniform but for their sum."""
 
     words: Array
@@ -323,7 +323,7 @@ class LabelShare(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Unheard(Message):
+class Unheard(Message, tag=23):
     """Member to server: the step it could not finish, and numbers of clients it did not hear."""
 
     step: int
@@ -335,12 +335,12 @@ class Unheard(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureCost(Assignment):
+class MeasureCost(Assignment, tag=24):
     """Server to every client: the result of one of several restarts, whose cost decides between them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedCosts(Message):
+class CodedCosts(Message, tag=25):
     """Client to server: for each cluster the sum of coded distances of its own points, blinded.
 
     values: (lanes, k) residues.
@@ -353,7 +353,7 @@ class CodedCosts(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RevealCenters(Message):
+class RevealCenters(Message, tag=7):
     """Server to consenting clients: send your share of these clusters' centers.  labels: (m,) in [-1, k)."""
 
     round: int
@@ -366,7 +366,7 @@ class RevealCenters(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedCenters(Message):
+class CodedCenters(Message, tag=8):
     """Consenting client to server: its share of the cluster sums, (lanes, k, width) residues."""
 
     values: Array
@@ -376,7 +376,7 @@ class CodedCenters(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Final(Message):
+class Final(Message, tag=9):
     """Server to every client: the result.  labels (m,) in [0, k); centers (k, d) only if they were revealed.
 
     The center of an empty cluster is a row of NaN.
@@ -398,7 +398,7 @@ class Final(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RawPoints(Message):
+class RawPoints(Message, tag=10):
     """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
 
     points: Array
@@ -408,7 +408,7 @@ class RawPoints(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalCenters(Message):
+class LocalCenters(Message, tag=11):
     """Client to server in k-FED: local centers (k', d) in data units, in the clear."""
 
     centers: Array
@@ -418,7 +418,7 @@ class LocalCenters(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CenterLabels(Message):
+class CenterLabels(Message, tag=12):
     """Server to client in k-FED: the cluster of each of its centers (k',), and all centers (k, d)."""
 
     labels: Array
@@ -430,7 +430,7 @@ class CenterLabels(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OwnLabels(Message):
+class OwnLabels(Message, tag=13):
     """Client to server in k-FED: the cluster of each of its points (m_j,), for the common result."""
 
     labels: Array

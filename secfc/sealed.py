@@ -67,7 +67,7 @@ class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Greeting(Message):
+class Greeting(Message, tag=128):
     """Party to party, first: the digest of its plan, its identity, its signed ephemeral key."""
 
     digest: bytes
@@ -81,7 +81,7 @@ class Greeting(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sealed(Message):
+class Sealed(Message, tag=130):
     """Party to party: the message of a round, encrypted and authenticated; says nothing but its size."""
 
     number: int

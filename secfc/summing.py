@@ -17,7 +17,7 @@ def _check_bounds(bounds: tuple[int, ...]) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SumShares(Message):
+class SumShares(Message, tag=56):
     """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
 
     Uniform to the recipient, and to any t members together.
@@ -30,7 +30,7 @@ class SumShares(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedSum(Message):
+class CodedSum(Message, tag=57):
     """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
 
     values: Array
@@ -40,7 +40,7 @@ class CodedSum(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Project(Message):
+class Project(Message, tag=58):
     """Server to every client in FedDP-Init, step 2: say which projected proxies your points are nearest to.
 
     projection (d, p); proxies (s, p), public points projected.  bounds: where a client's counts are
@@ -60,7 +60,7 @@ class Project(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupAbout(Message):
+class GroupAbout(Message, tag=59):
     """Server to every client in FedDP-KMeans: sum your points by the nearest of these centers.
 
     centers: (k, p) projected, or (k, d).  origins: (k, d), what is subtracted before points are clipped to
@@ -81,7 +81,7 @@ class GroupAbout(Message):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NoisyCenters(Message):
+class NoisyCenters(Message, tag=60):
     """Server to every client: the differentially private centers (k, d), about the plan's origin."""
 
     centers: Array

@@ -9,7 +9,7 @@
 Everything is little-endian, arrays are in C order.  A message has one encoding and an encoding one
 message.  Decoding allocates nothing that the received bytes do not pay for, checks every rule above and
 those of the message's constructor, and raises WireError and nothing else; errors name a rule, never
-contents.  Tags are never used again for something else.
+contents.  Tags stand where messages are defined, and are never used again for something else.
 
 Nothing is authenticated or encrypted here: see `secfc.sealed`.
 """
@@ -26,10 +26,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from psu import messages as union
-from secfc import joint_messages as joint
-from secfc import messages as own
-from secfc import summing
+from psu.messages import TAGS, Message
 from secfc.exchange import faulty
 from secfc.simulate import Envelope, Faults, deliver
 
@@ -52,26 +49,9 @@ class WireError(ValueError):
     """These bytes are no message, or this object cannot be one: says which rule is broken."""
 
 
-@cache
-def registry() -> dict[int, Any]:
-    """Every message class by its tag."""
-    from secfc.sealed import Greeting, Sealed
-
-    return {
-        1: own.Hello, 2: own.Introduction, 3: own.Multiplicities, 4: own.Shares, 5: own.Assignment,
-        6: own.CodedDistances, 7: own.RevealCenters, 8: own.CodedCenters, 9: own.Final,
-        10: own.RawPoints, 11: own.LocalCenters, 12: own.CenterLabels, 13: own.OwnLabels,
-        14: own.Contributors, 15: own.PublicKey, 16: own.Compare, 17: own.MaskSeed,
-        18: own.MaskedDistances, 19: own.MaskedSum, 20: own.Corrections, 21: own.MaskedBits,
-        22: own.LabelShare, 23: own.Unheard, 24: own.MeasureCost, 25: own.CodedCosts, 32: own.NoiseShares,
-        40: own.MaskedShares, 41: own.Challenge, 42: own.Combined, 43: own.Blinding, 44: own.CheckedDistances,
-        50: joint.SetKeys, 51: joint.Cluster, 52: joint.Reshared, 53: joint.ChangeShare, 54: joint.FinalShare,
-        56: summing.SumShares, 57: summing.CodedSum,
-        58: summing.Project, 59: summing.GroupAbout, 60: summing.NoisyCenters,
-        64: union.Offer, 65: union.KeyPacket, 66: union.ShareBlock, 67: union.MaskedBlock, 68: union.Turn,
-        69: union.Opening, 70: union.Begin, 71: union.UnionTags, 72: union.Confirmation,
-        128: Greeting, 130: Sealed,  # 129 was a Sealed without its round
-    }  # fmt: skip
+def registry() -> dict[int, type[Message]]:
+    """Every message class that is loaded, by its tag: those of the algorithms that this process runs."""
+    return dict(TAGS)
 
 
 # --- kinds of fields --------------------------------------------------------------------------------
@@ -263,11 +243,6 @@ def _kind(declared: Any) -> _Kind:
 
 
 @cache
-def _tags() -> dict[Any, int]:
-    return {kind: tag for tag, kind in registry().items()}
-
-
-@cache
 def _schema(message: Any) -> tuple[tuple[str, _Kind], ...]:
     declared = get_type_hints(message)
     return tuple((f.name, _kind(declared[f.name])) for f in fields(message))
@@ -275,9 +250,9 @@ def _schema(message: Any) -> tuple[tuple[str, _Kind], ...]:
 
 def _write(message: Any) -> _Writer:
     cls: Any = type(message)
-    tag = _tags().get(cls)
+    tag = cls.tag if isinstance(message, Message) else None
     if tag is None:
-        raise WireError(f"{cls.__name__} has no tag: register it in secfc.wire")
+        raise WireError(f"{cls.__name__} has no tag: give it one where it is defined")
     out = _Writer()
     out.frame(VERSION, 1)
     out.frame(tag, 2)
@@ -327,7 +302,7 @@ def decode(data: Bytes, maximum: int = MAXIMUM) -> Any:
     version = reader.frame(1)
     _refuse(version != VERSION, f"version {version} is not spoken here, only {VERSION}")
     tag = reader.frame(2)
-    kind = registry().get(tag)
+    kind: Any = TAGS.get(tag)
     if kind is None:
         raise WireError(f"no message has tag {tag}")
     values = {}

@@ -18,10 +18,14 @@ if __name__ == "__main__":
 
     with atheris.instrument_imports(include=["secfc", "psu"]):
         from secfc import wire
+        from tests.loading import every_message
 
-        wire.registry()
+        every_message()
 else:
     from secfc import wire
+    from tests.loading import every_message
+
+    every_message()
 
 # Views of arrays cost nothing, copies of unaligned ones and of integers as much as they are long; a Python
 # integer of a tuple is 4 bytes on the wire and some 40 in memory.

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,10 @@ from secfc.network import Link, run_party
 from secfc.sealed import Greeting, Sealed
 from secfc.simulate import Envelope, simulate
 from secfc.starts import RandomPoints
+from tests.loading import every_message
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "wire.json"
-CLASSES = sorted(wire.registry().values(), key=lambda c: c.__name__)
+CLASSES = every_message()
 
 # --- every message, drawn --------------------------------------------------------------------------
 
@@ -234,10 +236,31 @@ def equal(a, b):
 
 
 def test_every_message_class_has_a_tag():
+    assert len(CLASSES) > 50
     for module, base in ((own, own.Message), (summing, own.Message), (union, union.Message)):
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, base) and cls is not base:
-                assert cls in wire.registry().values(), f"{cls.__name__} has no tag in secfc.wire"
+                assert wire.registry().get(cls.tag) is cls, f"{cls.__name__} has no tag"
+
+
+def test_every_message_says_what_it_is():
+    for cls in CLASSES:
+        assert re.match(r"[A-Z].{20,}", cls.meaning()), cls.__name__
+
+
+def test_a_tag_is_taken_once_and_never_again():
+    with pytest.raises(TypeError, match="tag=1, which Hello has: take another"):
+        type("Intruder", (own.Message,), {}, tag=1)
+    for tag in (129, 0, 1 << 16):
+        with pytest.raises(TypeError, match="never used"):
+            type("Intruder", (own.Message,), {}, tag=tag)
+    assert wire.registry()[1] is own.Hello
+
+
+def test_a_message_does_not_inherit_its_tag():
+    heir = type("Heir", (own.Hello,), {})
+    with pytest.raises(wire.WireError, match="Heir has no tag"):
+        wire.encode(heir(b"x"))
 
 
 @every_message
@@ -285,7 +308,7 @@ def refused_or_another(whole, bit):
     assert wire.encode(other) == flipped
 
 
-@given(st.binary(max_size=80), st.sampled_from(sorted(wire.registry())))
+@given(st.binary(max_size=80), st.sampled_from(sorted(c.tag for c in CLASSES)))
 def test_garbage_is_refused_or_canonical(noise, tag):
     data = bytes([wire.VERSION]) + tag.to_bytes(2, "little") + noise
     try:
@@ -431,7 +454,7 @@ def test_size_is_bounded_before_anything_is_read():
 
 
 @dataclasses.dataclass(frozen=True)
-class Field:
+class Field(own.Message):
     """A message of any array."""
 
     values: np.ndarray
@@ -458,7 +481,7 @@ class Field:
     ],
 )
 def test_what_is_no_message_is_not_encoded(message, rule, monkeypatch):
-    monkeypatch.setitem(wire._tags(), Field, 1000)
+    monkeypatch.setattr(Field, "tag", 1000)
     with pytest.raises(wire.WireError, match=rule):
         wire.encode(message)
 
