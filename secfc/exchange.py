@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 # Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
 PHASE = 1 << 32
-GREET, ALIGN, AGREE, SHARE, SETTLE, PAIR, ITERATE = (phase * PHASE for phase in range(7))
+GREET, ALIGN, AGREE, SHARE, TOSS, SETTLE, PAIR, ITERATE = (phase * PHASE for phase in range(8))
 
 # The server's questions are so many rounds apart; those between belong to the answers.
 STRIDE = 1 << 10

@@ -18,7 +18,7 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
-from secfc import summing, wire
+from secfc import summing, toss, wire
 from secfc.clustering import Public
 from secfc.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
 from secfc.membership import Private
@@ -118,6 +118,13 @@ def clusterings(draw):
 
 
 @st.composite
+def tossed(draw):
+    there = draw(npst.arrays(np.bool_, st.integers(0, 4)))
+    values = npst.arrays(np.uint8, (int(there.sum()), 32), elements=st.integers(0, 255))
+    return toss.Tossed(there, draw(values))
+
+
+@st.composite
 def turns(draw):
     n = draw(st.integers(0, 3))
     vector = npst.arrays(np.uint64, n, elements=residue)
@@ -203,6 +210,9 @@ MESSAGES = {
     summing.CodedSum: st.builds(summing.CodedSum, summed()),
     summing.Project: projects(),
     summing.GroupAbout: groups_about(),
+    toss.Commitment: st.builds(toss.Commitment, exactly(32)),
+    toss.Coin: st.builds(toss.Coin, exactly(32)),
+    toss.Tossed: tossed(),
     summing.NoisyCenters: st.builds(
         summing.NoisyCenters, arrays(dtype=np.float64, axes=(2, 2), elements=finite)
     ),
@@ -237,7 +247,8 @@ def equal(a, b):
 
 def test_every_message_class_has_a_tag():
     assert len(CLASSES) > 50
-    for module, base in ((own, own.Message), (summing, own.Message), (union, union.Message)):
+    modules = (own, own.Message), (summing, own.Message), (toss, own.Message), (union, union.Message)
+    for module, base in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, base) and cls is not base:
                 assert wire.registry().get(cls.tag) is cls, f"{cls.__name__} has no tag"
@@ -383,6 +394,9 @@ def examples():
         summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
         summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
         summing.NoisyCenters(np.ones((1, 2))),
+        toss.Commitment(bytes(range(32))),
+        toss.Coin(bytes(range(32))),
+        toss.Tossed(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
     ]
 
 
