@@ -21,17 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
+from field.primes import FOLD_LIMIT as FOLD_LIMIT
+from field.primes import LANE as LANE
+from field.primes import LANE_PRIMES as LANE_PRIMES
+from field.primes import MAX_LANES as MAX_LANES
+from field.primes import MERSENNE_61 as MERSENNE_61
 
 Array = NDArray[Any]
-
-MERSENNE_61 = 2**61 - 1
-LANE = 1 << 30
-# 2**30 - c for these c are the largest primes below 2**30; a test has sympy confirm it.
-LANE_PRIMES = tuple(LANE - c for c in (35, 41, 83, 101, 105, 107, 135, 153))
-# The folds a -> (a mod 2**30) + c * (a div 2**30) of the kernels are proved for c below this.
-FOLD_LIMIT = 256
-# Exact comparisons hold integers below 2**128, so four 30-bit lanes are the most a protocol uses.
-MAX_LANES = 4
 
 
 @dataclass(frozen=True)

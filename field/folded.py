@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field import kernels, microkernel
-from field.basis import LANE
+from field.primes import LANE
 
 Array = NDArray[Any]
 
