@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
+    "Caution": "secfc.inputs",
     "CenterSeparation": "secfc.starts",
     "Clustering": "secfc.clustering",
     "DisputedRows": "secfc.exchange",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.federation import Federation as Federation
     from secfc.federation import Party as Party
+    from secfc.inputs import Caution as Caution
     from secfc.inputs import InputError as InputError
     from secfc.journal import JournalError as JournalError
     from secfc.membership import Open as Open
@@ -99,3 +101,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'secfc' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What help(), pydoc and completion offer: all public names, also those that are not loaded yet."""
+    return sorted({*globals(), *__all__})

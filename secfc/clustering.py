@@ -26,6 +26,8 @@ from secfc.simulate import Faults, Run, Transcript, Watch, deliver, simulate
 
 Array = NDArray[Any]
 
+LIMIT = 400  # bounds lie within 2**-LIMIT to 2**LIMIT
+
 
 @dataclass(frozen=True)
 class Public:
@@ -59,8 +61,8 @@ class Public:
         derived = bound is None
         if bound is None:
             bound = power_of_two(federation.largest())
-        elif not (math.isfinite(bound) and bound > 0):
-            raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
+        else:
+            check_bound(bound)
         return cls(
             federation.names,
             federation.counts,
@@ -71,18 +73,29 @@ class Public:
         )
 
 
+def check_bound(bound: float) -> None:
+    """Raise InputError for a bound whose squares, and sums of them, leave the range of floats."""
+    if not (math.isfinite(bound) and bound > 0):
+        raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
+    if not -LIMIT < math.frexp(bound)[1] < LIMIT:
+        raise InputError(
+            f"bound={bound:g} is outside 2**-{LIMIT} to 2**{LIMIT} (about 1e-120 to 1e120), beyond which "
+            "squared distances leave the range of floats: rescale the data, or give one near their largest"
+        )
+
+
 def power_of_two(largest: float) -> float:
     """The smallest power of two that is at least `largest`; 1 if that is 0.
 
-    Raises InputError beyond 2**400, where squares and sums of them leave the range of floats.
+    Raises InputError beyond 2**LIMIT, where squares and sums of them leave the range of floats.
     """
     if largest == 0:
         return 1.0
     fraction, exponent = math.frexp(largest)
-    if not -400 < exponent < 400:
+    if not -LIMIT < exponent < LIMIT:
         raise InputError(
-            f"the largest absolute value is about 2**{exponent}: rescale the data, or give a bound, within "
-            "2**-400 to 2**400"
+            f"the largest absolute value is about 2**{exponent}: rescale the data to within 2**-{LIMIT} to "
+            f"2**{LIMIT}"
         )
     return math.ldexp(1.0, exponent - (fraction == 0.5))
 
@@ -137,6 +150,7 @@ class Clustering:
     more lied than were planned for.  disputes: pairs (dealer, receiver) of whom one lied.
     ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
     details: what else the algorithm has to say about its run; see there.
+    features: names of the features of the federation, if it had any; `predict` matches others by them.
     """
 
     k: int
@@ -157,6 +171,7 @@ class Clustering:
     liars: Mapping[PartyId, str] = field(default_factory=dict)
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
     details: Any = None
+    features: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
@@ -186,6 +201,8 @@ class Clustering:
         """
         if self.model is None:
             raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
+        if self.features is not None and federation.feature_names is not None:
+            federation = federation.ordered(self.features)
         return self.model.predict(federation, coins=coins or _system_coins, sealed=sealed)
 
 
@@ -238,7 +255,8 @@ def fit(
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
-    return algorithm.collect(plan, done, federation.counts)
+    result = algorithm.collect(plan, done, federation.counts)
+    return replace(result, features=federation.feature_names)
 
 
 def seal(

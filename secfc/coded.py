@@ -20,7 +20,8 @@ shape of the data, and with a client place it by that one's points.  ell + t cli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,10 +33,12 @@ from field.code import LagrangeCode
 from field.coins import Coins
 from field.quantize import plan_quantization
 from field.rows import ClusterSums
+from secfc import words
 from secfc.clustering import Clustering, Public, restarts
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.federation import Party
+from secfc.inputs import Caution
 from secfc.layout import Layout
 from secfc.lloyd import Trace, cheaper
 from secfc.membership import Membership, Open
@@ -157,7 +160,8 @@ class SecFC:
     k: clusters.  t: colluding clients tolerated.  ell: segments of a point; more mean less work and
     traffic.  n >= 2 (ell + t - 1) + 1 clients are needed.
     init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`,
-    `GivenLabels(labels)`).  n_init: restarts, the cheapest is kept.  max_iter: steps a restart.
+    `GivenLabels(labels)`), or its word in the shell, as "k-means++".  n_init: restarts, the cheapest is kept.
+    max_iter: steps a restart.
     scale: integers per data unit, None for the finest that two lanes hold (three, if distances are compared).
     basis: primes to use, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`.
     rounding: "nearest", or "floor" (eq. (3)).
@@ -165,11 +169,14 @@ class SecFC:
     (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a cluster
     outgrows it ends with RangeExceeded.
     threads: processor threads for distances and decoding; changes no result.
-    liars: how many clients may lie and are found, named and no longer asked; each needs two more clients,
-    n >= 2 (ell + t - 1) + 1 + 2 liars.  Needs `Open()` membership and `Distances()`.
-    membership: who contributes which rows, `Open()` or `Private()` (hides who owns which).
+    liars: how many clients may lie; labels are exact all the same.  Each needs two more clients,
+    n >= 2 (ell + t - 1) + 1 + 2 liars.  Found, named and no longer asked are those whose replies are read, or
+    whose dealt shares are checked: the server reads as many replies as it needs, so who lies in others, and
+    changes nothing by it, may stay unnamed.  Needs `Open()` membership and `Distances()`.
+    membership: who contributes which rows, `Open()` or `Private()` (hides who owns which); also "open" or
+    "private".
     disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else `Distances()`, or
-    noisy ones.
+    noisy ones; also "assignments", "final-labels" or "distances" (`secfc.words`).
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
     """
 
@@ -184,15 +191,21 @@ class SecFC:
     rounding: Any = "nearest"
     reveal_centers: bool | tuple[PartyId, ...] = False
     largest: int | None = None
-    threads: int = 1
+    threads: int = field(default=1, repr=False)  # not what names a run: it may change when that resumes
     membership: Membership = Open()
     disclosure: Disclosure = AssignmentsOnly()
     liars: int = 0
 
+    def __post_init__(self) -> None:
+        for name, meant in (
+            ("init", words.start), ("membership", words.membership), ("disclosure", words.disclosure),
+        ):  # fmt: skip
+            object.__setattr__(self, name, meant(getattr(self, name)))
+
     def plan(self, public: Public) -> Any:
         """What is public before the parties talk: the `Plan`, with open membership.
 
-        Raises ValueError naming the value, the rule and the remedy.
+        Warns (`Caution`) where t=0.  Raises ValueError naming the value, the rule and the remedy.
         """
         if self.liars and not isinstance(self.membership, Open):
             raise ValueError(
@@ -205,9 +218,17 @@ class SecFC:
                 f"liars={self.liars} with {type(self.disclosure).__name__}: this policy does not check what "
                 "clients send. Use disclosure=Distances(), or liars=0"
             )
-        return self.membership.draft(
+        draft = self.membership.draft(
             partial(self.complete, public), public.clients, public.counts, self.t, public.session
         )
+        if self.t == 0 and len(public.clients) > 1:
+            warnings.warn(
+                "t=0 protects nobody: shares carry no noise, so clients see each other's points. Raise t to "
+                "at least 1, for which n >= 2*ell + 1 clients are needed",
+                Caution,
+                stacklevel=2,
+            )
+        return draft
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""

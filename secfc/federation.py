@@ -15,7 +15,7 @@ read-only views, so that no step can change the caller's data in place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -29,7 +29,9 @@ from secfc.inputs import (
     Rows,
     as_rows,
     blocks,
+    by_name,
     checked_points,
+    names_listed,
     read,
     read_only,
     seeded,
@@ -146,6 +148,28 @@ class Federation:
         """All points in client order, (m, d); for the plaintext oracle and evaluation only."""
         return np.concatenate([party.read() for party in self.parties])
 
+    def ordered(self, features: Sequence[str]) -> Federation:
+        """The same with its features in this order, which names all of them.
+
+        Raises InputError if it has other features, or none with names.
+        """
+        names = self.feature_names
+        if names is None or set(names) != set(features):
+            raise InputError(
+                f"the features are {names_listed(names or ())}, and {names_listed(features)} are needed: "
+                "features are matched by name. Give the same columns."
+            )
+        if names == tuple(features):
+            return self
+        order = [names.index(name) for name in features]
+        held = self.server_points
+        return replace(
+            self,
+            parties=tuple(replace(party, points=party.read()[:, order]) for party in self.parties),
+            feature_names=tuple(features),
+            server_points=None if held is None else held[:, order],
+        )
+
     def split(self, flat: Array) -> list[Array]:
         """One (m_j, ...) view a client, in client order, of an array of shape (m, ...)."""
         flat = np.asarray(flat)
@@ -181,7 +205,8 @@ class Federation:
     ) -> Federation:
         """A federation of one (m_j, d) array a client; names default to client-0, client-1, ...
 
-        names, ids and truth have one entry a client.
+        names, ids and truth have one entry a client.  Data frames (of pandas, polars or pyarrow) are matched
+        by the names of their columns, in the order of the first one.
 
         Raises InputError.
         """
@@ -190,7 +215,9 @@ class Federation:
                 f"arrays is one array of shape {arrays.shape}: a list of arrays is needed, one a "
                 "client. Use Federation.from_labelled to deal one data set out to clients."
             )
-        points = [as_rows(item) for item in arrays]
+        given = list(arrays)
+        features, (*given, server_points) = by_name([*given, server_points])
+        points = [as_rows(item) for item in given]
         if server_points is not None:
             server_points = read(checked_points(as_rows(server_points), "the server"), "the server")
         n = len(points)
@@ -199,6 +226,7 @@ class Federation:
         every_ids = [None] * n if ids is None else _one_each(ids, n, "ids")
         return cls(
             tuple(map(Party, names, points, every_truth, every_ids)),
+            feature_names=features,
             server_points=server_points,
         )
 
@@ -222,13 +250,15 @@ class Federation:
 
         Raises InputError when m < n, or n * clusters_per_client < k.
         """
+        features, (points,) = by_name([points])
         whole = read(checked_points(as_rows(points), "the data set"), "the data set")
         labels = np.asarray(truth)
         if labels.dtype.kind in "US":
             labels = np.unique(labels, return_inverse=True)[1]
         labels = _checked_truth(labels, len(whole), "the data set")
         parts = deal(labels, n=n, clusters_per_client=clusters_per_client, rng=seeded(seed))
-        return cls.from_arrays([whole[p] for p in parts], truth=[labels[p] for p in parts])
+        dealt = cls.from_arrays([whole[p] for p in parts], truth=[labels[p] for p in parts])
+        return replace(dealt, feature_names=features)
 
     @classmethod
     def from_files(

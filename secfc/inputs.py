@@ -25,6 +25,10 @@ class InputError(ValueError):
     """Input data that cannot be used.  The message gives the value, the rule and the remedy."""
 
 
+class Caution(UserWarning):
+    """What a caller asked for can be done, and gives less than it may seem to."""
+
+
 class Rows(Protocol):
     """Points as rows, perhaps not in memory: shape (m, d), dtype, and slices [a:b] as arrays."""
 
@@ -156,6 +160,61 @@ def as_rows(points: Any) -> Rows:
             "a client's points are not a table: every row needs the same number of features. "
             "Pass a rectangular array."
         ) from error
+
+
+def by_name(tables: Sequence[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
+    """Names of the columns of data frames, and their values in the order of the first one's columns.
+
+    None are passed on.  Tables without names, as arrays, are passed on as they are, and the names are None.
+
+    Raises InputError where names differ, or only some tables have any.
+    """
+    found = [(table, names_of(table)) for table in tables if table is not None]
+    expected = next((names for _, names in found if names is not None), None)
+    if expected is None:
+        return None, list(tables)
+    ordered = []
+    for number, table in enumerate(tables):
+        names = None if table is None else names_of(table)
+        if table is not None and (names is None or set(names) != set(expected)):
+            raise InputError(
+                f"table {number} (counted from 0) "
+                + ("has no column names and another has" if names is None else _other(names, expected))
+                + ": features are matched by name. Give all the same columns, or pass plain arrays for all."
+            )
+        ordered.append(table if names is None else _columns(table, expected))
+    return expected, ordered
+
+
+def names_of(table: Any) -> tuple[str, ...] | None:
+    """The distinct names of a data frame's columns, None for what is none or has numbers for names."""
+    names = getattr(table, "column_names", None)  # pyarrow, whose `columns` are values
+    names = getattr(table, "columns", None) if names is None else names
+    if names is None or not len(names) or not all(isinstance(name, str) for name in names):
+        return None
+    known = tuple(names)
+    if len(set(known)) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise InputError(f"a table has several columns {twice!r}: names must differ. Rename one.")
+    return known
+
+
+def _other(names: Sequence[str], expected: Sequence[str]) -> str:
+    missing = names_listed([name for name in expected if name not in names])
+    extra = names_listed([name for name in names if name not in expected])
+    return f"has other columns than the first: missing are {missing}, additional are {extra}"
+
+
+def _columns(table: Any, expected: Sequence[str]) -> Array:
+    """The values of the expected columns, in their order, of whatever kind of data frame."""
+    # One column at a time: that is what all kinds of data frames have in common.
+    return np.column_stack([np.asarray(table[name]) for name in expected])
+
+
+def names_listed(names: Sequence[str]) -> str:
+    """A few names, in words."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown or "none"
 
 
 def in_memory(points: Rows) -> bool:

@@ -19,6 +19,7 @@ from field.coins import Coins
 from field.exact import Exact
 from field.quantize import Quantizer, plan_quantization
 from field.rows import cluster_sizes
+from secfc import words
 from secfc.clustering import Clustering, Public, heard, restarts
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exchange import (
@@ -101,6 +102,10 @@ class Lloyd:
     rounding: Any = "nearest"
     largest: int | None = None
     disclosure: Disclosure = AssignmentsOnly()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "init", words.start(self.init))
+        object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""

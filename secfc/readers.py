@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.inputs import InputError, Rows, check_shape
+from secfc.inputs import InputError, Rows, check_shape, names_listed
 from secfc.parquet import ParquetRows, open_parquet
 
 
@@ -38,7 +38,7 @@ class Wanted:
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named) or self.columns == ():
             raise InputError(
-                f"the columns asked for are {_listed(self.named)}: every column has one use, and "
+                f"the columns asked for are {names_listed(self.named)}: every column has one use, and "
                 "columns lists one feature or more. Name each column once."
             )
 
@@ -271,8 +271,8 @@ def _choose(
     if not features:
         raise InputError(f"{path} has no feature columns: at least one is needed. Add one.")
     if expected is not None and set(features) != set(expected):
-        missing = _listed([name for name in expected if name not in features])
-        extra = _listed([name for name in features if name not in expected])
+        missing = names_listed([name for name in expected if name not in features])
+        extra = names_listed([name for name in features if name not in expected])
         raise InputError(
             f"{path} has other columns than the first file: missing are {missing}, additional are "
             f"{extra}. All files need the same: list the common ones in columns=."
@@ -281,12 +281,7 @@ def _choose(
 
 
 def _unknown(path: Path, name: str, known: Sequence[str]) -> InputError:
-    return InputError(f"{path} has no column {name!r}: its columns are {_listed(known)}. Correct it.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:8])
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown or "none"
+    return InputError(f"{path} has no column {name!r}: its columns are {names_listed(known)}. Correct it.")
 
 
 def _set_apart(table: Table, wanted: Wanted, apart: dict[str, list[Any]]) -> Table:

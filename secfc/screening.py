@@ -13,6 +13,9 @@ A message that is lost between two clients counts as a lie of one of them.
 More liars than planned are noticed as long as replies are to spare; without any, and above all once disputes
 have used them up, liars beyond the plan can pass for honest clients, and no decoder can tell.
 
+Whose replies are not read cannot be found: where more clients are there than are needed, the server reads a
+part of the replies, and a lie in another changes nothing and stays unnamed.
+
 Assumes a server that follows the protocol: its coins are secret until the replies are there, and what it
 says about liars is believed.  The proofs are the server's own; they do not convince an outsider.
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.choose import choose, make_public
-from secfc.cli.errors import Refused, bad_input
+from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.execute import load
 from secfc.cli.outputs import ANY_PATH, check_output, dumped
 from secfc.cli.screen import Screen
@@ -97,6 +97,7 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **options: An
     show(settings, source, federation, judgements)
 
 
+@cautions_noted()
 def watched(settings: Settings, federation: Federation, *, blind: bool) -> Clustering:
     """The run that is attacked; its transcript keeps every message."""
     from secfc.clustering import fit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +74,16 @@ def in_options(message: str) -> str:
     for policy, option in POLICIES.items():
         message = message.replace(policy, option)
     return PARAMETERS.sub(as_option, message)
+
+
+@contextmanager
+def cautions_noted() -> Iterator[None]:
+    """Within the body the library's cautions are not printed: reports have notes that say the same."""
+    from secfc.inputs import Caution
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Caution)
+        yield
 
 
 @contextmanager

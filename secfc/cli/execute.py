@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secfc.cli.choose import check_bound, choose, foresee, make_public, plaintext_twin
-from secfc.cli.errors import bad_input
+from secfc.cli.errors import bad_input, cautions_noted
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.settings import Settings
 from secfc.cli.shared import check_disjoint, explaining
@@ -78,6 +78,7 @@ def forget(directory: Path, federation: Federation) -> None:
     remove(directory, (*federation.names, SERVER))
 
 
+@cautions_noted()
 def execute(settings: Settings, federation: Federation, source: str, screen: Screen) -> Outcome:
     """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 

@@ -16,10 +16,13 @@ import click
 from secfc.cli.errors import Refused
 
 ANY_PATH = click.Path(readable=False, path_type=Path)  # checked later, with a better message
+STDOUT = Path("-")  # what it means by custom
 
 
 def check_output(path: Path, option: str, inputs: Iterable[Path], *, force: bool) -> None:
     """Raise Refused if this file could not or must not be written."""
+    if path == STDOUT:
+        raise Refused(f"{option} - would make a file of that name: name a file. --json prints the report.")
     try:
         _check(path, option, inputs, force)
     except OSError as error:  # a directory that may not be searched, a name that is too long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from click.core import ParameterSource
 
 from secfc.cli.errors import Refused
 from secfc.cli.execute import execute, forget, load
-from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
+from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import Screen
 from secfc.cli.settings import POLICIES, STARTS, Settings, check_run, names, positive
 
@@ -111,8 +112,8 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A",
-    help="Clients that may lie and are found, named and left out; each needs two more clients, "
-    "n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
+    help="Clients that may lie and change no label; whose replies are read and false is named and left out. "
+    "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
 )  # fmt: skip
 @click.option(
     "--epsilon", type=float, callback=positive,
@@ -177,7 +178,7 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--labels", type=ANY_PATH, metavar="OUT.csv",
-    help=f"Where labels go. Default with files: {LABELS}.",
+    help=f"Where labels go; - is stdout, and the report then goes to stderr. Default with files: {LABELS}.",
 )  # fmt: skip
 @click.option(
     "--report", type=ANY_PATH, metavar="OUT.json",
@@ -242,11 +243,11 @@ def _print(settings: Settings, outcome: Outcome, outputs: Outputs, *, withheld: 
     if settings.as_json:
         click.echo(dumped(as_json(outcome)))
     else:
-        console = Console(markup=False, highlight=False, emoji=False)
+        console = Console(markup=False, highlight=False, emoji=False, stderr=outputs.to_stdout)
         show(console, outcome)
         if outputs.labels or outputs.report:
             console.print()
-        if outputs.labels and not withheld:
+        if outputs.labels and not withheld and not outputs.to_stdout:
             console.print(f"Labels written to {outputs.labels}", soft_wrap=True)
         if outputs.report:
             console.print(f"Report written to {outputs.report}", soft_wrap=True)
@@ -272,24 +273,33 @@ class Outputs:
         if settings.files:
             labels = labels or LABELS
             report = report or (None if settings.as_json else REPORT)
+        if labels == STDOUT and settings.as_json:
+            raise Refused("--labels - and --json both want stdout: name a file for one, as with --labels.")
         if labels and report and labels.resolve() == report.resolve():
             raise Refused(f"--labels and --report are both {labels}: give them different names.")
         for path, option in ((labels, "--labels"), (report, "--report")):
-            if path is not None:
+            if path is not None and not (path == STDOUT and option == "--labels"):
                 check_output(path, option, settings.files, force=settings.force)
         return cls(labels, report, settings.force)
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether stdout is for the labels."""
+        return self.labels == STDOUT
 
     def write(self, labels: Iterator[Sequence[Any]] | None, outcome: Outcome) -> None:
         """Write all files, or none of them."""
         from secfc.report import as_json
 
         texts: dict[Path, Callable[[Any], None]] = {}
-        if self.labels is not None and labels is not None:
+        if self.labels is not None and labels is not None and not self.to_stdout:
             texts[self.labels] = csv_of(labels)
         if self.report is not None:
             texts[self.report] = lambda file: print(dumped(as_json(outcome)), file=file)
         with writing("--labels and --report"):
             write_all(texts, overwrite=self.force)
+        if self.to_stdout and labels is not None:
+            csv_of(labels)(sys.stdout)
 
 
 def label_lines(federation: Federation, result: Clustering) -> Iterator[Sequence[Any]]:

@@ -270,6 +270,12 @@ def test_other_coins_data_or_parameters_are_refused_before_anything_is_said(tmp_
     assert same(secfc.fit(OPEN, federation(), checkpoint=tmp_path / "a"), secfc.fit(OPEN, federation()))
 
 
+def test_a_run_resumes_with_other_threads(tmp_path):
+    crashed(tmp_path, network=Network())
+    faster = dataclasses.replace(OPEN, threads=2)
+    assert same(secfc.fit(faster, federation(), checkpoint=tmp_path), secfc.fit(OPEN, federation()))
+
+
 def test_without_restored_coins_two_things_are_said_in_one_round(tmp_path, monkeypatch):
     # The control of this file: the network notices when coins are new and the check of sends is off.
     network = Network()

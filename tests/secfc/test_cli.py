@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from rich.console import Console
 
 import secfc
 from field.basis import MERSENNE_61, Basis
-from secfc import cli, metrics, report
+from secfc import cli, metrics, report, words
 from secfc.cli import choose, errors, execute, outputs, program, screen, settings, warmup
 from secfc.data import rotated_digits
 from secfc.exchange import Exchange
@@ -374,6 +375,10 @@ BAD: list[tuple[str, str]] = [
     ("a.npy b.npy c.npy -k 2 --force --labels a.npy", "one of the input files"),
     ("a.npy b.npy c.npy -k 2 --force --labels pipe", "would be replaced"),
     ("a.npy b.npy c.npy -k 2 --report a.csv", "exists already"),
+    ("a.npy b.npy c.npy -k 2 --labels -", "both want stdout"),
+    ("a.npy b.npy c.npy -k 2 --report -", "file of that name"),
+    ("a.npy b.npy c.npy -k 2 --bound 1e200", "rescale the data"),
+    ("a.npy b.npy c.npy -k 2 --bound 1e-200", "rescale the data"),
 ]
 
 
@@ -399,6 +404,16 @@ def test_messages_name_options_where_the_library_names_parameters() -> None:
     result = run("a.csv", "-k", "1")
     assert "column 'id_column': the cell is not a number" in result.stderr
     assert "with --columns, or name it as --client-column, --id-column or --label-column" in result.stderr
+
+
+def test_labels_to_stdout_leave_the_report_to_stderr_and_no_file_of_that_name() -> None:
+    result = run(*NPY, "-k", "2", "--labels", "-", "--report", "report.json")
+    assert result.exit_code == 0, result.output
+    rows = list(csv.reader(io.StringIO(result.stdout)))
+    assert rows[0] == ["client", "row", "label"]
+    assert len(rows) == 1 + 63
+    assert "Exact: the labels equal" in result.stderr
+    assert written() == {"report.json"}
 
 
 # --- output files ----------------------------------------------------------------------------------
@@ -592,13 +607,21 @@ def test_progress_counts_shares_and_steps_of_the_server() -> None:
         assert watch is None
 
 
-def test_control_c_in_the_middle_leaves_no_file_and_no_traceback() -> None:
+@pytest.mark.parametrize("inherited", [signal.default_int_handler, signal.SIG_IGN])
+@pytest.mark.timeout(60)
+def test_control_c_in_the_middle_leaves_no_file_and_no_traceback(inherited: Any) -> None:
     # Opening the writing end of a pipe waits for a reader: then the program is in the middle of reading.
     os.mkfifo("slow.csv")
-    process = subprocess.Popen(
-        [*PROGRAM, "run", "a.npy", "slow.csv", "c.npy", "-k", "2"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    # A background job ignores interruptions and hands that down: the program must not inherit it here.
+    before = signal.signal(signal.SIGINT, inherited)
+    try:
+        process = subprocess.Popen(
+            [*PROGRAM, "run", "a.npy", "slow.csv", "c.npy", "-k", "2"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+    finally:
+        signal.signal(signal.SIGINT, before)
     with open("slow.csv", "w") as pipe:
         pipe.write("1,2\n")
         pipe.flush()
@@ -692,6 +715,9 @@ def test_the_bare_command_shows_help_and_the_version_is_the_package_s() -> None:
 
 
 def test_tables_of_the_command_line_agree_with_the_library() -> None:
+    assert tuple(words.DISCLOSURES) == settings.POLICIES
+    choices = {p.name: p.type.choices for p in cli.main.commands["run"].params if hasattr(p.type, "choices")}
+    assert tuple(words.MEMBERSHIPS) == tuple(choices["membership"])
     assert set(settings.STARTS) == set(STARTS)
     context = click.Context(program.run)
     names = {parameter.name for parameter in program.run.get_params(context)}

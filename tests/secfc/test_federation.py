@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import secfc
 from secfc import inputs
 from secfc.federation import Federation, InputError, Party
 
@@ -414,3 +415,60 @@ def test_no_client_is_favored_by_the_order_of_clusters() -> None:
         federation = Federation.from_labelled(truth[:, None], truth, n=2, clusters_per_client=1, seed=seed)
         first.append(int(federation.parties[0].read()[0, 0]))
     assert set(first) == {0, 1}  # would fail by chance once in 2**59
+
+
+# --- data frames -----------------------------------------------------------------------------------
+
+
+class Frame:
+    """As little of a data frame as all kinds of them have."""
+
+    def __init__(self, **columns: list[float]) -> None:
+        self.columns = list(columns)
+        self._values = {name: np.array(values) for name, values in columns.items()}
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        return self._values[name]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.column_stack(list(self._values.values()))
+
+
+def arrow(**columns: list[float]) -> Any:
+    return pytest.importorskip("pyarrow").table(columns)
+
+
+@pytest.mark.parametrize("frame", [Frame, arrow])
+def test_columns_of_data_frames_are_matched_by_name(frame: Callable[..., Any]) -> None:
+    one, other = frame(age=[1.0, 2.0], height=[3.0, 4.0]), frame(height=[5.0], age=[6.0])
+    federation = Federation.from_arrays([one, other], server_points=frame(height=[7.0], age=[8.0]))
+    assert federation.feature_names == ("age", "height")
+    np.testing.assert_array_equal(federation.stacked(), [[1, 3], [2, 4], [6, 5]])
+    np.testing.assert_array_equal(federation.server_points, [[8, 7]])
+    whole = Federation.from_labelled(frame(b=[1.0, 2.0], a=[3.0, 4.0]), [0, 1], n=2)
+    assert whole.feature_names == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ([Frame(a=[1.0], b=[2.0]), Frame(a=[1.0], c=[2.0])], "missing are 'b', additional are 'c'"),
+        ([Frame(a=[1.0], b=[2.0]), np.ones((1, 2))], "table 1 .* has no column names"),
+        ([np.ones((1, 2)), Frame(a=[1.0], b=[2.0])], "table 0 .* has no column names"),
+    ],
+)
+def test_data_frames_that_cannot_be_matched_are_refused(tables: list[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Federation.from_arrays(tables)
+
+
+def test_new_points_are_matched_by_name_with_those_of_the_fit() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(3, 20, 2)) + rng.integers(0, 2, (3, 20, 1)) * [30, 3]
+    clients = [Frame(age=x[:, 0], height=x[:, 1]) for x in points]
+    turned = [Frame(height=x[:, 1], age=x[:, 0]) for x in points]
+    result = secfc.fit(secfc.SecFC(2, 1), Federation.from_arrays(clients), seed=0)
+    for ours, theirs in zip(result.labels, result.predict(Federation.from_arrays(turned)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(InputError, match="'age', 'weight'"):
+        result.predict(Federation.from_arrays([Frame(age=x[:, 0], weight=x[:, 1]) for x in points]))

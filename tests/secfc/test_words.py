@@ -1,0 +1,86 @@
+"""What a caller may write where a value is due, and what is said of what gives less than it seems to."""
+
+from __future__ import annotations
+
+import pydoc
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc import words
+from secfc.clustering import Public
+
+
+@pytest.mark.parametrize("way", [secfc.SecFC, secfc.Lloyd])
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("k-means++", secfc.KMeansPlusPlus()), ("random", secfc.RandomLabels()),
+     ("center_separation", secfc.CenterSeparation()), ("Random-Points", secfc.RandomPoints())],
+)  # fmt: skip
+def test_a_start_may_be_a_word(way, word, value):
+    assert way(2, init=word, **({"t": 1} if way is secfc.SecFC else {})).init == value
+
+
+def test_policies_and_memberships_may_be_words():
+    way = secfc.SecFC(2, 1, disclosure="distances", membership="private")
+    assert (way.disclosure, way.membership) == (secfc.Distances(), secfc.Private())
+    assert secfc.SecFC(2, 1, disclosure="final labels").disclosure == secfc.FinalLabelsOnly()
+    assert secfc.Lloyd(2, disclosure="distances").disclosure == secfc.Distances()
+
+
+def test_a_fit_takes_words_as_it_takes_values():
+    federation = secfc.Federation.from_arrays(np.random.default_rng(0).normal(size=(3, 20, 2)))
+    ways = (
+        secfc.SecFC(2, 1, init="k-means++", disclosure="distances"),
+        secfc.SecFC(2, 1, init=secfc.KMeansPlusPlus(), disclosure=secfc.Distances()),
+    )
+    first, second = (secfc.fit(way, federation, seed=1) for way in ways)
+    np.testing.assert_array_equal(first.flat, second.flat)
+
+
+@pytest.mark.parametrize(
+    ("given", "due"),
+    [({"init": "best"}, "'k-means++'"), ({"init": 7}, "KMeansPlusPlus()"),
+     ({"init": secfc.KMeansPlusPlus}, "is a class: build the value, KMeansPlusPlus"),
+     ({"disclosure": "everything"}, "'final-labels'"), ({"disclosure": secfc.Distances}, "is a class"),
+     ({"membership": None}, "Private()"), ({"membership": secfc.Distances()}, "'private'")],
+)  # fmt: skip
+def test_what_is_neither_is_refused_with_what_is_due(given, due):
+    with pytest.raises(secfc.InputError) as error:
+        secfc.SecFC(2, 1, **given)
+    assert due in str(error.value)
+
+
+def test_every_word_stands_for_a_value_that_is_taken_as_it_is():
+    for table, meant in (
+        (words.STARTS, words.start),
+        (words.DISCLOSURES, words.disclosure),
+        (words.MEMBERSHIPS, words.membership),
+    ):
+        for word, value in table.items():
+            assert meant(word) is meant(value) is value
+
+
+def test_no_noise_is_a_caution_from_python_too():
+    public = Public(("a", "b"), (3, 3), 2, 8.0)
+    with pytest.warns(secfc.Caution, match="t=0 protects nobody"):
+        secfc.SecFC(2, 0).plan(public)
+    secfc.SecFC(2, 0, disclosure="distances").plan(
+        Public(("a",), (6,), 2, 8.0)
+    )  # nobody is there to hide from
+
+
+def test_help_and_completion_show_all_public_names():
+    assert set(secfc.__all__) <= set(dir(secfc))
+    shown = pydoc.render_doc(secfc, renderer=pydoc.plaintext)
+    for phrase in ("class SecFC", "Exact secure k-means", "class Federation", "fit(algorithm"):
+        assert phrase in shown, phrase
+
+
+@pytest.mark.parametrize("bound", [1e200, 1e308, 1e-200])
+def test_a_bound_whose_squares_are_no_floats_is_refused(bound):
+    federation = secfc.Federation.from_arrays([[[0.0]], [[0.0]], [[0.0]]])
+    for way in (secfc.SecFC(1, 1), secfc.SecFC(1, 1, reveal_centers=True), secfc.Lloyd(1)):
+        with pytest.raises(secfc.InputError, match="rescale the data"):
+            secfc.fit(way, federation, bound=bound)
