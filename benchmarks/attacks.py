@@ -32,8 +32,8 @@ from secfc.attacks.geometry import attack, labels_only, locate
 from secfc.attacks.judging import Judgement, between_share, judge, plot_shares
 from secfc.data import gaussian_mixture
 from secfc.exchange import SERVER
+from secfc.readings import Questions
 from secfc.starts import STARTS
-from secfc.views import View
 
 # (m, d, k, standard deviation), and the relative errors named first and corrected.
 SETTINGS = {
@@ -64,8 +64,8 @@ def measure(cell: Row) -> Iterator[Row]:
     result = secfc.fit(algorithm, federation, seed=cell["run"], keep_bodies=True)
     quantizer = result.plan.quantizer
     truth = quantizer(points) / quantizer.scale
-    server = View.of(result, result.plan, SERVER)
-    coalition = View.of(result, result.plan, (SERVER, result.plan.clients[0]), federation)
+    server = Questions.of(result, result.plan, SERVER)
+    coalition = Questions.of(result, result.plan, (SERVER, result.plan.clients[0]), federation)
     guesses: dict[str, Any] = {
         "distances": attack(server),
         "segments": attack(server, segments=True),

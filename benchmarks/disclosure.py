@@ -27,11 +27,12 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from field.replicated import MAX_T
-from secfc.attacks.replay import Witness, curious_server
 from secfc.data import gaussian_mixture
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, NoiseInShares
 from secfc.exchange import ITERATE
 from secfc.privacy import Bound, Budget
+from secfc.replay import Witness
+from secfc.report.curious import curious_server
 
 
 @dataclass(frozen=True)

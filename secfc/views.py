@@ -5,6 +5,9 @@ what they sent.  What they drew stands in what they sent: a client's masks follo
 shares it dealt out, the server's starts from the clusterings it announced; coins themselves are never
 recorded.  Everything public about the run is in the plan.
 
+What the messages mean is not known here: that is read beside the protocol that sends them, SecFC's in
+`secfc.readings`.  Attacks take a view or such a reading.
+
 Built from a transcript that kept its contents, so an experiment in one process is the only source of
 views.  A view contains private points and exact distances: keep it as secret as the data.
 """
@@ -12,28 +15,19 @@ views.  A view contains private points and exact distances: keep it as secret as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.exact import Exact
-from field.nearest import decode_scaled
-from field.rows import cluster_sizes
 from secfc.clustering import Clustering
-from secfc.exchange import SERVER, STRIDE, PartyId
+from secfc.exchange import SERVER, PartyId
 from secfc.federation import Federation
-from secfc.layout import OwnRows
-from secfc.messages import Assignment, CodedDistances
 from secfc.simulate import Envelope, Transcript
 
 Array = NDArray[Any]
-
-
-class CannotDecode(ValueError):  # noqa: N818 - named for what happened
-    """The view holds too few replies to decode a single distance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,23 +39,6 @@ class Held:
 
     def __repr__(self) -> str:
         return f"Held(points={self.points.shape}, secret)"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Question:
-    """One question of the server, and the replies that the coalition saw.
-
-    number: of its round, later questions have larger ones.  labels: (m,) int32 in [-1, k), the clusters
-    whose centers were asked for.  replies[j]: (lanes, k, m) residues of client number j.
-    """
-
-    number: int
-    labels: Array
-    k: int
-    replies: Mapping[int, Array]
-
-    def __repr__(self) -> str:
-        return f"Question({self.number}, m={len(self.labels)}, k={self.k}, replies={len(self.replies)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,7 +66,8 @@ class View:
 
         federation: the run's input; without it the points that clients in the coalition own are missing.
 
-        Raises ValueError for a transcript without contents, and for a party that took no part.
+        Raises ValueError for a transcript without contents, for a party that took no part, and for another
+        federation than the run's.
         """
         transcript = source.transcript if isinstance(source, Clustering) else source
         coalition = (parties,) if isinstance(parties, str) else tuple(dict.fromkeys(parties))
@@ -105,7 +83,7 @@ class View:
                 "secfc.fit(..., keep_bodies=True)"
             )
         messages = tuple(e for e in transcript.envelopes if e.sender in coalition or e.recipient in coalition)
-        held = {} if federation is None else _held(plan, coalition, federation)
+        held = {} if federation is None else _held(_rows(source, plan, federation), coalition, federation)
         return cls(plan, coalition, messages, held)
 
     def __repr__(self) -> str:
@@ -128,91 +106,32 @@ class View:
             table["inside" if to_us and from_us else "received" if to_us else "sent"][e.kind] += 1
         return table
 
-    def questions(self) -> Iterator[Question]:
-        """The server's questions in order, each with the replies that members sent or received."""
-        clients = {name: j for j, name in enumerate(self.plan.clients)}
-        asked: dict[int, Assignment] = {}
-        replies: dict[int, dict[int, Array]] = {}
-        for e in self.messages:
-            if isinstance(e.body, Assignment) and e.sender == SERVER:
-                asked.setdefault(e.body.round, e.body)
-            elif isinstance(e.body, CodedDistances) and e.recipient == SERVER:
-                # The first answer counts, as at the server; a repeated one brings nothing new.
-                # Answers come in the rounds up to the next question's.
-                number = e.round - e.round % STRIDE
-                replies.setdefault(number, {}).setdefault(clients[e.sender], e.body.values)
-        for number, question in sorted(asked.items()):
-            labels = question.labels.astype(np.int32)
-            yield Question(number, labels, question.k, replies.get(number, {}))
-
-    def distances(self, question: Question) -> Array:
-        """Squared distances (k, m) in squared data units; a row of NaN for an empty cluster.
-
-        Those of the quantized points, exact up to the rounding of one division.
-
-        Raises CannotDecode.
-        """
-        self._check(question)
-        return self._in_data_units(decode_scaled(self.plan.code, question.replies), question)
-
-    def segments(self, question: Question) -> Array:
-        """The same for each of the ell segments of the features: (ell, k, m), summing to `distances`.
-
-        Sensible only for replies that are not blinded.
-
-        Raises CannotDecode.
-        """
-        self._check(question)
-        code = self.plan.code
-        values = code.interpolate(question.replies, 2)
-        basis = code.basis.prefix(len(values))
-        return np.stack(
-            [
-                self._in_data_units(Exact.lift(basis, np.ascontiguousarray(values[:, u])), question)
-                for u in range(code.ell)
-            ]
-        )
-
     def known(self) -> tuple[Array, Array]:
-        """Rows (p,) and points (p, d) of all the coalition's clients, as the protocol rounded them."""
+        """Rows (p,) and points (p, d), in data units, of all the coalition's clients."""
         rows = [np.empty(0, np.int64), *(h.rows for h in self.held.values())]
-        points = [np.empty((0, self.plan.d)), *(self._rounded(h.points) for h in self.held.values())]
-        return np.concatenate(rows), np.concatenate(points)
-
-    def _rounded(self, points: Array) -> Array:
-        quantizer = self.plan.quantizer
-        return np.asarray(quantizer(points) / quantizer.scale)
-
-    def _check(self, question: Question) -> None:
-        needed = self.plan.code.threshold(2)
-        if len(question.replies) < needed:
-            raise CannotDecode(
-                f"{', '.join(self.parties)} saw {len(question.replies)} replies to question "
-                f"{question.number}, {needed} are needed to decode a distance: add the server to the view"
-            )
-
-    def _in_data_units(self, scaled: Exact, question: Question) -> Array:
-        # scaled[h, i] = (size_h scale)**2 ||x_i - c_h||**2.
-        sizes = cluster_sizes(question.labels, question.k).astype(np.float64)
-        sizes[sizes == 0] = np.nan
-        return np.asarray(scaled.floats() / (sizes[:, None] * self.plan.quantizer.scale) ** 2)
+        points = [h.points for h in self.held.values()]
+        return np.concatenate(rows), np.concatenate(points) if points else np.empty((0, 0))
 
 
-def _held(plan: Any, coalition: tuple[PartyId, ...], federation: Federation) -> dict[PartyId, Held]:
-    if set(coalition) == {SERVER}:
-        return {}
-    if not isinstance(getattr(plan, "layout", None), OwnRows):
+def _held(
+    rows: Mapping[PartyId, Array], coalition: tuple[PartyId, ...], federation: Federation
+) -> dict[PartyId, Held]:
+    if tuple(rows) != federation.names or tuple(map(len, rows.values())) != federation.counts:
         raise ValueError(
-            "the plan does not tell which rows a client owns: leave out the federation, and add the points "
-            "with dataclasses.replace(view, held={name: Held(rows, points)})"
+            "the federation and the run differ in clients or row counts: give the one that was clustered"
         )
-    if federation.names != plan.clients or federation.counts != plan.layout.counts:
+    return {p.name: Held(rows[p.name], p.read()) for p in federation.parties if p.name in coalition}
+
+
+def _rows(source: Clustering | Transcript, plan: Any, federation: Federation) -> dict[PartyId, Array]:
+    """The rows of every client among all: as the result has them, or one client's after the other's."""
+    if isinstance(source, Clustering) and source.rows is not None:
+        return dict(zip(source.plan.clients, source.rows, strict=True))
+    counts = getattr(plan, "counts", None) or getattr(getattr(plan, "layout", None), "counts", None)
+    if counts != federation.counts:
         raise ValueError(
-            "the federation and the plan differ in clients or row counts: give the one that was clustered"
+            "the plan does not tell which rows a client of this federation owns: give the result of the run "
+            "instead of its transcript, and the federation that was clustered"
         )
-    held = {}
-    for j, party in enumerate(federation.parties):
-        if party.name in coalition:
-            first, count = plan.layout.span(j)
-            held[party.name] = Held(np.arange(first, first + count), party.read())
-    return held
+    ends = np.cumsum([0, *federation.counts])
+    return {name: np.arange(ends[j], ends[j + 1], dtype=np.int64) for j, name in enumerate(federation.names)}

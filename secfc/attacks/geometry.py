@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.rows import cluster_sizes
-from secfc.views import Question, View
+from secfc.attacks.seen import Question, Seen
 
 Array = NDArray[Any]
 Freedom = Literal["none", "isometry", "similarity"]
@@ -181,61 +181,56 @@ class Simplex:
 
 
 def attack(
-    view: View,
+    seen: Seen,
     *,
     segments: bool = False,
     tolerance: float = TOLERANCE,
     deviation: Callable[[Question], float] | None = None,
 ) -> Geometry:
-    """The points that the view's distances fix, up to rotation and reflection.
+    """The points that distances fix as they were seen, up to rotation and reflection.
 
     segments: take the distances of each segment of the features, which replies that are not blinded
     give away.  Each question then shows up to ell times as many directions.
     deviation: of the noise on all distances of a question, in squared data units; None if they are exact.
 
-    Raises CannotDecode if the view holds too few replies, ValueError if it holds no question.
+    Raises CannotDecode if they hold too few replies, ValueError if it holds no question.
     """
-    plan = view.plan
-    code, d = plan.code, plan.d
-    coordinates = np.empty((plan.m, d))
-    if segments:
-        width = code.width(d)
-        spans = [_Span(coordinates, max(0, min(width, d - u * width)), tolerance) for u in range(code.ell)]
-    else:
-        spans = [_Span(coordinates, d, tolerance)]
+    coordinates = np.empty((seen.m, seen.d))
+    widths = seen.widths if segments else (seen.d,)
+    spans = [_Span(coordinates, width, tolerance) for width in widths]
     rank, ranks, last = 0, [], None
-    for question in view.questions():
-        parts = view.segments(question) if segments else view.distances(question)[None]
+    for question in seen.questions():
+        parts = seen.segments(question) if segments else seen.distances(question)[None]
         for span, distances in zip(spans, parts, strict=True):
             rank += span.extend(question, distances, rank, deviation(question) if deviation else 0.0)
         ranks.append(rank)
         if (question.labels >= 0).any():
             last = (question, parts.sum(axis=0))
     if last is None:
-        raise ValueError(f"{', '.join(view.parties)} saw no question of the server: nothing to attack")
+        raise ValueError(f"{', '.join(seen.parties)} saw no question of the server: nothing to attack")
     points = coordinates[:, :rank].copy()
     freedom: Freedom = "similarity" if deviation else "isometry"
-    return Geometry(view.parties, points, tuple(ranks), _outside(points, *last), freedom)
+    return Geometry(seen.parties, points, tuple(ranks), _outside(points, *last), freedom)
 
 
-def locate(view: View, *, segments: bool = False, tolerance: float = TOLERANCE) -> Located:
+def locate(seen: Seen, *, segments: bool = False, tolerance: float = TOLERANCE) -> Located:
     """All points in data units, by a coalition of the server with clients that hold points.
 
-    Raises as `attack`; ValueError if the view holds no points.
+    Raises as `attack`; ValueError if they hold no points.
     """
-    rows, known = view.known()
+    rows, known = seen.known()
     if not len(rows):
-        who = ", ".join(view.parties)
+        who = ", ".join(seen.parties)
         raise ValueError(f"{who} hold no points: name a client as a party, and pass the federation")
-    return Located(attack(view, segments=segments, tolerance=tolerance), rows, known)
+    return Located(attack(seen, segments=segments, tolerance=tolerance), rows, known)
 
 
-def labels_only(view: View) -> Simplex:
+def labels_only(seen: Seen) -> Simplex:
     """The baseline: what the labels alone suggest, without any distance; any party can make this guess."""
-    questions = list(view.questions())
+    questions = list(seen.questions())
     if not questions:
-        raise ValueError(f"{', '.join(view.parties)} saw no question of the server: no labels")
-    return Simplex(view.parties, tuple(q.labels for q in questions), max(q.k for q in questions))
+        raise ValueError(f"{', '.join(seen.parties)} saw no question of the server: no labels")
+    return Simplex(seen.parties, tuple(q.labels for q in questions), max(q.k for q in questions))
 
 
 class _Span:

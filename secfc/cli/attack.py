@@ -120,18 +120,18 @@ def judged(
     from secfc.attacks.geometry import labels_only, locate
     from secfc.attacks.judging import judge
     from secfc.exchange import SERVER
-    from secfc.views import View
+    from secfc.readings import Questions
 
     quantizer = result.plan.quantizer
     parts = [quantizer(party.read()) / quantizer.scale for party in federation.parties]
     points = np.concatenate(parts)
-    view = View.of(result, result.plan, (SERVER,) if known is None else (SERVER, known), federation)
+    seen = Questions.of(result, result.plan, (SERVER,) if known is None else (SERVER, known), federation)
     with bad_input(ValueError):
-        guess = reconstruct(view) if known is None else locate(view)
+        guess = reconstruct(seen) if known is None else locate(seen)
     found = {"distances": judge(guess, points)}
     if segments and known is None:
-        found["distances of every segment"] = judge(reconstruct(view, segments=True), points)
-    found["labels alone"] = judge(labels_only(view), points)
+        found["distances of every segment"] = judge(reconstruct(seen, segments=True), points)
+    found["labels alone"] = judge(labels_only(seen), points)
     return found
 
 

@@ -84,10 +84,11 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
-    from secfc.attacks.replay import Finding, Witness, curious_server
     from secfc.clustering import fit
     from secfc.coded import SecFC
+    from secfc.replay import Witness
     from secfc.report import Outcome, compare, pooled
+    from secfc.report.curious import Finding, curious_server
 
     with screen.status("Planning"):
         public = make_public(federation, settings)

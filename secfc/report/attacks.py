@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from secfc.attacks.judging import Judgement
-from secfc.attacks.replay import Finding
+from secfc.report.curious import Finding
 
 COMMAND = "secfc attack geometry"
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc import metrics
-from secfc.attacks.replay import Finding
 from secfc.clustering import Clustering
 from secfc.federation import Federation
+from secfc.report.curious import Finding
 from secfc.report.privacy import DELTA
 
 Array = NDArray[Any]

@@ -14,10 +14,10 @@ from rich.console import Console
 import secfc
 from secfc import metrics, report
 from secfc.attacks.judging import Judgement
-from secfc.attacks.replay import Finding
 from secfc.clustering import Clustering
 from secfc.exchange import SERVER
 from secfc.report import Comparison, Outcome, compare
+from secfc.report.curious import Finding
 
 SHOWN = secfc.Distances()
 

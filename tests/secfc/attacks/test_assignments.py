@@ -12,39 +12,40 @@ from field.exact import Exact
 from field.rows import cluster_sizes
 from secfc.attacks.geometry import attack, labels_only
 from secfc.attacks.judging import judge
+from secfc.attacks.seen import CannotDecode
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.dealing import mask_streams
 from secfc.disclosure.match import SUM, Match
 from secfc.exchange import SERVER
 from secfc.messages import Compare, MaskedSum, MaskSeed
-from secfc.views import CannotDecode, View
+from secfc.readings import Questions
 
 N = 5
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Opened(View):
+class Opened(Questions):
     """The best that a coalition can do: the committee's masked distances, less the masks that it knows."""
 
     def distances(self, question):
         compare = next(
-            e.body for e in self.messages if isinstance(e.body, Compare) and e.round == question.number
+            e.body for e in self.view.messages if isinstance(e.body, Compare) and e.round == question.number
         )
-        match = Match(self.plan, compare, cluster_sizes(question.labels, question.k))
+        match = Match(self.view.plan, compare, cluster_sizes(question.labels, question.k))
         sums = {
             e.sender: e.body.values
-            for e in self.messages
+            for e in self.view.messages
             if isinstance(e.body, MaskedSum) and e.round == question.number + SUM
         }
         basis = match.schedule.basis
         values = np.concatenate([sums[c] for c in match.parts], axis=2)
-        seeds = {e.sender: e.body.seed for e in self.messages if isinstance(e.body, MaskSeed)}
+        seeds = {e.sender: e.body.seed for e in self.view.messages if isinstance(e.body, MaskSeed)}
         if seeds:
-            keys = PairKeys({j: seeds[c] for j, c in enumerate(self.plan.clients) if c in seeds})
+            keys = PairKeys({j: seeds[c] for j, c in enumerate(self.view.plan.clients) if c in seeds})
             masks = mask_streams(match, keys, compare.responders.tolist())
             values = basis.add(values, basis.negate(rho(basis, match.shape, list(masks.values()))))
-        out = np.full((question.k, self.plan.m), np.nan)
-        scale = match.sizes[match.alive].astype(float)[:, None] * self.plan.quantizer.scale
+        out = np.full((question.k, self.view.plan.m), np.nan)
+        scale = match.sizes[match.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
         out[match.alive] = Exact.lift(basis, values).floats() / scale**2
         return out
 
@@ -62,8 +63,7 @@ def case():
 
 def view_of(case, *parties):
     result, federation, _ = case
-    view = View.of(result, result.plan, parties, federation)
-    return Opened(view.plan, view.parties, view.messages, view.held)
+    return Opened.of(result, result.plan, parties, federation)
 
 
 def test_a_member_with_what_it_saw_does_not_beat_the_labels(case):
@@ -73,7 +73,7 @@ def test_a_member_with_what_it_saw_does_not_beat_the_labels(case):
     for parties in (("client-0",), ("client-1",)):
         view = view_of(case, *parties)
         with pytest.raises(CannotDecode):
-            attack(View(view.plan, view.parties, view.messages, view.held))
+            attack(Questions(view.view))
         assert judge(attack(view), case[2]).share[-1] < baseline / 2
 
 
@@ -81,7 +81,7 @@ def test_the_server_and_clients_outside_the_committee_see_no_sum(case):
     baseline = judge(labels_only(view_of(case, SERVER)), case[2]).share[-1]
     for parties in ((SERVER,), (SERVER, "client-2", "client-4")):
         view = view_of(case, *parties)
-        assert not any(isinstance(e.body, MaskedSum) for e in view.messages)
+        assert not any(isinstance(e.body, MaskedSum) for e in view.view.messages)
         assert judge(labels_only(view), case[2]).share[-1] == baseline
 
 

@@ -8,9 +8,10 @@ import pytest
 import secfc
 from secfc.attacks.geometry import Geometry, Simplex, attack, averages, labels_only, locate
 from secfc.attacks.judging import Judgement, between_share, judge, plot_points, plot_shares, report_lines
+from secfc.attacks.seen import CannotDecode
 from secfc.exchange import SERVER
+from secfc.readings import Questions
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
-from secfc.views import CannotDecode, View
 
 N = 5  # clients: the fewest for ell=2, t=1
 
@@ -33,7 +34,7 @@ class Case:
         self.points = quantizer(points) / quantizer.scale
 
     def view(self, *parties):
-        return View.of(self.result, self.result.plan, parties or SERVER, self.federation)
+        return Questions.of(self.result, self.result.plan, parties or SERVER, self.federation)
 
 
 @pytest.fixture(scope="module")
@@ -228,10 +229,10 @@ def test_one_iteration_gives_a_client_and_the_server_all_centers(full):
 
 @pytest.mark.parametrize(("count", "exact"), [(21, True), (20, False), (1, False)])
 def test_d_plus_1_known_points_are_needed(full, count, exact):
-    view = full.view(SERVER, "client-0")
+    view = full.view(SERVER, "client-0").view
     held = view.held["client-0"]
     few = dataclasses.replace(held, rows=held.rows[:count], points=held.points[:count])
-    judgement = judge(locate(dataclasses.replace(view, held={"client-0": few})), full.points)
+    judgement = judge(locate(Questions(dataclasses.replace(view, held={"client-0": few}))), full.points)
     assert (judgement.error[-1] < 1e-6) == exact
     if not exact:
         assert judgement.error[-1] > 1e-2
@@ -248,7 +249,7 @@ def test_without_points_or_replies_the_errors_say_so(full):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Noisy(View):
+class Noisy(Questions):
     """Distances replaced by noise of the same mean."""
 
     def distances(self, question):
@@ -257,11 +258,11 @@ class Noisy(View):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Permuted(View):
+class Permuted(Questions):
     """The right distances, with labels that belong to other points."""
 
     def questions(self):
-        order = np.random.default_rng(0).permutation(self.plan.m)
+        order = np.random.default_rng(0).permutation(self.m)
         for question in super().questions():
             yield dataclasses.replace(question, labels=question.labels[order])
 
@@ -269,13 +270,10 @@ class Permuted(View):
 @pytest.mark.parametrize("kind", [Noisy, Permuted])
 def test_noise_and_permuted_labels_defeat_the_attack(full, kind):
     view = full.view()
-    spoiled = kind(view.plan, view.parties, view.messages, view.held)
-    judgement = judge(attack(spoiled), full.points)
+    judgement = judge(attack(kind(view.view)), full.points)
     assert judgement.error[-1] > 0.5
     # The same class with nothing replaced succeeds.
-    assert (
-        judge(attack(View(view.plan, view.parties, view.messages, view.held)), full.points).error[-1] < 1e-6
-    )
+    assert judge(attack(Questions(view.view)), full.points).error[-1] < 1e-6
 
 
 # --- labels alone, and the judge -----------------------------------------------------------------

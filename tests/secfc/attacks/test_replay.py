@@ -9,11 +9,12 @@ import secfc
 from field.coins import SeededCoins
 from secfc.attacks.geometry import attack, locate
 from secfc.attacks.judging import judge
-from secfc.attacks.replay import Replay, Witness, curious_server
 from secfc.exchange import SERVER
 from secfc.privacy import Bound, Budget
+from secfc.readings import Questions
+from secfc.replay import Replay, Witness
+from secfc.report.curious import curious_server
 from secfc.starts import KMeansPlusPlus, RandomLabels
-from secfc.views import View
 from tests.secfc.attacks.test_geometry import mixture
 
 
@@ -32,7 +33,7 @@ def test_the_replay_is_what_was_recorded(init, blind):
     result, federation, witness = witnessed(
         mixture(200, 6, 4, 20), init=init, n_init=2, ell=2, disclosure=disclosure
     )
-    recorded = View.of(result, result.plan, (SERVER, federation.names[1]), federation)
+    recorded = Questions.of(result, result.plan, (SERVER, federation.names[1]), federation)
     replay = Replay.witnessed(witness, result, federation, federation.names[1])
     pairs = list(zip(recorded.questions(), replay.questions(), strict=True))
     # Restarts and starts are among the questions, more than the history of the best start.
@@ -52,12 +53,12 @@ def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_find
     assert found.used == found.asked == len(witness.questions)
     quantizer = result.plan.quantizer
     points = np.concatenate([quantizer(p.read()) for p in federation.parties]) / quantizer.scale
-    alone = judge(attack(View.of(result, result.plan, SERVER)), points)
+    alone = judge(attack(Questions.of(result, result.plan, SERVER)), points)
     assert found.judgements["distances"].ranks == alone.ranks
     assert found.judgements["distances"].parties == (SERVER,)
     assert np.allclose(found.judgements["distances"].error, alone.error, atol=1e-6)
     # The first of the clients with most points is the one that helps.
-    joint = judge(locate(View.of(result, result.plan, (SERVER, "client-0"), federation)), points)
+    joint = judge(locate(Questions.of(result, result.plan, (SERVER, "client-0"), federation)), points)
     assert np.allclose(found.judgements["distances and the points of client-0"].error, joint.error, atol=1e-6)
     # Controls: all is recovered here; labels alone, and the distances of another run, do not do it.
     assert alone.share[-1] > 1 - 1e-9
@@ -141,7 +142,7 @@ def noisy(epsilon, points):
     options = {"keep_bodies": True, "watch": witness, "coins": lambda name: SeededCoins(5, name)}
     result = secfc.fit(way, federation, seed=0, bound=bound, **options)
     found = curious_server(witness, result, policy, federation)
-    view = View.of(result, result.plan, SERVER, federation)
+    view = Questions.of(result, result.plan, SERVER, federation)
 
     def deviation(question):
         return policy.deviation(result.plan, question.labels, question.k)

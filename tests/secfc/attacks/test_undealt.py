@@ -10,31 +10,33 @@ from field.exact import Exact
 from field.rows import cluster_sizes
 from secfc.attacks.geometry import attack, labels_only
 from secfc.attacks.judging import judge
+from secfc.attacks.seen import CannotDecode
 from secfc.disclosure import undealt
 from secfc.disclosure.match import Match
 from secfc.exchange import SERVER
 from secfc.messages import Compare
-from secfc.views import CannotDecode, View
+from secfc.readings import Questions
+from secfc.views import View
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Parts(View):
+class Parts(Questions):
     """The best that a coalition can do: the parts of the distances that its members hold, added up."""
 
     parts: dict
 
     def distances(self, question):
         compare = next(
-            e.body for e in self.messages if isinstance(e.body, Compare) and e.round == question.number
+            e.body for e in self.view.messages if isinstance(e.body, Compare) and e.round == question.number
         )
-        match = Match(self.plan, compare, cluster_sizes(question.labels, question.k))
+        match = Match(self.view.plan, compare, cluster_sizes(question.labels, question.k))
         basis, total = match.all_pairs.basis, None
         for name in self.parties:
             mine = self.parts.get((question.number, name))
             if mine is not None:
                 total = mine if total is None else basis.add(total, mine)
-        out = np.full((question.k, self.plan.m), np.nan)
-        scale = match.sizes[match.alive].astype(float)[:, None] * self.plan.quantizer.scale
+        out = np.full((question.k, self.view.plan.m), np.nan)
+        scale = match.sizes[match.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
         out[match.alive] = Exact.lift(basis, total).floats() / scale**2
         return out
 
@@ -58,7 +60,7 @@ def case():
 
     def view_of(*parties):
         view = View.of(result, result.plan, parties, federation)
-        return Parts(view.plan, view.parties, view.messages, view.held, parts)
+        return Parts(view, parts)
 
     return view_of, result.plan.quantizer(points) / result.plan.quantizer.scale
 
@@ -70,7 +72,7 @@ def test_a_member_with_the_server_does_not_beat_the_labels(case, member):
     baseline = judge(labels_only(view), points).share[-1]
     assert 0.05 < baseline < 0.9
     with pytest.raises(CannotDecode):
-        attack(View(view.plan, view.parties, view.messages, view.held))
+        attack(Questions(view.view))
     assert judge(attack(view), points).share[-1] < baseline / 2
 
 
