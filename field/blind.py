@@ -97,10 +97,13 @@ class PairKeys:
 
 @lru_cache(maxsize=1024)
 def mask_context(
-    code: LagrangeCode, responders: tuple[int, ...], lanes: int, shape: tuple[int, ...]
+    code: LagrangeCode, responders: tuple[int, ...], lanes: int, shape: tuple[int, ...], subject: bytes = b""
 ) -> bytes:
-    """What both ends of a pair must agree on before their masks can cancel."""
-    parts = (code.basis.primes[:lanes], code.n, code.ell, code.t, tuple(responders), tuple(shape))
+    """What both ends of a pair must agree on before their masks can cancel.
+
+    subject: of what the values are that the masks hide; whoever was told of another expands other masks.
+    """
+    parts = (code.basis.primes[:lanes], code.n, code.ell, code.t, tuple(responders), tuple(shape), subject)
     return hashlib.blake2b(repr(parts).encode(), digest_size=32, person=b"secfc-context").digest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,6 +198,18 @@ class Assignment(Message, tag=5):
         refuse(not is_array(self.responders, "i", 1), "responders are a vector of integers")
         distinct = len(set(self.responders.tolist())) == len(self.responders)
         refuse(not distinct or bool((self.responders < 0).any()), "responders are distinct, numbered from 0")
+
+    @property
+    def subject(self) -> bytes:
+        """32 bytes that name what it asks about: the kind of question and all labels.
+
+        Every mask of an answer is bound to it.  Replies of clients that were told different labels so stay
+        hidden: bare, their sum would say how the share of one client changes with the labels.
+        """
+        state = hashlib.blake2b(digest_size=32, person=b"secfc-subject")
+        state.update(f"{type(self).__name__} {self.k} {len(self.labels)} ".encode())
+        state.update(np.ascontiguousarray(self.labels, "<i4").data)
+        return state.digest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -78,7 +78,7 @@ class DealtAnswer:
         lanes, size = len(values), values[0].size
         width = size + mask_words(self.plan.code, self.plan.liars)
         basis = self.plan.code.basis.prefix(lanes)
-        shares, send = self.expanded(question.round, dealers, lanes, width)
+        shares, send = self.expanded(question, dealers, lanes, width)
         # Who was found lying, or is gone, is no responder: it gets nothing and sends nothing.
         to = {self.plan.clients[j]: Blinding(s) for j, s in send.items() if j in responders}
         awaited = tuple(
@@ -100,15 +100,15 @@ class DealtAnswer:
             yield Exchange({SERVER: message}, round=question.round + 2, phase="blind")
 
     def expanded(
-        self, number: int, dealers: tuple[int, ...], lanes: int, width: int
+        self, question: Assignment, dealers: tuple[int, ...], lanes: int, width: int
     ) -> tuple[dict[int, Array], dict[int, Array]]:
         """The shares (lanes, width) that need no message, by dealer, and those I deal out, by receiver."""
-        code, law = self.plan.code, (lanes, (width,))
+        code, law, number = self.plan.code, (lanes, (width,)), question.round
         shares: dict[int, Array] = {}
         send: dict[int, Array] = {}
         for place, dealer in enumerate(dealers):
             seeded = seeded_clients(code, dealer, lanes)
-            context = mask_context(code, (dealer,), *law)
+            context = mask_context(code, (dealer,), *law, question.subject)
             if dealer == self.me:
                 own = self.coins.bytes(16)
                 streams = self.keys.streams(number + place, context, seeded)

@@ -126,7 +126,7 @@ def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assign
     """Mask a responder's values (lanes, *shape) in place; False if it must stay silent instead."""
     responders = tuple(question.responders.tolist())
     peers = partners(plan.code, responders, me, len(values), colluding)
-    context = mask_context(plan.code, responders, len(values), values.shape[1:])
+    context = mask_context(plan.code, responders, len(values), values.shape[1:], question.subject)
     streams = keys.streams(question.round, context, peers)
     if len(streams) < len(peers):
         return False  # a partner's key never came: without its mask the reply would be bare

@@ -154,7 +154,7 @@ class Clusterer(Comparer):
 
     def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
         """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
-        steps = Steps(self.plan.clients, question.round)
+        steps = Steps(self.plan.clients, question.round, question.subject)
         seats = yield from self.seated(tuple(question.committee.tolist()), steps)
         if seats is None:
             return None
@@ -313,7 +313,7 @@ class SecretRun:
         code, me, keys = self.plan.code, self.client.me, self.client.peers
         responders = tuple(sorted(self.seats.numbers))
         peers = partners(code, responders, me, len(values), code.t)
-        context = mask_context(code, responders, len(values), (1, values.shape[1]))
+        context = mask_context(code, responders, len(values), (1, values.shape[1]), self.steps.subject)
         streams = keys.streams(self.steps.nonce, context, peers)
         if len(streams) < len(peers):
             raise Stalled(self.steps.step, set(peers) - set(streams))

@@ -36,10 +36,10 @@ class Stalled(Exception):  # noqa: N818 - what happened
 
 
 class Steps:
-    """The exchanges of one answer, in rounds after the question's."""
+    """The exchanges of one answer, in rounds after the question's, all masks of which are bound to it."""
 
-    def __init__(self, clients: tuple[PartyId, ...], number: int) -> None:
-        self.clients, self.number, self.step = clients, number, 0
+    def __init__(self, clients: tuple[PartyId, ...], number: int, subject: bytes = b"") -> None:
+        self.clients, self.number, self.subject, self.step = clients, number, subject, 0
 
     @property
     def nonce(self) -> int:
@@ -90,7 +90,7 @@ class Seats:
 
         Raises Stalled for a client whose key never came.
         """
-        context = b"secfc joint" + bytes(str(self.numbers), "ascii")
+        context = b"secfc joint" + bytes(str(self.numbers), "ascii") + steps.subject
         others = {i: p for p, i in enumerate(self.numbers) if p != self.place}
         pairs = keys.streams(steps.nonce, context, others)
         if len(pairs) < len(others):

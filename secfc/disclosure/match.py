@@ -130,7 +130,7 @@ class Match:
         public = (
             self.plan.digest(), question.round, question.k, schedule.basis.primes, schedule.m,
             self.sizes.tolist(), question.responders.tolist(), question.committee.tolist(),
-            question.corrected, question.factor,
+            question.corrected, question.factor, question.subject,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
 

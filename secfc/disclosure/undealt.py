@@ -120,7 +120,7 @@ class Comparer(Participant):
         responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
         if self.me not in responders:
             return None
-        schedule, steps = match.all_pairs, Steps(plan.clients, question.round)
+        schedule, steps = match.all_pairs, Steps(plan.clients, question.round, question.subject)
         seats = yield from self.seated(committee, steps)
         values = match.distances(measured, schedule.basis.lanes)
         if not hidden(plan, self.me, self.peers, plan.code.t, question, values):

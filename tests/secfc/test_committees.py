@@ -230,7 +230,8 @@ class Overheard:
     def stripped(self, reply, number, responders, friends, j):
         """A reply without the masks that the coalition's clients share with its sender."""
         code, lanes, shape = self.result.plan.code, len(reply), reply.shape[1:]
-        context = mask_context(code, responders, lanes, shape)
+        asked = (e.body for e in self.result.transcript.envelopes if e.round == number and e.sender == SERVER)
+        context = mask_context(code, responders, lanes, shape, next(asked).subject)
         streams = dict.fromkeys(responders, _Nothing())
         for i in friends:
             streams |= {i: PairKeys({j: self.keys[i][j]}).streams(number, context)[j]}
