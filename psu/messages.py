@@ -226,6 +226,19 @@ class UnionTags(Message, tag=71):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class HeldOnce(Message, tag=73):
+    """Relay to every client: a residue, which is the clients' pad if every row has one holder.
+
+    Else it is uniform (psu.disjoint).
+    """
+
+    word: int
+
+    def __post_init__(self) -> None:
+        _refuse(not 0 <= self.word < MERSENNE_61, "the word is a residue below 2**61 - 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Confirmation(Message, tag=72):
     """Client to client: the digest of the union it was told, sealed."""
 

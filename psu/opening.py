@@ -10,6 +10,7 @@ any t members lack one of the keys.
     cells   g^T M                see psu.plan.Threshold
     counts  s                    the sum itself: multiplicities, where they are wanted
     spread  s0 s2 - s1^2         zero if and only if all holders of a row agree (psu.merge)
+    once    rho s, rho s + pad   whether every row has one holder (psu.disjoint)
 
 Keys of an opening are bound to its number, its quorum and everything recovered before: members that were
 told different things get values that do not add up to anything.  When a member of the quorum stays
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psu import disjoint
 from psu.errors import UnionAborted
 from psu.keys import Secrets, Stream, subkey
 from psu.messages import Opening, Turn
@@ -193,7 +195,7 @@ def _open(member: Member, turn: Turn) -> Array:
     weight = np.uint64(weights(tuple(map(point, turn.quorum)), 0)[turn.quorum.index(me)])
     masks = {j: secrets.ring.channels[j].stream(f"mask {label}") for j in turn.quorum if j != me}
     common: list[tuple[Stream, np.uint64]] = []
-    if sheet.kind in ("cells", "slots"):
+    if sheet.kind in ("cells", "slots", "once"):
         common = [
             (Stream(subkey(key, label)), _common_factor(plan, subset, me))
             for subset, key in secrets.common.items()
@@ -212,6 +214,9 @@ def _open(member: Member, turn: Turn) -> Array:
             kernels.open_gram(shares, rows, g, weight, part)
         elif sheet.kind == "slots":
             kernels.open_scaled(shares, rows, g, weight, part)
+        elif sheet.kind == "once":
+            kernels.open_scaled(shares, rows, g, weight, part)
+            disjoint.add_pad(part, secrets, weight)
         elif sheet.kind == "counts":
             kernels.open_plain(shares, rows, weight, part)
         else:

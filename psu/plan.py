@@ -27,9 +27,9 @@ CHUNK_ROWS = 1 << 13
 SLOTS = 1 << 12
 # A member expands this many pseudorandom streams an opening at most; t = 5 of 11 needs 252.
 MAX_SUBSETS = 2000
-# Words of the four kinds of sheets a member holds per row, and elements opened per row.
-WIDTHS = {"slots": 1, "cells": 6, "lines": 3, "counts": 1, "spread": 3}
-OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1}
+# Words of each kind of sheet a member holds per row, and elements opened per row.
+WIDTHS = {"slots": 1, "cells": 6, "lines": 3, "counts": 1, "spread": 3, "once": 1}
+OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1, "once": 1}
 
 
 @dataclass(frozen=True)

@@ -61,3 +61,8 @@ def spread(prints: Sequence[int], coefficients: Sequence[int], p: int) -> int:
     for r, f in zip(coefficients, prints, strict=True):
         s0, s1, s2 = s0 + r, s1 + r * f, s2 + r * f * f
     return (s0 * s2 - s1 * s1) % p
+
+
+def excess(counts: Sequence[int], weights: Sequence[int], p: int) -> int:
+    """sum_x e[x] (c_x - 1): zero if every row x has one holder."""
+    return sum(e * (c - 1) for c, e in zip(counts, weights, strict=True)) % p

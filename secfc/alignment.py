@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
-from psu import align, masked, opening, peeling, sharing, sizing, tables
+from psu import align, disjoint, masked, opening, peeling, sharing, sizing, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import Tags
 from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
 from psu.messages import (
     Begin,
     Confirmation,
+    HeldOnce,
     KeyPacket,
     MaskedBlock,
     Offer,
@@ -44,6 +45,7 @@ from secfc.exchange import (
     FaultyServer,
     PartyId,
     Role,
+    SharedIds,
     UnionFailed,
     only,
     take,
@@ -219,6 +221,22 @@ def confirm(seat: Seat, union: UnionTags) -> Role[None]:
     align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients))
 
 
+def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:
+    """A client's part in finding out that no row of the union has several holders.
+
+    rows: its own.  Raises SharedIds if some row has, or none.
+    """
+    sheet = disjoint.sheet()
+    member = yield from deal(seat, sheet, disjoint.table(seat.plan, seat.secrets, rows, union))
+    members = {} if member is None else {sheet.label: member}
+    word = only((yield listen(seat)), SERVER)
+    while isinstance(word, Turn):
+        word = only((yield answer(seat, members, word)), SERVER)
+    told = take({SERVER: word}, HeldOnce)[SERVER]
+    if not disjoint.held_once(told.word, seat.secrets):
+        raise SharedIds(len(union.z))
+
+
 # --- server ----------------------------------------------------------------------------------------
 
 
@@ -250,6 +268,13 @@ class Relay:
     def tell(self, message: Any) -> Exchange:
         """A message to every client."""
         return Exchange(to_all(self.clients, message), round=self.clock.between(), phase=PHASE)
+
+    def require_disjoint(self, union: UnionTags) -> Role[None]:
+        """Ask whether every row has one holder, and tell all clients.  Raises SharedIds if not."""
+        mine, theirs = (yield from self.open(disjoint.sheet())).reshape(-1).tolist()
+        yield self.tell(HeldOnce(theirs))
+        if mine:
+            raise SharedIds(len(union.z))
 
     def open(self, sheet: Sheet) -> Role[Array]:
         """The opened values of a sheet that is opened in a single round."""

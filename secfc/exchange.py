@@ -185,6 +185,23 @@ class DisputedRows(ProtocolError):  # noqa: N818
         self.rows, self.ids = tuple(rows), tuple(ids)
 
 
+class SharedIds(ProtocolError):  # noqa: N818
+    """IDs had to be disjoint, and several clients hold some.  m: the size of the union.
+
+    Whose they are, which and how many is not opened, so nobody is named: a client that misstated its own
+    would end a run in the same way.
+    """
+
+    def __init__(self, m: int) -> None:
+        super().__init__(
+            f"merge=False needs IDs that no two clients share, and in this union of m={m} some are shared "
+            "(which, and whose, was not opened): let points with equal IDs count once with "
+            "Private(merge=True), or give every point an ID that no other client uses. Without an ID column "
+            "equal rows are equal IDs"
+        )
+        self.m = m
+
+
 def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
     """The inbox, every message of which must be of this type.
 

@@ -21,7 +21,18 @@ from psu import merge
 from psu import plan as psu_plan
 from psu.identify import digests, row_digests, tags
 from psu.messages import Turn
-from secfc.alignment import Relay, Seat, answer, blaming, deal, find_union, listen, row_numbers, take_seat
+from secfc.alignment import (
+    Relay,
+    Seat,
+    answer,
+    blaming,
+    deal,
+    find_union,
+    listen,
+    require_disjoint,
+    row_numbers,
+    take_seat,
+)
 from secfc.exchange import SERVER, SETTLE, DisputedRows, FaultyServer, PartyId, Role, only, take
 from secfc.federation import Party
 from secfc.layout import AllRows, Layout, OwnRows
@@ -149,8 +160,10 @@ class Private:
     sized: estimate the size of the union first, instead of making tables for the bound.
     merge: an ID that several clients hold counts once.  That opens, to the server and all clients, how
     many clients hold each row (not which), and which rows are in dispute.  With merge=False nothing of
-    this is opened, and the IDs must be disjoint: a point held by c clients would be clustered as c times
-    itself.
+    this is opened, and the IDs must be disjoint, as a point held by c clients would be clustered as c times
+    itself.  Before any point is shared, the parties find out whether they are, and that only (psu.disjoint);
+    if not, all raise SharedIds.  That stops mistakes: a client that misstates which rows it holds can hide
+    that it shares one.
 
     IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
     must have equal data and are one row.
@@ -166,6 +179,8 @@ class Private:
         facts = ["the size of the union and pseudonyms of its IDs, not whose they are"]
         if self.merge:
             facts.append("how many clients hold each row (so did every client), not which")
+        else:
+            facts.append("that every row has one holder (so did every client)")
         return tuple(facts)
 
     def draft(
@@ -189,6 +204,8 @@ class Private:
             own, inverse = tags(digest, seat.secrets.tag_key)
             union = yield from find_union(seat, own)
             rows = row_numbers(union, own, inverse)
+            if not self.merge:
+                yield from require_disjoint(seat, union, rows)
         plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
         integers = plan.quantizer(points, owner=f"client {party.name!r}")
         settle = partial(self._settle, seat, party, digest, rows, integers) if self.merge else _settled
@@ -228,6 +245,8 @@ class Private:
         relay = Relay(draft.union, draft.clients)
         with blaming(draft.clients):
             union = yield from relay.find_union()
+            if not self.merge:
+                yield from relay.require_disjoint(union)
         plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
         return plan, partial(self._settle_at_server, relay, plan.m) if self.merge else _settled
 

@@ -46,6 +46,7 @@ CONTENTS = {
     "UnionTags": "pseudonyms of the union",
     "Confirmation": "digest of the union",
     "Multiplicities": "holders of each row",
+    "HeldOnce": "whether IDs are disjoint",
     "Hello": "digest of the parameters",
     "Shares": "shares of the points",
     "MaskedShares": "shares of the points",

@@ -47,4 +47,6 @@ def opened(outcome: Outcome) -> list[str]:
             "to all: how many clients hold each point (not which), so that it counts once, and which points "
             "have different data at their holders; --no-merge opens none of this, and needs disjoint IDs"
         )
+    else:
+        facts.append("to all: that no two clients hold the same point")
     return facts

@@ -14,7 +14,17 @@ from psu import align, masked, opening, peeling, sharing, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import tags
 from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
-from psu.messages import KeyPacket, MaskedBlock, Message, Offer, Opening, ShareBlock, Turn, UnionTags
+from psu.messages import (
+    HeldOnce,
+    KeyPacket,
+    MaskedBlock,
+    Message,
+    Offer,
+    Opening,
+    ShareBlock,
+    Turn,
+    UnionTags,
+)
 from psu.plan import Plan, Sheet, Threshold
 
 NONE = np.empty(0, np.uint64)
@@ -430,6 +440,8 @@ def malformed() -> list[Any]:
         lambda: Turn("s", 0, 1, (0, 1), bytes(3), vector, vector, bits),
         lambda: UnionTags(vector, vector[:1]),
         lambda: UnionTags(big[0], vector),
+        lambda: HeldOnce(-1),
+        lambda: HeldOnce(MERSENNE_61),
     ]
 
 

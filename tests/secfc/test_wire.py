@@ -225,6 +225,7 @@ MESSAGES = {
     union.Begin: st.builds(union.Begin, count, count),
     union.UnionTags: tags(),
     union.Confirmation: st.builds(union.Confirmation, count, count, binary),
+    union.HeldOnce: st.builds(union.HeldOnce, st.integers(0, 2**61 - 2)),
     Greeting: st.builds(Greeting, exactly(32), exactly(32), exactly(32), exactly(64)),
     Sealed: st.builds(Sealed, count, st.binary(min_size=16, max_size=40)),
 }
@@ -359,6 +360,7 @@ def examples():
         union.Begin(0, 100),
         union.UnionTags(z, z),
         union.Confirmation(0, 1, b"sealed"),
+        union.HeldOnce(2**61 - 2),
         Greeting(bytes(32), bytes(32), bytes(32), bytes(64)),
         Sealed(7, bytes(range(20))),
         own.Contributors(np.array([True, False])),
