@@ -376,8 +376,18 @@ def hide(share: Array, streams: Sequence[Coins]) -> Array:
 
 
 def labels(schedule: Any, planes: Array) -> Array:
-    """The labels (m,) int32 with these codes' binary digits (places, words(m))."""
-    return np.asarray(schedule.labels[bitslice.numbers(planes, schedule.m)], np.int32)
+    """The labels (m,) int32 with these codes' binary digits (places, words(m)).
+
+    Raises ValueError for a code that means nothing, which no honest committee opens.
+    """
+    numbers, known = bitslice.numbers(planes, schedule.m), schedule.labels
+    if int(numbers.max(initial=0)) >= len(known):
+        raise ValueError(f"code {int(numbers.max())} of a label: there are {len(known)}, counted from 0")
+    found = np.asarray(known[numbers], np.int32)
+    # Some codes of a tournament belong to nobody; only a contest with such an outcome leaves points out.
+    if not schedule.contest.first and int(found.min(initial=0)) < 0:
+        raise ValueError("the code of a label that no cluster has")
+    return found
 
 
 # --- dealer -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ when the processor has something else to do.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -17,6 +18,11 @@ R = TypeVar("R")
 @lru_cache(maxsize=8)
 def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="secfc")
+
+
+# A forked child has the pool and none of its threads: work for it would wait for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def spread(tasks: Sequence[Callable[[], R]], threads: int) -> list[R]:

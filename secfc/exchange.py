@@ -87,6 +87,18 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
         self.needed, self.got = needed, tuple(sorted(got))
 
 
+class Indispensable(TooFewReplies):
+    """`party` fell silent, and nobody can take its place: the server, or a client that deals."""
+
+    def __init__(self, party: PartyId, why: str) -> None:
+        ProtocolError.__init__(
+            self,
+            f"{party} fell silent and is indispensable: {why}. Restart it from its journal if it kept one, "
+            "else start again when it is back",
+        )
+        self.party, self.needed, self.got = party, 1, ()
+
+
 class FaultyParty(ProtocolError):  # noqa: N818
     """Proof that `party` broke the protocol: it sent something no honest party sends.
 
@@ -110,6 +122,17 @@ class FaultyServer(FaultyParty):
 def faulty(party: PartyId, why: str) -> FaultyParty:
     """The error that blames this party."""
     return (FaultyServer if party == SERVER else FaultyClient)(party, why)
+
+
+class SuspectedParties(ProtocolError):  # noqa: N818
+    """One of `parties`, at least, broke the protocol, and nobody can tell which."""
+
+    def __init__(self, parties: Collection[PartyId], why: str) -> None:
+        super().__init__(
+            f"{why}, so one of {', '.join(parties)} computed or sent something else than was due: compare "
+            "their software and data, leave out whom you doubt, and start again"
+        )
+        self.parties = tuple(parties)
 
 
 class LiarsExceeded(ProtocolError):  # noqa: N818
@@ -217,9 +240,11 @@ def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
 def only(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
     """The message of the one peer that was awaited.
 
-    Raises TooFewReplies if it fell silent.
+    Raises TooFewReplies if it fell silent, Indispensable if that was the server.
     """
     if party not in inbox:
+        if party == SERVER:
+            raise Indispensable(SERVER, "it asks the questions, and only its answers are awaited here")
         raise TooFewReplies(1, tuple(inbox))
     return inbox[party]
 

@@ -337,7 +337,10 @@ class LabelShare(Message, tag=22):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unheard(Message, tag=23):
-    """Member to server: the step it could not finish, and numbers of clients it did not hear."""
+    """Client to server, and to who waits for it: the step it could not finish, and whom it did not hear.
+
+    missing: numbers of clients.  Nobody: another said so before; or, to the server, its part is done.
+    """
 
     step: int
     missing: Array

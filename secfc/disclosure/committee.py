@@ -12,7 +12,7 @@ from field import dealt
 from field.basis import Basis
 from field.blind import PairKeys
 from field.coins import Coins
-from secfc.disclosure.dealing import deal, mask_streams, table_streams
+from secfc.disclosure.dealing import deal, lacking, mask_streams, table_streams
 from secfc.disclosure.distances import check_responders, hidden, masked
 from secfc.disclosure.match import (
     DEAL,
@@ -23,9 +23,9 @@ from secfc.disclosure.match import (
     check_opening,
     check_words,
     committee_size,
-    unheard,
 )
 from secfc.disclosure.policy import Measured
+from secfc.disclosure.silence import NOBODY_MISSED
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
 from secfc.messages import (
     Assignment,
@@ -114,39 +114,51 @@ class Participant:
             rule = f"{self.seats} clients that do not deal"
             raise FaultyServer(SERVER, f"asked for another committee than {rule}")
 
-    def cost(self, question: Assignment, measured: Measured) -> Role[CodedCosts | None]:
+    def cost(self, question: Assignment, measured: Measured) -> Role[CodedCosts | Unheard | None]:
         """My coded distances of every cluster's own points, summed and blinded."""
         yield from ()
         if self.me not in question.responders:
             return None
         basis = self.plan.code.basis
         values = own_sums(basis, measured.distances(basis.lanes), question.labels)
-        good = hidden(self.plan, self.me, self.peers, self.colluding, question, values)
-        return CodedCosts(values) if good else None
+        strangers = hidden(self.plan, self.me, self.peers, self.colluding, question, values)
+        return Unheard(0, strangers) if strangers.size else CodedCosts(values)
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
         """My part in one match: deal, send masked distances, compare, as far as these are my roles."""
         number, dealer = match.question.round, self.dealer
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
+        missing = NOBODY_MISSED
         if self.name == dealer and self.dealt_to is not None:
-            dealing = deal(match, self.dealt_to)
+            missing = lacking(match, self.dealt_to)
+            dealing = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.dealt_to)
             yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
         mine = self.masked_distances(match, measured)
         if self.name not in match.committee:
             send = {c: m for c, m in mine.items() if c != self.name}
             yield Exchange(send, round=number + SEND, phase="distances")
-            return None
+            return Unheard(0, missing)
         peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
         zeros = self.peers.streams(number, match.context, peers)
-        missing = sorted(set(peers) - set(zeros))
-        if missing:
-            return Unheard(0, np.array(missing, np.int32))
         try:
+            strangers = set(peers) - set(zeros)
+            if strangers:
+                raise _NothingHeardError(0, tuple(self.plan.clients[j] for j in strangers))
             return LabelShare((yield from self.judge(match, mine, list(zeros.values()))))
         except _NothingHeardError as silence:
+            yield from self.give_up(match, silence.step)
             numbers = [self.plan.clients.index(c) for c in silence.missing if c != SERVER]
             return Unheard(silence.step, np.array(sorted(numbers), np.int32))
+
+    def give_up(self, match: Match, step: int) -> Role[None]:
+        """Tell the other members, in every step in which they may wait for me, so that none waits long."""
+        others = [c for c in match.committee if c != self.name]
+        # What waits for the dealer has sent its masked distances before.
+        first = SUM if step == DEAL else step + 1
+        for later in range(first, max(OPEN, first) + 1):
+            told = to_all(others, Unheard(step, NOBODY_MISSED))
+            yield Exchange(told, round=match.question.round + later, phase="compare")
 
     def masked_distances(self, match: Match, measured: Measured) -> dict[PartyId, MaskedDistances]:
         """What I send to each member, if I am to respond: my masked distances of the points it sums up."""
@@ -171,9 +183,7 @@ class Participant:
             wait = Exchange(
                 send, (dealer,), 0, round=number + SEND, accept=number + DEAL, exact=True, phase="distances"
             )
-            dealing = (yield from heard(wait, Corrections | Unheard, DEAL))[dealer]
-            if isinstance(dealing, Unheard):
-                raise _NothingHeardError(0, tuple(unheard(self.plan, dealer, dealing)))
+            dealing = (yield from heard(wait, Corrections, DEAL))[dealer]
             corrections, send = check_words(dealer, dealing.words, (schedule.dealt,)), {}
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange(send, awaited, 0, round=number + SEND, exact=True, phase="distances")
@@ -218,7 +228,7 @@ class Participant:
 
 
 class _NothingHeardError(Exception):
-    """A step ended without these parties' messages, so this client can go no further."""
+    """A step ended without these parties' messages, perhaps nobody's, so this client can go no further."""
 
     def __init__(self, step: int, missing: tuple[PartyId, ...]) -> None:
         super().__init__(f"step {step}")
@@ -247,9 +257,9 @@ def added(basis: Basis, values: Sequence[Array]) -> Array:
 
 
 def heard(exchange: Exchange, kind: Any, step: int) -> Role[dict[PartyId, Any]]:
-    """What every awaited party sent.  Raises _NothingHeardError if one of them did not."""
-    inbox = take((yield exchange), kind)
+    """What every awaited party sent.  Raises _NothingHeardError if one did not, or goes no further."""
+    inbox = take((yield exchange), kind | Unheard)
     missing = tuple(c for c in exchange.expect if c not in inbox)
-    if missing:
+    if missing or any(isinstance(message, Unheard) for message in inbox.values()):
         raise _NothingHeardError(step, missing)
     return inbox

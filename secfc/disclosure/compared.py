@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,33 @@ from field.blind import PairKeys
 from field.rows import cluster_sizes
 from secfc.disclosure.dealing import deal
 from secfc.disclosure.distances import BlindedSource
-from secfc.disclosure.match import DEAL, Match, check_words, committee_size, contest_of, unheard
-from secfc.exchange import Exchange, FaultyClient, PartyId, Role, TooFewReplies, take, to_all
+from secfc.disclosure.match import DEAL, Match, check_words, committee_size, contest_of
+from secfc.disclosure.silence import left_out
+from secfc.exchange import (
+    Exchange,
+    FaultyClient,
+    Indispensable,
+    PartyId,
+    Role,
+    SuspectedParties,
+    TooFewReplies,
+    take,
+    to_all,
+)
 from secfc.lloyd import Step
-from secfc.messages import CodedCosts, Compare, Corrections, LabelShare, MeasureCost, Unheard, compact_labels
+from secfc.messages import (
+    CodedCosts,
+    Compare,
+    LabelShare,
+    MeasureCost,
+    Message,
+    Unheard,
+    compact_labels,
+)
 from secfc.plan import Plan
 
 Array = NDArray[Any]
+M = TypeVar("M", bound=Message)
 
 
 class ComparedSource(BlindedSource):
@@ -41,6 +61,9 @@ class ComparedSource(BlindedSource):
     ) -> None:
         super().__init__(plan, present, threads=threads)
         self.dealer, self.keys, self.turn = dealer, keys, 0
+        if keys is not None:
+            # Who sent no seed takes no part: no attempt is begun that could not be dealt.
+            self.silent |= {c for j, c in enumerate(plan.clients) if j not in keys.peers}
 
     @property
     def seats(self) -> int:
@@ -75,22 +98,16 @@ class ComparedSource(BlindedSource):
             question = self.players(labels, len(sizes), factor)
             match = Match(self.plan, question, sizes)
             yield Exchange(to_all(self.present, question), round=question.round, phase="assign")
-            send = {}
-            if self.keys is not None:
-                corrections = deal(match, self.keys)
-                if isinstance(corrections, Corrections):
-                    send[match.corrected] = corrections
-                else:
-                    self.silent |= {self.plan.clients[j] for j in corrections.missing.tolist()}
-                    continue
+            send = {} if self.keys is None else {match.corrected: deal(match, self.keys)}
+            players = {*match.responders, *match.committee, self.dealer}
+            awaited = tuple(c for c in self.plan.clients if c in players)
             inbox = yield Exchange(
-                send, match.committee, 0, round=question.round + DEAL, accept=question.round, exact=True,
-                phase="deal",
-            )  # fmt: skip
-            shares = [m for m in inbox.values() if isinstance(m, LabelShare)]
+                send, awaited, 0, round=question.round + DEAL, accept=question.round, exact=True, phase="deal"
+            )
+            shares, reports = self.sorted(match, inbox, LabelShare)
             if len(shares) == len(match.committee):
-                return self.add_up(match, inbox)
-            self.silent |= self.blamed(match, inbox)
+                return self.add_up(match, shares)
+            self.silent |= self.lost(match, set(awaited) - set(inbox), reports)
 
     def players(self, labels: Array, k: int, factor: int) -> Compare:
         """A question to those who are able, with its committee."""
@@ -98,7 +115,9 @@ class ComparedSource(BlindedSource):
         members = [j for j in able if self.plan.clients[j] != self.dealer]
         size, needed = self.seats, self.plan.code.threshold(2)
         short = max(needed - len(able), size - len(members))
-        if short > 0 or self.dealer in self.silent:
+        if self.dealer in self.silent:
+            raise Indispensable(self.dealer, "it alone deals the masks of every comparison")
+        if short > 0:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
         return Compare(
@@ -111,20 +130,35 @@ class ComparedSource(BlindedSource):
         schedule = match.schedule
         shape = (schedule.places, schedule.per)
         shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
-        return dealt.labels(schedule, reduce(np.bitwise_xor, shares))
+        return opened_labels(match, schedule, reduce(np.bitwise_xor, shares))
 
-    def blamed(
-        self, match: Match, inbox: Mapping[PartyId, Any], due: type[LabelShare] = LabelShare
-    ) -> set[PartyId]:
-        """Whom to do without: members that said nothing, and whom the earliest reports missed.
+    def sorted(
+        self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]
+    ) -> tuple[dict[PartyId, M], dict[PartyId, Unheard]]:
+        """What members of the committee sent, as is due of them, and who could not, or had another part.
 
-        If that is nobody new, then the reporters, so that every repetition is without somebody.
+        Raises FaultyClient naming the sender of anything else.
         """
-        for sender, message in inbox.items():
-            if not isinstance(message, (due, Unheard)):
-                raise FaultyClient(sender, f"sent {type(message).__name__} where {due.__name__} was due")
         reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
-        first = min((m.step for m in reports.values()), default=0)
-        earliest = {c: unheard(self.plan, c, m) for c, m in reports.items() if m.step == first}
-        missing = {c for c in match.committee if c not in inbox}.union(*earliest.values())
-        return missing - self.silent or set(earliest)
+        shares = take({c: m for c, m in inbox.items() if c not in reports}, due)
+        for sender in shares:
+            if sender not in match.committee:
+                raise FaultyClient(sender, f"sent {due.__name__}, which is not its part")
+        return shares, reports
+
+    def lost(self, match: Match, gone: set[PartyId], reports: Mapping[PartyId, Unheard]) -> set[PartyId]:
+        """Whom to do without: at least one who was not left out before, so that repetitions end."""
+        lost = left_out(self.plan, gone, reports, spared=(self.dealer,))
+        return lost - self.silent or {c for c in reports if c in match.committee}
+
+
+def opened_labels(match: Match, schedule: Any, planes: Array) -> Array:
+    """The labels (m,) int32 whose digits all members' shares add up to.
+
+    Raises SuspectedParties for digits that no honest committee opens.
+    """
+    try:
+        return dealt.labels(schedule, planes)
+    except ValueError:
+        why = "the shares of the labels add up to clusters that are not there"
+        raise SuspectedParties(match.committee, why) from None

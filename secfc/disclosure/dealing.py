@@ -7,16 +7,20 @@ so both sides expand the same.  A seed gives each stream once (`field.blind.Pair
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from field import dealt
 from field.blind import PairKeys
 from field.coins import Coins
 from secfc.disclosure.match import Match
 from secfc.exchange import PAIR, Exchange, PartyId, Role, take
-from secfc.messages import Corrections, MaskSeed, Unheard
+from secfc.messages import Corrections, MaskSeed
 from secfc.plan import Plan
+
+Array = NDArray[Any]
 
 
 def mask_seeds(
@@ -51,12 +55,15 @@ def table_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[
     return keys.streams(match.question.round + 1, match.context, peers)
 
 
-def deal(match: Match, keys: PairKeys) -> Corrections | Unheard:
-    """The dealer's work for one match: what it sends to the corrected member, or whose seeds it lacks."""
+def lacking(match: Match, keys: PairKeys) -> Array:
+    """Numbers of the players whose seeds the dealer lacks."""
+    players = {*match.question.responders.tolist(), *match.question.committee.tolist()}
+    return np.array(sorted(players - keys.peers), np.int32)
+
+
+def deal(match: Match, keys: PairKeys) -> Corrections:
+    """The dealer's work for one match whose players all sent their seeds: for the corrected member."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
-    lacking = {*responders, *committee} - keys.peers
-    if lacking:
-        return Unheard(0, np.array(sorted(lacking), np.int32))
     masks = mask_streams(match, keys, responders)
     rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)

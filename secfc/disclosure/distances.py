@@ -14,8 +14,9 @@ from field.blind import PairKeys, blind, mask_context, partners
 from field.coins import Coins
 from secfc.disclosure.dealt import DealtAnswer, DealtSource
 from secfc.disclosure.policy import Answer, Exactly, Exposure, Measured
+from secfc.disclosure.silence import left_out
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
-from secfc.messages import Assignment, CodedDistances, compact_labels
+from secfc.messages import Assignment, CodedDistances, Unheard, compact_labels
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
 from secfc.source import CodedSource
@@ -105,14 +106,15 @@ def masked(
     colluding: int,
     question: Assignment,
     measured: Measured,
-) -> Role[CodedDistances | None]:
-    """The reply under a mask that only the weighted sum over all responders sheds."""
+) -> Role[CodedDistances | Unheard | None]:
+    """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
     yield from ()
     check_responders(plan, question)
     if me not in question.responders:
         return None
     values = measured.distances(plan.lanes(measured.sizes))
-    return CodedDistances(values) if hidden(plan, me, keys, colluding, question, values) else None
+    lacking = hidden(plan, me, keys, colluding, question, values)
+    return Unheard(0, lacking) if lacking.size else CodedDistances(values)
 
 
 def check_responders(plan: Plan, question: Assignment) -> None:
@@ -122,16 +124,19 @@ def check_responders(plan: Plan, question: Assignment) -> None:
         raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
 
 
-def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assignment, values: Array) -> bool:
-    """Mask a responder's values (lanes, *shape) in place; False if it must stay silent instead."""
+def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assignment, values: Array) -> Array:
+    """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
+
+    Without their masks the reply would be bare, so then it must not leave.
+    """
     responders = tuple(question.responders.tolist())
     peers = partners(plan.code, responders, me, len(values), colluding)
     context = mask_context(plan.code, responders, len(values), values.shape[1:], question.subject)
     streams = keys.streams(question.round, context, peers)
-    if len(streams) < len(peers):
-        return False  # a partner's key never came: without its mask the reply would be bare
-    blind(plan.code, responders, me, streams, values, colluding)
-    return True
+    lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
+    if not lacking.size:
+        blind(plan.code, responders, me, streams, values, colluding)
+    return lacking
 
 
 # --- server --------------------------------------------------------------------------------------
@@ -140,8 +145,11 @@ def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assign
 class BlindedSource(CodedSource):
     """The same from blinded replies: exactly threshold(2) clients answer, and all of them must.
 
-    The masks of a responding set cancel only together.  When some stay silent, the question is put anew to
-    a set without them, as a new round, so with fresh masks.
+    The masks of a responding set cancel only together.  When some stay silent, or lack the key of one that
+    died before it had told all, the question is put anew to a set without it, as a new round, so with fresh
+    masks.
+
+    silent: whom this source does without.
     """
 
     def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
@@ -164,6 +172,8 @@ class BlindedSource(CodedSource):
             inbox = yield Exchange(
                 to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
             )
-            if len(inbox) == needed:
+            reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+            if len(inbox) - len(reports) == needed:
                 return inbox
-            self.silent |= set(asked) - set(inbox)
+            lost = left_out(self.plan, set(asked) - set(inbox), reports)
+            self.silent |= lost or set(reports)

@@ -50,8 +50,8 @@ from secfc.exchange import (
     FaultyClient,
     FaultyServer,
     PartyId,
-    ProtocolError,
     Role,
+    SuspectedParties,
     to_all,
 )
 from secfc.joint_messages import ChangeShare, Cluster, FinalShare, Reshared
@@ -136,7 +136,7 @@ class Clusterer(Comparer):
             case Cluster():
                 self.check(question)
                 self.check_committee(question.committee)
-                return self.unless_stalled(self.cluster(question, measured.rows))
+                return self.unless_stalled(question, self.cluster(question, measured.rows))
             case Compare() if (question.labels >= 0).any():
                 # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
                 raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
@@ -359,26 +359,23 @@ class FinalSource(UndealtSource):
             # The committee used rounds of many questions.
             for _ in range(-(-max_iter * STEP_ROUNDS // STRIDE)):
                 next(self.rounds)
-            shares = {c: reply for c, reply in inbox.items() if isinstance(reply, FinalShare)}
+            shares, reports = self.sorted(match, inbox, FinalShare)
             if len(shares) == len(match.committee):
                 last = self.add_up(match, shares)
                 steps, converged = ending(shares, max_iter)
                 return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
-            self.silent |= self.blamed(match, inbox, FinalShare)
+            self.silent |= self.lost(match, set(match.committee) - set(inbox), reports)
 
 
 def ending(shares: Mapping[PartyId, FinalShare], max_iter: int) -> tuple[int, bool]:
     """After how many steps the run ended, and whether it converged: all members of a committee know.
 
-    Raises FaultyClient for more steps than were asked for, ProtocolError if members contradict one another.
+    Raises FaultyClient for more steps than were asked for, SuspectedParties if members contradict another.
     """
     for member, share in shares.items():
         if share.steps > max_iter:
             raise FaultyClient(member, f"took {share.steps} steps where at most {max_iter} were asked for")
     ends = {(share.steps, share.converged) for share in shares.values()}
     if len(ends) > 1:
-        raise ProtocolError(
-            f"{', '.join(shares)} say that their run ended after different steps, so one of them computed "
-            "something else: repair its software, and start again"
-        )
+        raise SuspectedParties(tuple(shares), "the members say that their run ended after different steps")
     return ends.pop()

@@ -20,7 +20,7 @@ from field.coins import Coins
 from field.replicated import Committee, Player, Rooms
 from secfc.exchange import Exchange, FaultyClient, PartyId, Role, take
 from secfc.joint_messages import SetKeys
-from secfc.messages import MaskedBits, Message
+from secfc.messages import MaskedBits, Message, Unheard
 
 Array = NDArray[Any]
 M = TypeVar("M", bound=Message)
@@ -55,7 +55,8 @@ class Steps:
     ) -> Role[dict[int, M]]:
         """Send to clients, and receive from others, by number.
 
-        Raises Stalled if not all of them speak, FaultyClient for another kind of message.
+        Raises Stalled if not all of them speak, or one goes no further; FaultyClient for another kind of
+        message.
         """
         self.step += 1
         peers = {self.clients[i]: i for i in expect}
@@ -63,9 +64,11 @@ class Steps:
             {self.clients[i]: message for i, message in send.items()}, tuple(peers), 0,
             round=self.number + self.step, exact=True, phase="compare",
         )  # fmt: skip
-        received = {peers[name]: message for name, message in take(inbox, kind).items()}
+        further = {name: message for name, message in inbox.items() if not isinstance(message, Unheard)}
+        received = {peers[name]: message for name, message in take(further, kind).items()}
         if len(received) < len(peers):
-            raise Stalled(self.step, set(expect) - set(received))
+            # Who says that it goes no further is there, and not to blame.
+            raise Stalled(self.step, {peers[name] for name in peers if name not in inbox})
         return received
 
 

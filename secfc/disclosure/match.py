@@ -17,7 +17,7 @@ from field.threads import cuts
 from field.tournament import DIRECT, Tournament
 from secfc.disclosure.policy import Measured
 from secfc.exchange import PartyId, faulty
-from secfc.messages import Compare, Unheard
+from secfc.messages import Compare
 from secfc.plan import Plan
 from secfc.screening import check_residues
 
@@ -148,17 +148,6 @@ class Match:
 
     def _names(self, numbers: Array) -> tuple[PartyId, ...]:
         return tuple(self.plan.clients[j] for j in numbers.tolist())
-
-
-def unheard(plan: Plan, sender: PartyId, report: Unheard) -> set[PartyId]:
-    """Whom a report says that its sender did not hear, perhaps nobody.
-
-    Raises FaultyClient or FaultyServer naming the sender if there are no such clients.
-    """
-    missing = report.missing.tolist()
-    if missing and not 0 <= min(missing) <= max(missing) < len(plan.clients):
-        raise faulty(sender, f"missed clients of other numbers than 0 to {len(plan.clients) - 1}")
-    return {plan.clients[j] for j in missing}
 
 
 def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:

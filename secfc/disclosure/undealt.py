@@ -35,15 +35,17 @@ from field.blind import PairKeys
 from field.circuits import top_bit, wins
 from field.coins import Coins
 from field.contest import Contest
-from field.dealt import codes, labels
+from field.dealt import codes
 from field.replicated import Committee, Rooms
 from secfc.disclosure.committee import Participant
-from secfc.disclosure.compared import ComparedSource
+from secfc.disclosure.compared import ComparedSource, opened_labels
 from secfc.disclosure.distances import hidden
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps, sit_down
 from secfc.disclosure.match import Match, check_words
 from secfc.disclosure.policy import Answer, Comparing, Measured
-from secfc.exchange import SERVER, FaultyServer, PartyId, Role, take
+from secfc.disclosure.silence import NOBODY_MISSED
+from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
+from secfc.joint_messages import Cluster
 from secfc.messages import Compare, LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
@@ -53,6 +55,9 @@ Array = NDArray[Any]
 
 # The dealer where there is none: no party has an empty name.
 NOBODY: PartyId = ""
+
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
+HEARD_BY_ALL = 4
 
 
 @dataclass(frozen=True)
@@ -105,17 +110,24 @@ class Comparer(Participant):
         return Committee(self.plan.code.t).size
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
-        return self.unless_stalled(self.labels(match, measured))
+        return self.unless_stalled(match.question, self.labels(match, measured))
 
-    def unless_stalled(self, answer: Role[Message | None]) -> Role[Message | None]:
-        """An answer, or whose silence prevents it."""
+    def unless_stalled(
+        self, question: Compare | Cluster, answer: Role[Message | None]
+    ) -> Role[Message | None]:
+        """An answer, or whose silence prevents it; who may wait for me is told, so that none waits long."""
         try:
             return (yield from answer)
         except Stalled as stalled:
+            players = {*question.responders.tolist(), *question.committee.tolist()} - {self.me}
+            told = Unheard(stalled.step, NOBODY_MISSED)
+            others = [self.plan.clients[i] for i in sorted(players)]
+            for step in range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL):
+                yield Exchange(to_all(others, told), round=question.round + step, phase="compare")
             return Unheard(stalled.step, stalled.missing)
 
     def labels(self, match: Match, measured: Measured) -> Role[Message | None]:
-        """My share of the labels, if I am in the committee."""
+        """My share of the labels if I am in the committee; else that I have told it what it needs."""
         plan, question = self.plan, match.question
         responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
         if self.me not in responders:
@@ -123,11 +135,12 @@ class Comparer(Participant):
         schedule, steps = match.all_pairs, Steps(plan.clients, question.round, question.subject)
         seats = yield from self.seated(committee, steps)
         values = match.distances(measured, schedule.basis.lanes)
-        if not hidden(plan, self.me, self.peers, plan.code.t, question, values):
-            raise Stalled(0, set(responders) - {self.me} - self.peers.peers)
+        lacking = hidden(plan, self.me, self.peers, plan.code.t, question, values)
+        if lacking.size:
+            raise Stalled(steps.step, lacking.tolist())
         part = yield from take_over(plan, self.me, steps, responders, committee, values)
         if seats is None:
-            return None
+            return Unheard(0, NOBODY_MISSED)
         joint = seats.play(steps, self.peers, self.rooms)
         share = yield from nearest(joint, schedule.contest, schedule.basis, part, plan.m)
         return LabelShare(joint.player.opening(share))
@@ -227,4 +240,4 @@ class UndealtSource(ComparedSource):
         schedule = match.all_pairs
         shape = schedule.places, schedule.per
         shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
-        return labels(schedule, np.bitwise_xor.reduce(shares))
+        return opened_labels(match, schedule, np.bitwise_xor.reduce(shares))

@@ -66,7 +66,7 @@ CONTENTS = {
     "Corrections": "tables for comparing",
     "MaskedBits": "bits opened under masks",
     "LabelShare": "shares of the labels",
-    "Unheard": "reports of silence",
+    "Unheard": "who was not heard",
     "SetKeys": "keys of sets of clients",
     "Cluster": "labels of the start",
     "Reshared": "products, shared anew",

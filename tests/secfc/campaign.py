@@ -458,7 +458,7 @@ class Outcome:
 def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N) -> secfc.Clustering:
     """Plaintext Lloyd over the rows of everybody else of n clients."""
     twin = secfc.Lloyd(
-        K, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE
+        algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE
     )
     kept = tuple(p for p in federation(n).parties if p.name not in excluded)
     plan = twin.plan(Public.of(secfc.Federation(kept), BOUND))

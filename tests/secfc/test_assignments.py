@@ -310,7 +310,10 @@ def common():
 OPENINGS = 3
 GOLDEN = {
     (SERVER,): {
-        "received": {"Hello": N, "Contributors": N, "MaskSeed": N, "LabelShare": MEMBERS * ASKED},
+        "received": {
+            "Hello": N, "Contributors": N, "MaskSeed": N, "LabelShare": MEMBERS * ASKED,
+            "Unheard": (RESPOND - MEMBERS) * ASKED,  # whoever is not in the committee: that it did its part
+        },
         "sent": {
             "Hello": N, "Contributors": N, "Compare": N * ASKED, "Corrections": ASKED, "Final": N,
         },
@@ -337,7 +340,7 @@ GOLDEN = {
     (SERVER, "client-6", "client-8"): {
         "received": {
             "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "Contributors": N - 2, "PublicKey": 2 * (N - 2),
-            "MaskSeed": N - 2, "LabelShare": MEMBERS * ASKED,
+            "MaskSeed": N - 2, "LabelShare": MEMBERS * ASKED, "Unheard": (RESPOND - MEMBERS - 1) * ASKED,
         },
         "sent": {
             "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "Contributors": N - 2, "PublicKey": 2 * (N - 2),
@@ -346,7 +349,7 @@ GOLDEN = {
         },
         "inside": {
             "Hello": 6, "Shares": 2, "Contributors": 4, "PublicKey": 2, "MaskSeed": 2, "Compare": 2 * ASKED,
-            "Final": 2,
+            "Unheard": ASKED, "Final": 2,
         },
     },
 }  # fmt: skip

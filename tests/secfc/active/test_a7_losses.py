@@ -1,0 +1,287 @@
+"""Any one party, and any n - threshold, may die at any message: the run is exact, or says who is missing.
+
+In the short profile every policy loses a client at a few messages, one of each kind; nightly runs try every
+client at every message, and every pair of clients at every seventh.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+
+import secfc
+from field import dealt
+from field.threads import spread
+from secfc.disclosure import compared, distances
+from secfc.disclosure.silence import left_out
+from secfc.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
+from secfc.messages import LabelShare, Unheard
+from secfc.simulate import simulate
+from tests.secfc.active.dying import DEALERS, NOISY, POLICIES, SPARE, Deaths, moments, scenario, vary
+from tests.secfc.campaign import SCALE, Network, check, coins, federation
+
+
+@pytest.fixture(autouse=True)
+def chunks(monkeypatch):
+    """Shares leave two rows at a time, so that a client can die while it shares."""
+    monkeypatch.setattr("secfc.plan.CHUNK_RESIDUES", 4)
+
+
+def sent(name):
+    """The messages of an undisturbed run, in order."""
+    network = Network({}, False)
+    POLICIES[name].run(network)
+    return network.passed
+
+
+def kinds_of(name, client):
+    """After how many messages of its own a client has begun each kind of them, or is halfway through it."""
+    mine = [e.kind for e in sent(name) if e.sender == client]
+    found = {0, len(mine)}
+    for kind in dict.fromkeys(mine):
+        first = mine.index(kind)
+        found |= {first + 1, first + (mine.count(kind) + 1) // 2}
+    return sorted(found)
+
+
+def survives(name, deaths):
+    """That a run with these deaths is exact."""
+    case = POLICIES[name]
+    check(case, deaths, case.run(deaths))
+
+
+def dies(name, client, number):
+    """That the run survives, or says that this client cannot be spared."""
+    if DEALERS.get(name) != client:
+        survives(name, Deaths({client: number}))
+        return
+    # Once its last seeds are dealt a dealer is done.
+    with contextlib.suppress(Indispensable):
+        survives(name, Deaths({client: number}))
+
+
+# --- clients ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_client_may_die_at_every_kind_of_message(name):
+    for client in ("client-0", "client-3"):
+        for number in kinds_of(name, client):
+            dies(name, client, number)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", POLICIES)
+def test_any_client_may_die_at_any_message(name):
+    for client, count in moments(POLICIES[name]).items():
+        if client != SERVER:
+            for number in range(count + 1):
+                dies(name, client, number)
+
+
+def spare(name):
+    """Every pair of clients, without one that cannot be spared."""
+    clients = [c for c in POLICIES[name].federation.names if c != DEALERS.get(name)]
+    return list(itertools.combinations(clients, SPARE))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_as_many_as_are_to_spare_may_die_at_once(name):
+    messages = sent(name)
+    kinds = [e.kind for e in messages]
+    firsts = [kinds.index(kind) for kind in dict.fromkeys(kinds)]
+    for number, group in zip(firsts, itertools.cycle(spare(name)[::4]), strict=False):
+        survives(name, Deaths({}, group, number + 3))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", POLICIES)
+def test_any_pair_may_die_at_any_message(name):
+    pairs, count = spare(name), len(sent(name))
+    for number in range(count):
+        # Every pair at every seventh message, and each message for a seventh of the pairs.
+        for group in pairs[number % 7 :: 7]:
+            survives(name, Deaths({}, group, number))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", POLICIES)
+def test_any_pair_may_die_one_after_the_other(name):
+    rng, said = np.random.default_rng(7), moments(POLICIES[name])
+    for group in spare(name) * 10:
+        survives(name, Deaths({c: int(rng.integers(said[c] + 1)) for c in group}))
+
+
+def all_of_them(plan, gone, reports, spared=()):
+    """As it was: whoever lacked a key, or waited in vain, said nothing, and was left out for good."""
+    return {*gone, *(c for c, report in reports.items() if report.missing.size)}
+
+
+def many_die(disclosure):
+    """n=9, t=1: three replies decode, and all but three die, also members of every committee."""
+    case = scenario(n=9, t=1, disclosure=disclosure)
+    network = Network({}, False)
+    case.run(network)
+    count = len(network.passed)
+    for at in range(0, count, count // 12):
+        deaths = Deaths({}, [f"client-{j}" for j in (0, 1, 3, 4, 6, 8)], at)
+        check(case, deaths, case.run(deaths))
+
+
+@pytest.mark.parametrize("disclosure", [secfc.AssignmentsOnly(), secfc.AssignmentsOnly(dealer=None)])
+def test_many_more_may_die_where_the_code_leaves_room(disclosure, monkeypatch):
+    many_die(disclosure)
+    monkeypatch.setattr(compared, "left_out", all_of_them)
+    with pytest.raises(TooFewReplies, match="3 replies are needed"):
+        many_die(disclosure)
+
+
+@pytest.mark.parametrize("name", ["distances", "labels only"])
+def test_who_lacks_something_of_a_dead_client_is_not_taken_for_dead(name, monkeypatch):
+    """A client that died while it told the others its keys; all of them can answer without it."""
+
+    def all_survive():
+        mine = [e.kind for e in sent(name) if e.sender == "client-0"]
+        for number in [number for number, kind in enumerate(mine) if kind == "PublicKey"]:
+            survives(name, Deaths({"client-0": number}))
+
+    all_survive()
+    if name == "distances":
+        monkeypatch.setattr(distances, "left_out", all_of_them)
+        with pytest.raises(TooFewReplies, match="5 replies are needed, 4 came"):
+            all_survive()
+
+
+def test_whoever_hears_nobody_is_left_out_alone():
+    plan = POLICIES["labels only"].plan
+
+    def said(**missing):
+        return {
+            f"client-{c[1:]}": Unheard(step, np.array(who, np.int32)) for c, (step, who) in missing.items()
+        }
+
+    assert left_out(plan, {"client-3"}, said(c0=(2, [3]), c1=(2, [3]))) == {"client-3"}
+    assert left_out(plan, (), said(c0=(2, [1, 2, 3]))) == {"client-0"}
+    assert left_out(plan, (), said(c0=(2, [1]))) == {"client-1"}
+    assert left_out(plan, (), said(c0=(2, [1])), spared=("client-1",)) == {"client-0"}
+    assert left_out(plan, (), said(c0=(2, [1]), c1=(2, [0]), c2=(2, [1]))) == {"client-1"}
+    # Later reports follow from earlier ones; and who misses nobody says nothing about anybody.
+    assert left_out(plan, (), said(c0=(4, [2]), c1=(1, [3]), c2=(0, []))) == {"client-3"}
+    assert left_out(plan, (), said(c0=(4, []), c1=(1, []))) == set()
+    with pytest.raises(FaultyClient, match="other numbers than 0 to 6"):
+        left_out(plan, (), said(c0=(0, [7])))
+
+
+# --- the server, and a client that deals -----------------------------------------------------------
+
+
+def dying(role, after):
+    """A role that ends when it has sent so many messages."""
+    left, inbox = after, None
+    while True:
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as done:
+            return done.value
+        if len(exchange.send) > left:
+            send = dict(itertools.islice(exchange.send.items(), left))
+            yield dataclasses.replace(exchange, send=send, expect=(), enough=None)
+            return None
+        left -= len(exchange.send)
+        inbox = yield exchange
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_without_the_server_every_client_ends_and_says_so(name):
+    case, count = POLICIES[name], moments(POLICIES[name])[SERVER]
+    assert count > 3 * case.n
+    step = 1 if "HYPOTHESIS_PROFILE" in os.environ else count // 5
+    for number in range(0, count - case.n, step):
+        roles = case.roles(Network({}, False), {})
+        roles[SERVER] = dying(roles[SERVER], number)
+        with pytest.raises(Indispensable, match="server fell silent and is indispensable") as caught:
+            simulate(roles)
+        assert caught.value.party == SERVER
+
+
+def test_a_client_that_deals_is_indispensable():
+    with pytest.raises(Indispensable, match="client-6 fell silent and is indispensable") as caught:
+        survives("labels only, a client deals", Deaths({"client-6": 20}))
+    assert caught.value.party == "client-6"
+
+
+# --- what peers send -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "disclosure",
+    [secfc.AssignmentsOnly(), secfc.AssignmentsOnly(dealer=None), secfc.FinalLabelsOnly()],
+    ids=["dealt", "undealt", "final"],
+)
+def test_a_label_that_no_cluster_has_is_an_error_that_names_the_committee(disclosure, monkeypatch):
+    # k=3 has codes 0, 1 and 2, and ones added to all digits turn a 0 into a 3.
+    algorithm = secfc.SecFC(k=3, t=1, scale=SCALE, max_iter=2, disclosure=disclosure)
+
+    def lie(e):
+        if e.kind not in ("LabelShare", "FinalShare") or e.sender != "client-1":
+            return (e,)
+        return (dataclasses.replace(e, body=dataclasses.replace(e.body, words=~e.body.words)),)
+
+    def run():
+        return secfc.fit(algorithm, federation(), bound=8.0, faults=lie, coins=coins, seed=3)
+
+    with pytest.raises(SuspectedParties, match="clusters that are not there") as caught:
+        run()
+    assert "client-1" in caught.value.parties
+    assert len(caught.value.parties) < 5
+
+    monkeypatch.setattr(dealt, "labels", lambda s, planes: s.labels[dealt.bitslice.numbers(planes, s.m)])
+    with pytest.raises(IndexError):
+        run()
+
+
+def test_only_the_committee_sends_shares_of_labels():
+    words = next(e.body.words for e in sent("labels only") if e.kind == "LabelShare")
+
+    def lie(e):
+        if e.kind != "Unheard":
+            return (e,)
+        return (dataclasses.replace(e, body=LabelShare(words), kind="LabelShare"),)
+
+    case = POLICIES["labels only"]
+    with pytest.raises(FaultyClient, match="which is not its part"):
+        simulate(case.roles(Network({}, False), {}), faults=lie)
+
+
+# --- after a fork ----------------------------------------------------------------------------------
+
+
+def work(threads):
+    return spread([lambda i=i: i for i in range(4)], threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own():
+    assert work(2) == [0, 1, 2, 3]  # the parent's pool is there, and has threads
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply_async(work, (2,)).get(timeout=30) == [0, 1, 2, 3]
+
+
+# --- the policies of the sweep ---------------------------------------------------------------------
+
+
+def test_the_sweep_has_every_policy_and_room_for_as_many_as_die():
+    assert {type(case.algorithm.disclosure) for case in POLICIES.values()} >= {
+        secfc.AssignmentsOnly, secfc.Distances, secfc.FinalLabelsOnly, type(NOISY),
+    }  # fmt: skip
+    for case in POLICIES.values():
+        assert case.n == case.plan.code.threshold(2) + case.liars * 2 + SPARE
+    assert vary(POLICIES["distances"].algorithm, k=2) != POLICIES["distances"].algorithm
