@@ -12,13 +12,15 @@ import secfc
 from field.basis import MERSENNE_61, Basis
 from field.blind import PairKeys
 from field.coins import SeededCoins
+from secfc.attacks.seen import CannotDecode
 from secfc.clustering import Public
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.committee import Participant
 from secfc.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.messages import Assignment, Compare, Corrections, LabelShare, MaskedBits, MaskedSum, MeasureCost
+from secfc.readings import Questions
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
-from secfc.views import CannotDecode, View
+from secfc.views import View
 from secfc.wire import over_wire
 
 N, T, STEPS = 9, 2, 3
@@ -365,8 +367,8 @@ def test_golden_kinds_of_messages(common, parties):
 def test_no_view_holds_a_coded_distance(common):
     data, result = common
     for parties in (*GOLDEN, (SERVER, *result.plan.clients)):
-        view = View.of(result, result.plan, parties, data)
-        assert "CodedDistances" not in {e.kind for e in view.messages}
+        view = Questions.of(result, result.plan, parties, data)
+        assert "CodedDistances" not in {e.kind for e in view.view.messages}
         for question, labels in zip(view.questions(), result.history, strict=True):
             assert (question.labels == labels).all()
             with pytest.raises(CannotDecode):
