@@ -21,15 +21,16 @@ Array = NDArray[Any]
 
 # Every message by its tag, as far as its module is loaded; a party speaks those of its own algorithm.
 TAGS: dict[int, type[Message]] = {}
-# Tags of messages that are no more, and never mean something else: 129 was a Sealed without its round.
-RETIRED = frozenset({129})
+# Tags of messages that are no more, and never mean something else: 1 was a Hello that was a digest, 129 a
+# Sealed without its round.
+RETIRED = frozenset({1, 129})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Message:
     """Base of all messages: its repr shows types and shapes, never contents.
 
-    A message that travels as bytes says its tag where it is defined, `class Hello(Message, tag=1)`; a tag
+    A message that travels as bytes says its tag where it is defined, `class Hello(Message, tag=26)`; a tag
     that another message has, or had, is refused there.  The first line of its docstring is what people read
     of it: who says it to whom, and what.
     """

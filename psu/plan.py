@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import combinations
 
@@ -192,12 +192,7 @@ class Plan:
     @cached_property
     def digest(self) -> bytes:
         """32 bytes that bind keys, signatures and messages to this plan."""
-        text = "|".join(
-            map(
-                repr,
-                (self.n, self.mode, self.session, self.bound, self.sized, self.attempts, self.min_clients),
-            )
-        )
+        text = "|".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
         return hashlib.blake2b(text.encode(), digest_size=32, person=b"psu plan").digest()
 
     def salt(self, attempt: int) -> tuple[int, int]:

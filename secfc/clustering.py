@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins, SystemCoins
 from secfc.checkpoint import Checkpoint, fingerprint
+from secfc.description import LOCAL
 from secfc.exchange import SERVER, PartyId, Role
 from secfc.federation import Federation, Party
 from secfc.inputs import InputError, seeded
@@ -36,15 +37,18 @@ class Public:
     bound: no absolute value exceeds it, in data units.  derived: it was read off the data.
     session: 32 public bytes that no other run uses; one party draws them, and all must hold the same.
     server_points: (s, d), the points that the server holds and may show to everybody, or None.
+    features: names of the d features in the order of the columns, so that no site has another; or None.
+    Parties compare all of it but counts, bound and server_points, which their plan holds if it uses them.
     """
 
     clients: tuple[PartyId, ...]
-    counts: tuple[int, ...]
+    counts: tuple[int, ...] = field(metadata=LOCAL)  # hidden where a plan has no need of them
     d: int
-    bound: float
-    derived: bool = False
+    bound: float = field(metadata=LOCAL)  # as is a bound
+    derived: bool = field(default=False, metadata=LOCAL)
     session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
-    server_points: Array | None = field(default=None, compare=False, repr=False)
+    server_points: Array | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+    features: tuple[str, ...] | None = None
 
     @property
     def m(self) -> int:
@@ -70,6 +74,7 @@ class Public:
             float(bound),
             derived,
             server_points=federation.server_points,
+            features=federation.feature_names,
         )
 
 
@@ -251,7 +256,7 @@ def fit(
         if sealed:
             if watch is not None:
                 roles, watch = {name: watched(name, role, watch) for name, role in roles.items()}, None
-            roles = seal(roles, plan.digest(), secrets)
+            roles = seal(roles, plan.description, secrets)
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
@@ -260,12 +265,14 @@ def fit(
 
 
 def seal(
-    roles: Mapping[PartyId, Role[Any]], digest: bytes, secrets: Mapping[PartyId, Coins]
+    roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
 ) -> dict[PartyId, Role[Any]]:
     """The roles of all parties of a run, every message between any two of them sealed."""
     from secfc.sealed import sealed
 
-    return {name: sealed(role, name, tuple(roles), digest, secrets[name]) for name, role in roles.items()}
+    return {
+        name: sealed(role, name, tuple(roles), description, secrets[name]) for name, role in roles.items()
+    }
 
 
 def watched(name: PartyId, role: Role[Any], watch: Watch) -> Role[Any]:

@@ -34,7 +34,9 @@ from field.coins import Coins
 from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc import words
+from secfc.agreement import agree
 from secfc.clustering import Clustering, Public, restarts
+from secfc.description import LOCAL, Terms
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.federation import Party
@@ -48,7 +50,6 @@ from secfc.predict import CodedModel
 from secfc.questions import question
 from secfc.screening import Standing
 from secfc.sharing import (
-    agree,
     reply,
     settle_contributors,
     settle_contributors_at_server,
@@ -191,7 +192,8 @@ class SecFC:
     rounding: Any = "nearest"
     reveal_centers: bool | tuple[PartyId, ...] = False
     largest: int | None = None
-    threads: int = field(default=1, repr=False)  # not what names a run: it may change when that resumes
+    # Not what names a run: it may change when that resumes, and from party to party.
+    threads: int = field(default=1, repr=False, metadata=LOCAL)
     membership: Membership = Open()
     disclosure: Disclosure = AssignmentsOnly()
     liars: int = 0
@@ -219,8 +221,9 @@ class SecFC:
                 "clients send. Use disclosure=Distances(), or liars=0"
             )
         draft = self.membership.draft(
-            partial(self.complete, public), public.clients, public.counts, self.t, public.session
-        )
+            partial(self.complete, public), public.clients, public.counts, self.t, public.session,
+            Terms(self, public),
+        )  # fmt: skip
         if self.t == 0 and len(public.clients) > 1:
             warnings.warn(
                 "t=0 protects nobody: shares carry no noise, so clients see each other's points. Raise t to "
@@ -245,16 +248,22 @@ class SecFC:
         plan = Plan(
             code, self.disclosure.clip(quantizer), public.clients, layout, public.d, self.k, self.max_iter,
             self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom, self.liars,
+            Terms(self, public),
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan
 
     def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
-        """The role of one client; its coins are secret."""
+        """The role of one client; its coins are secret.  Raises ValueError for a plan on other terms."""
+        plan.terms.check(self)
         return client(self, plan, party, coins=coins)
 
     def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
-        """The role of the server; rng draws starts only, and its coins are secret."""
+        """The role of the server; rng draws starts only, and its coins are secret.
+
+        Raises ValueError for a plan on other terms.
+        """
+        plan.terms.check(self)
         return server(self, plan, rng=rng, coins=coins)
 
     def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from secfc.description import Difference
 
 PartyId = str
 SERVER: PartyId = "server"
@@ -151,14 +154,31 @@ class LiarsExceeded(ProtocolError):  # noqa: N818
 
 
 class PlanMismatch(ProtocolError):  # noqa: N818
-    """`parties` agreed to other public parameters than this party: no share has been sent."""
+    """`parties` agreed to other public parameters than this party: no share has been sent.
 
-    def __init__(self, parties: Collection[PartyId]) -> None:
+    differing: for each of them what differs, each a `secfc.description.Difference`.
+    """
+
+    SHOWN = 6  # differences that the text names
+
+    def __init__(self, differing: Mapping[PartyId, tuple[Difference, ...]]) -> None:
+        # Where this party is the odd one, all others differ in the same way.
+        alike: dict[tuple[Difference, ...], list[PartyId]] = {}
+        for party in sorted(differing):
+            alike.setdefault(differing[party], []).append(party)
+        groups = []
+        for found, parties in alike.items():
+            facts = "; ".join(map(str, found[: self.SHOWN]))
+            more = f"; and {len(found) - self.SHOWN} more" if len(found) > self.SHOWN else ""
+            groups.append(
+                f"{', '.join(parties)} {'hold' if parties[1:] else 'holds'} a different plan: {facts}{more}"
+            )
         super().__init__(
-            f"{', '.join(sorted(parties))} hold a different plan: compare k, t, ell, the scale, the "
-            "bound, the client names and the row counts at every site"
+            f"{'. '.join(groups)}. No share has been sent: settle on one value, give it at every site, and "
+            "start again"
         )
-        self.parties = tuple(sorted(parties))
+        self.differing = dict(differing)
+        self.parties = tuple(sorted(differing))
 
 
 class RowsLost(ProtocolError):  # noqa: N818

@@ -8,8 +8,8 @@ every client shares all of them, zeros where it owns none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from psu import merge
 from psu import plan as psu_plan
 from psu.identify import digests, row_digests, tags
 from psu.messages import Turn
+from secfc.agreement import agree
 from secfc.alignment import (
     Relay,
     Seat,
@@ -33,7 +34,8 @@ from secfc.alignment import (
     row_numbers,
     take_seat,
 )
-from secfc.exchange import SERVER, SETTLE, DisputedRows, FaultyServer, PartyId, Role, only, take
+from secfc.description import LOCAL, Terms, described, digest_of
+from secfc.exchange import ALIGN, SERVER, SETTLE, DisputedRows, FaultyServer, PartyId, Role, only, take
 from secfc.federation import Party
 from secfc.layout import AllRows, Layout, OwnRows
 from secfc.messages import Multiplicities
@@ -81,10 +83,11 @@ class Membership(Protocol):
         counts: tuple[int, ...],
         t: int,
         session: bytes,
+        terms: Terms,
     ) -> Any:
         """What is public before the parties talk; `complete` makes the plan once the layout is known.
 
-        session: 32 public bytes that no other run uses.
+        session: 32 public bytes that no other run uses.  terms: what the run was asked for.
         """
         ...
 
@@ -120,6 +123,7 @@ class Open:
         counts: tuple[int, ...],
         t: int,
         session: bytes,
+        terms: Terms,
     ) -> Plan:
         return complete(OwnRows(counts))
 
@@ -144,11 +148,17 @@ class UnionDraft:
 
     union: psu_plan.Plan
     clients: tuple[PartyId, ...]
-    complete: Complete
+    complete: Complete = field(metadata=LOCAL)  # made of the terms
+    terms: Terms = field(metadata=LOCAL)  # described beside it
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public before the union, which parties compare."""
+        return described(self, self.terms, bound=self.terms.public.bound)
 
     def digest(self) -> bytes:
         """32 bytes that name this run and what its parties agreed on before it."""
-        return self.union.digest
+        return digest_of(self.description)
 
 
 @dataclass(frozen=True)
@@ -190,15 +200,17 @@ class Private:
         counts: tuple[int, ...],
         t: int,
         session: bytes,
+        terms: Terms,
     ) -> UnionDraft:
         mode = self.mode or psu_plan.Threshold(t)
         union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
-        return UnionDraft(union, clients, complete)
+        return UnionDraft(union, clients, complete, terms)
 
     def client(self, draft: UnionDraft, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
         points = party.read()
         me = draft.clients.index(party.name)
         digest = digests(party.ids) if party.ids is not None else row_digests(points)
+        yield from agree(draft, party.name, number=ALIGN)
         with blaming(draft.clients):
             seat = yield from take_seat(draft.union, draft.clients, me, coins)
             own, inverse = tags(digest, seat.secrets.tag_key)
@@ -242,6 +254,7 @@ class Private:
         shares.scale(several, merge.reciprocals(result.held[several].astype(np.int64), shares.basis))
 
     def server(self, draft: UnionDraft) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
+        yield from agree(draft, SERVER, number=ALIGN)
         relay = Relay(draft.union, draft.clients)
         with blaming(draft.clients):
             union = yield from relay.find_union()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psu.messages import Message as Message
+from secfc.description import MAXIMUM
 
 Array = NDArray[Any]
 
@@ -48,10 +49,17 @@ def check_centers(centers: Array, what: str) -> None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hello(Message, tag=1):
-    """Everyone to everyone, first: the digest of the plan the sender agreed to (32 bytes)."""
+class Hello(Message, tag=26):
+    """Everyone to everyone, first: the description of the plan the sender agreed to (`secfc.description`).
 
-    digest: bytes
+    Only its size is checked here: that of another version of the protocol shall be told apart, not refused.
+    """
+
+    description: bytes
+
+    def __post_init__(self) -> None:
+        size = len(self.description)
+        refuse(size > MAXIMUM, f"a description has at most {MAXIMUM} bytes, this one has {size}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

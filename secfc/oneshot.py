@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
+from secfc.agreement import agree_with_server
 from secfc.centers import CentersModel, nearest_center
 from secfc.clustering import Clustering, Public, heard
+from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.exchange import (
     ITERATE,
     SERVER,
@@ -43,11 +45,16 @@ class OneShotPlan:
     seed: int
     counts: tuple[int, ...]
     d: int
+    terms: Terms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which the server and every client compare (`secfc.description`)."""
+        return described(self, self.terms)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        public = ("k-fed plan 1", self.clients, self.k, self.k_local, self.seed, self.counts, self.d)
-        return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
+        return digest_of(self.description)
 
 
 @dataclass(frozen=True)
@@ -68,10 +75,12 @@ class KFed:
             raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={self.k}]")
         if self.k > public.m:
             raise ValueError(f"k={self.k} clusters of m={public.m} points: lower k or add points")
-        return OneShotPlan(public.clients, self.k, self.k_local, self.seed, public.counts, public.d)
+        terms = Terms(self, public)
+        return OneShotPlan(public.clients, self.k, self.k_local, self.seed, public.counts, public.d, terms)
 
     def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Cluster my points, send the centers, label my points by what became of my centers."""
+        yield from agree_with_server(plan, party.name)
         points = party.read().astype(np.float64)
         number = plan.clients.index(party.name)
         centers, _ = local_centers(points, plan.k_local, plan.seed * len(plan.clients) + number)
@@ -86,6 +95,7 @@ class KFed:
 
     def server(self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Array]:
         """Group the local centers, tell every client what became of its own."""
+        yield from agree_with_server(plan, SERVER)
         arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
         inbox = everyone(take(arrived, LocalCenters), plan.clients)
         for sender, message in inbox.items():

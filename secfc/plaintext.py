@@ -6,9 +6,9 @@ starts and the same comparisons, that the secure protocol runs.  No privacy at a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from field.exact import Exact
 from field.quantize import Quantizer, plan_quantization
 from field.rows import cluster_sizes
 from secfc import words
+from secfc.agreement import agree_with_server
 from secfc.clustering import Clustering, Public, heard, restarts
+from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exchange import (
     SERVER,
@@ -54,12 +56,16 @@ class PlainPlan:
     counts: tuple[int, ...]
     k: int
     d: int
+    terms: Terms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which the server and every client compare (`secfc.description`)."""
+        return described(self, self.terms)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        q = self.quantizer
-        public = ("lloyd plan 1", q.scale, q.bound, q.rounding, self.clients, self.counts, self.k, self.d)
-        return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
+        return digest_of(self.description)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -121,10 +127,11 @@ class Lloyd:
         if not 1 <= self.k <= public.m:
             raise ValueError(f"k={self.k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, self.k)
-        return PlainPlan(quantizer, public.clients, public.counts, self.k, public.d)
+        return PlainPlan(quantizer, public.clients, public.counts, self.k, public.d, Terms(self, public))
 
     def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Send my points in the clear, receive all labels."""
+        yield from agree_with_server(plan, party.name)
         points = plan.quantizer(party.read(), owner=f"client {party.name!r}")
         inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), round=SHARE, phase="send")
         final = only(take(inbox, Final), SERVER)
@@ -139,6 +146,7 @@ class Lloyd:
         self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
     ) -> Role[tuple[Trace, PlainModel]]:
         """Pool the points and run Lloyd's heuristic."""
+        yield from agree_with_server(plan, SERVER)
         arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
         inbox = everyone(take(arrived, RawPoints), plan.clients)
         for (sender, message), count in zip(inbox.items(), plan.counts, strict=True):

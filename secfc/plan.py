@@ -5,8 +5,7 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from field.basis import lanes_for
 from field.code import LagrangeCode
 from field.quantize import Quantizer, distance_bound
+from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.exchange import PartyId, RangeExceeded, RowsLost
 from secfc.layout import Layout
 from secfc.starts import Start
@@ -43,6 +43,9 @@ class Plan:
     largest: int  # points in the largest cluster that distances are measured to
     headroom: int = 1  # how many times the largest distance must fit, with the noise on it
     liars: int = 0  # lying clients that are found
+    terms: Terms | None = field(
+        default=None, compare=False, repr=False, metadata=LOCAL
+    )  # described beside it
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("max_iter", self.max_iter), ("n_init", self.n_init)):
@@ -148,17 +151,15 @@ class Plan:
         bound = distance_bound(self.headroom * self.d, self.quantizer.max_int, size)
         return lanes_for(bound, self.code.basis.primes)
 
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, fact by fact, which parties compare (`secfc.description`)."""
+        return described(self, self.terms, chunk=self.chunk)
+
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
         return self._digest
 
     @cached_property
     def _digest(self) -> bytes:
-        code = self.code
-        public = (
-            "secfc plan 1", code.basis.primes, code.n, code.ell, code.t, self.quantizer.scale,
-            self.quantizer.bound, self.quantizer.rounding, self.clients, self.layout, self.d, self.k,
-            self.max_iter, self.n_init, self.chunk, self.revealing, self.largest, self.headroom, self.liars,
-            self.quantizer.radius,
-        )  # fmt: skip
-        return hashlib.blake2b(repr(public).encode(), digest_size=32).digest()
+        return digest_of(self.description)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from field.rows import ClusterSums
+from secfc.agreement import agree
 from secfc.clustering import seal
 from secfc.disclosure import Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
@@ -27,7 +28,6 @@ from secfc.plan import Plan
 from secfc.questions import question
 from secfc.screening import Standing
 from secfc.sharing import (
-    agree,
     reply,
     settle_contributors,
     settle_contributors_at_server,
@@ -66,28 +66,41 @@ class CodedModel:
         cut_off = [c for c in self.plan.clients if c not in self.centers]
         if cut_off:
             raise ValueError(f"{', '.join(cut_off)} never heard the result of the fit: fit again to predict")
-        plan = self.plan_for(federation)
         sizes = next(iter(self.centers.values())).sizes
-        secrets = {name: coins(name) for name in federation.names}
+        secrets = {name: coins(name) for name in (*federation.names, SERVER)}
+        plan = self.plan_for(federation, sizes, secrets[SERVER].bytes(32))
         roles: dict[PartyId, Role[Any]] = {
             party.name: predicting_client(
                 self.disclosure, plan, party, self.centers[party.name], coins=secrets[party.name]
             )
             for party in federation.parties
         }
-        secrets[SERVER] = coins(SERVER)
         roles[SERVER] = predicting_server(self.disclosure, plan, sizes, self.standing, coins=secrets[SERVER])
         if sealed:
-            roles = seal(roles, plan.digest(), secrets)
+            roles = seal(roles, plan.description, secrets)
         results = simulate(roles).results
         return [results[name] for name in federation.names]
 
-    def plan_for(self, federation: Federation) -> Plan:
-        """The plan under which this federation's points are labeled."""
+    def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> Plan:
+        """The plan under which this federation's points are labeled.
+
+        sizes: (k,) points of the clusters whose centers are retained, which parties compare.  session: 32
+        public bytes that no other run uses, nor the fit.
+        """
         # The range depends on the retained clusters (`largest` stays), not on how many points are new,
         # and there may be fewer new points than centers.
+        terms = self.plan.terms
+        if terms is not None:
+            public = replace(terms.public, session=session, features=federation.feature_names)
+            terms = replace(terms, public=public, retained=tuple(sizes.tolist()))
         return replace(
-            self.plan, layout=OwnRows(federation.counts), k=1, n_init=1, init=RandomLabels(), revealing=()
+            self.plan,
+            terms=terms,
+            layout=OwnRows(federation.counts),
+            k=1,
+            n_init=1,
+            init=RandomLabels(),
+            revealing=(),
         )
 
 

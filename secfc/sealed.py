@@ -29,6 +29,7 @@ from psu.errors import UnionAborted
 from psu.keys import Channel, Ephemeral, Identity
 from psu.messages import Offer
 from secfc import wire
+from secfc.description import Difference, digest_of
 from secfc.exchange import (
     GREET,
     Exchange,
@@ -106,7 +107,7 @@ def sealed(
     role: Role[R],
     me: PartyId,
     parties: tuple[PartyId, ...],
-    digest: bytes,
+    description: bytes,
     coins: Coins,
     *,
     identity: Identity | None = None,
@@ -115,9 +116,9 @@ def sealed(
     """The role of party `me`, its messages to the other parties sealed.  All of them must be wrapped.
 
     parties: those that seal, in the same order everywhere: the clients, and the server unless its links are
-    protected otherwise.  digest: 32 bytes of what must be the same at all, the plan's digest.  coins:
-    secret; keys are drawn from them before the role starts.  identity: the long-term key of this party,
-    drawn anew if None.  identities: everybody's pinned public keys.
+    protected otherwise.  description: of what must be the same at all, the plan's.  coins: secret; keys are
+    drawn from them before the role starts.  identity: the long-term key of this party, drawn anew if None.
+    identities: everybody's pinned public keys.
 
     The role sends nothing before round GREET + 1, and in rounds that rise.
 
@@ -131,7 +132,9 @@ def sealed(
             raise ValueError(f"no identity is pinned for {', '.join(missing)}: pin every party's")
         if identity is None or identity.public != identities[me]:
             raise ValueError(f"{me!r} needs the identity that the others have pinned for it")
-    return _sealed(role, me, parties, digest, coins, identity or Identity.draw(coins), identities)
+    return _sealed(
+        role, me, parties, digest_of(description), coins, identity or Identity.draw(coins), identities
+    )
 
 
 def _sealed(
@@ -187,7 +190,9 @@ def greet(
             raise TamperedMessage(peer, f"{type(message).__name__} came instead of a greeting")
     everyone(inbox, others)
     if differing := [c for c in others if inbox[c].digest != digest]:
-        raise PlanMismatch(differing)
+        raise PlanMismatch(
+            {c: (Difference("the plan's digest", digest.hex(), inbox[c].digest.hex()),) for c in differing}
+        )
     public = {c: inbox[c].identity for c in others} | {me: identity.public}
     for peer in others:
         if identities is not None and public[peer] != identities[peer]:

@@ -1,4 +1,4 @@
-"""Agreeing on the plan and sharing rows: phase 1 of SecFC's Algorithm 1, as role fragments.
+"""Sharing rows: phase 1 of SecFC's Algorithm 1, as role fragments.
 
 Every run over coded rows begins with these.  A peer that breaks the protocol is named; nothing of what it
 sent is shown.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from field.correct import deal_mask, mask_words
 from field.rows import CodedRows, coded_rows
 from secfc.dealing import check_count, counted_by_server, judge_rows, publish_shares
 from secfc.exchange import (
-    AGREE,
     SERVER,
     SHARE,
     STRIDE,
@@ -27,41 +26,17 @@ from secfc.exchange import (
     FaultyClient,
     FaultyServer,
     PartyId,
-    PlanMismatch,
     Role,
     TooFewReplies,
     take,
     to_all,
 )
 from secfc.membership import Contribution
-from secfc.messages import Contributors, Hello, MaskedShares, Shares
+from secfc.messages import Contributors, MaskedShares, Shares
 from secfc.plan import Plan
 from secfc.screening import Screening, Standing, check_residues, checked, well_formed
 
 Array = NDArray[Any]
-
-
-class Agreed(Protocol):
-    """A plan that parties compare."""
-
-    @property
-    def clients(self) -> tuple[PartyId, ...]: ...
-
-    def digest(self) -> bytes: ...
-
-
-def agree(plan: Agreed, me: PartyId, peers: tuple[PartyId, ...] | None = None) -> Role[None]:
-    """Compare the plan's digest with every peer, all other parties by default, before anything secret moves.
-
-    Raises PlanMismatch naming who differs.
-    """
-    if peers is None:
-        peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
-    hello = Hello(plan.digest())
-    inbox = yield Exchange(to_all(peers, hello), peers, 0, round=AGREE, exact=True, phase="agree")
-    differing = [p for p, hello in take(inbox, Hello).items() if hello.digest != plan.digest()]
-    if differing:
-        raise PlanMismatch(differing)
 
 
 def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1) -> Role[Received]:

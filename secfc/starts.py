@@ -84,9 +84,12 @@ class RandomPoints:
 
 @dataclass(frozen=True, eq=False)
 class GivenLabels:
-    """Labels (m,) that are already known, in client order, or one array a client; -1 for no cluster."""
+    """Labels (m,) that are already known, in client order, or one array a client; -1 for no cluster.
 
-    labels: Array | Sequence[Any] = field(repr=False)
+    Parties compare the labels of all points, however they were handed over.
+    """
+
+    labels: Array | Sequence[Any] = field(repr=False, metadata={"described": "flat"})
     reveals = ""
     needs_distances = False
     factor = 1

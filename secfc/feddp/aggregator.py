@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from secfc.aggregate import receive_sum
+from secfc.agreement import agree
 from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.feddp.elbow import Elbow, costs_by_k, elbow
 from secfc.feddp.plan import FedDPPlan, Part
@@ -31,7 +32,6 @@ from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
-from secfc.sharing import agree
 from secfc.summing import GroupAbout, NoisyCenters, Project
 
 Array = NDArray[Any]

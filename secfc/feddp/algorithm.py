@@ -22,6 +22,7 @@ from field.coins import Coins
 from secfc.aggregate import SumPlan
 from secfc.centers import CentersModel
 from secfc.clustering import Clustering, Public
+from secfc.description import Terms
 from secfc.exchange import SERVER, Role
 from secfc.feddp import aggregator, clients
 from secfc.feddp.elbow import Elbow
@@ -122,6 +123,7 @@ class FedDPKMeans:
             "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
             "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
             "start": self.start, "session": public.session,
+            "terms": Terms(self, public),
         }  # fmt: skip
         plan = FedDPPlan(sums=draft, outer_bound=1, **common)
         if by_client and initial:

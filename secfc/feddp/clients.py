@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from field.coins import Coins
 from secfc.aggregate import contribute
+from secfc.agreement import agree
 from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
 from secfc.feddp.noise import Laplace
 from secfc.feddp.plan import FedDPPlan, Part
@@ -31,7 +32,6 @@ from secfc.feddp.statistics import (
 from secfc.feddp.threads import one_thread
 from secfc.federation import Party
 from secfc.inputs import InputError
-from secfc.sharing import agree
 from secfc.summing import GroupAbout, NoisyCenters, Project
 
 Array = NDArray[Any]

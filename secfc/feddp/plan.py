@@ -6,16 +6,15 @@ before any client's data is touched.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from secfc.aggregate import SumPlan
+from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.exchange import PartyId
 from secfc.feddp.elbow import Elbow
 from secfc.feddp.noise import Noise, Placement
@@ -94,6 +93,7 @@ class FedDPPlan:
     budget: Budget
     start: Start
     session: bytes
+    terms: Terms | None = field(default=None, metadata=LOCAL)  # described beside it
 
     def __post_init__(self) -> None:
         if not self.radius.private:
@@ -187,21 +187,14 @@ class FedDPPlan:
         """What one point counts beside sums of rows of norm <= reach: UNIT in a vector of its own."""
         return max(1, round(self.variant.count * reach)) if self.variant.joint else UNIT
 
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, fact by fact, which parties compare (`secfc.description`)."""
+        return described(self, self.terms)
+
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return self._digest
-
-    @cached_property
-    def _digest(self) -> bytes:
-        public = (
-            "secfc feddp plan 1", self.sums, self.k, self.d, self.scale, self.radius, self.outer_bound,
-            self.rows, self.variant, self.neighbors, self.noises, self.placement, self.budget,
-            type(self.start).__name__, self.session,
-        )  # fmt: skip
-        state = hashlib.blake2b(repr(public).encode(), digest_size=32)
-        for array in (self.points, self.origin):
-            state.update(np.ascontiguousarray(array, np.float64).tobytes())
-        return state.digest()
+        return digest_of(self.description)
 
 
 def _part(what: str, size: int, sensitivity: float, noise: Noise | None) -> Part:

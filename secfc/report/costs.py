@@ -47,7 +47,7 @@ CONTENTS = {
     "Confirmation": "digest of the union",
     "Multiplicities": "holders of each row",
     "HeldOnce": "whether IDs are disjoint",
-    "Hello": "digest of the parameters",
+    "Hello": "the parameters",
     "Shares": "shares of the points",
     "MaskedShares": "shares of the points",
     "Contributors": "whose shares arrived",

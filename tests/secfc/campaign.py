@@ -376,7 +376,7 @@ class Scenario:
         secrets = {name: coins(name) for name in (*fed.names, SERVER)}
         if self.predict:
             model = self.fitted.model
-            plan = model.plan_for(fed)
+            plan = model.plan_for(fed, next(iter(model.centers.values())).sizes, bytes(32))
             roles = {
                 p.name: predicting_client(
                     model.disclosure, plan, p, model.centers[p.name], coins=secrets[p.name]
@@ -398,7 +398,7 @@ class Scenario:
             me, lied = plan.clients.index(name), partial(network.corrupters.add, name)
             roles[name] = telling(roles[name], lie, plan.code, me, lied)
         if self.sealed:
-            roles = seal(roles, plan.digest(), secrets)
+            roles = seal(roles, plan.description, secrets)
         return {name: signed(name, role) for name, role in roles.items()}
 
     def run(self, network: Faults, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:

@@ -334,7 +334,7 @@ def builders(algorithm, fed, directory, sealed=False):
             (party,) = (p for p in fed.parties if p.name == name)
             coins = journal.coins()
             role = algorithm.client(plan, party, coins=coins)
-            role = seal(role, name, fed.names, plan.digest(), coins) if sealed else role
+            role = seal(role, name, fed.names, plan.description, coins) if sealed else role
         return checkpointed(role, journal)
 
     def close():
@@ -529,7 +529,7 @@ def speak(peer, count):
     heard = []
     for number in range(count):
         inbox = yield Exchange({peer: Hello(bytes([number]) * 40)}, (peer,), round=number, exact=True)
-        heard.append(inbox[peer].digest[0])
+        heard.append(inbox[peer].description[0])
     return heard
 
 

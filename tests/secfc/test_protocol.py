@@ -359,7 +359,7 @@ def corrupted(kind, sender, change):
         ("CodedDistances", lambda b: Hello(b"x"), FaultyClient, "sent Hello where CodedDistances"),
         ("Shares", lambda b: Shares(b.start + 1, b.values), FaultyClient, "shared rows from"),
         ("Shares", lambda b: Shares(b.start, b.values[:, :, :1]), FaultyClient, "malformed"),
-        ("Hello", lambda b: Hello(bytes(32)), PlanMismatch, "client-3 hold a different plan"),
+        ("Hello", lambda b: Hello(bytes(32)), PlanMismatch, "client-3 holds a different plan"),
     ],
 )
 def test_a_broken_peer_is_named(kind, change, error, message):
@@ -506,7 +506,7 @@ def test_the_driver_resumes_with_what_came_and_drops_late_answers():
     def asker():
         for number in (1, 2):
             inbox = yield Exchange(dict.fromkeys("ab", Hello(bytes([number]))), ("a", "b"), 1, round=number)
-            log.append({who: m.digest for who, m in inbox.items()})
+            log.append({who: m.description for who, m in inbox.items()})
 
     def answerer(late):
         question = (yield Exchange({}, ("s",)))["s"]
@@ -568,7 +568,12 @@ def test_kfed_on_the_common_interface():
     result = secfc.fit(secfc.KFed(k=4, k_local=2), fed)
     assert accuracy(fed.truth, result.flat) == 1.0
     assert (result.predict(fed)[0] == result.labels[0]).all()
-    assert {e.kind for e in result.transcript.envelopes} == {"LocalCenters", "CenterLabels", "OwnLabels"}
+    assert {e.kind for e in result.transcript.envelopes} == {
+        "Hello",
+        "LocalCenters",
+        "CenterLabels",
+        "OwnLabels",
+    }
 
 
 @pytest.mark.parametrize("value", [np.nextafter(16, 17), 16.0, 1e-100, 1e100, 0.0])

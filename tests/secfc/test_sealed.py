@@ -324,7 +324,7 @@ def pair(secret=bytes(96)):
 def test_one_round_carries_one_message_each_way():
     a, b = pair()
     message = a.seal(3, Hello(b"x"))
-    assert b.open(at(3), message).digest == b"x"
+    assert b.open(at(3), message).description == b"x"
     assert b.seal(3, Hello(b"x")).ciphertext != message.ciphertext
     with pytest.raises(AlreadyUsed):
         a.seal(3, Hello(b"y"))
@@ -349,13 +349,13 @@ def test_too_large_a_message_is_our_own_error(monkeypatch):
 def test_a_party_may_await_whatever_the_other_says_next():
     a, b = pair()
     sent = {n: a.seal(n, Hello(bytes([n]))) for n in (3, 4, 7, 9)}
-    assert b.open(after(4), sent[7]).digest == b"\7"
+    assert b.open(after(4), sent[7]).description == b"\7"
     for awaited, number in ((4, 7), (4, 4), (3, 3), (10, 9)):  # again, an older one, an old one, too old
         with pytest.raises(TamperedMessage):
             b.open(after(awaited), sent[number])
     with pytest.raises(TamperedMessage):
         b.open(after(8), Sealed(10, sent[9].ciphertext))
-    assert b.open(after(8), sent[9]).digest == b"\t"
+    assert b.open(after(8), sent[9]).description == b"\t"
 
 
 def test_the_inner_role_is_closed_and_gives_its_result():

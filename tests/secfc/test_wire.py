@@ -261,12 +261,12 @@ def test_every_message_says_what_it_is():
 
 
 def test_a_tag_is_taken_once_and_never_again():
-    with pytest.raises(TypeError, match="tag=1, which Hello has: take another"):
-        type("Intruder", (own.Message,), {}, tag=1)
+    with pytest.raises(TypeError, match="tag=26, which Hello has: take another"):
+        type("Intruder", (own.Message,), {}, tag=26)
     for tag in (129, 0, 1 << 16):
         with pytest.raises(TypeError, match="never used"):
             type("Intruder", (own.Message,), {}, tag=tag)
-    assert wire.registry()[1] is own.Hello
+    assert wire.registry()[26] is own.Hello
 
 
 def test_a_message_does_not_inherit_its_tag():
@@ -480,7 +480,7 @@ class Field(own.Message):
     ("message", "rule"),
     [
         (object(), "object has no tag"),
-        (own.Hello("text"), r"Hello.digest, bytes: it is no bytes"),
+        (own.Hello("text"), r"Hello.description, bytes: it is no bytes"),
         (Field([1]), "it is no array"),
         (Field(np.zeros(1, complex)), "dtype has no code"),
         (Field(np.array([object()])), "dtype has no code"),
@@ -677,7 +677,7 @@ def listener(peer, steps):
     heard = []
     for number in range(0, steps, 2):  # every other message is late and dropped
         inbox = yield Exchange({}, (peer,), round=number)
-        heard.append(inbox[peer].digest[0])
+        heard.append(inbox[peer].description[0])
     return heard
 
 

@@ -27,11 +27,12 @@ FAR = 300.0
 ROWS = 30
 
 
+@dataclass(frozen=True)
 class TooLittle:
     """Gaussian noise, too small by a factor: what the published code does to the outer product."""
 
-    def __init__(self, noise, factor):
-        self.noise, self.factor = noise, factor
+    noise: object
+    factor: float
 
     def event(self, size):
         return self.noise.event(size)
