@@ -5,7 +5,9 @@ polynomial f of degree ell + t - 1, and client j's share is f(alphas[j]).  Any t
 the data (Yu et al., AISTATS 2019, Theorem 1).  A function of degree g of the shares is a polynomial of
 degree g (ell + t - 1), so any g (ell + t - 1) + 1 results determine it.
 
-Does not protect against ell + t clients together, and hides nothing from whoever collects enough results.
+Does not protect against t + 1 clients together.  ell + t fix the polynomial; but t + 1 shares and the ell
+segments satisfy one linear relation with small integer coefficients, from which small values follow.  Hides
+nothing from whoever collects enough results.
 """
 
 from __future__ import annotations

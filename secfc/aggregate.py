@@ -5,13 +5,16 @@ the server on whose shares all of it has, adds those, and sends the server its s
 linear, so any ell + t of these decode the sum exactly, and which ones does not change it.
 
 Why a committee: if all n clients are members, n**2 shares travel, which ends near a hundred clients.  A
-committee of c costs a client c/ell times its vector, once, and nobody waits for who vanished.  (Masks between
-neighbors in a graph, as in Bell et al., CCS 2020, send the vector once, but the seeds must be shared and
-those of the lost opened, in two more rounds.)
+committee of c costs a client c / ell times its vector, once, and nobody waits for who vanished.  (Masks
+between neighbors in a graph, as in Bell et al., CCS 2020, send the vector once, but the seeds must be shared
+and those of the lost opened, in two more rounds.)
 
 What a party learns, if all follow the protocol: t members of the committee, with any other clients and even
-the server, learn the sum and what follows from it and their own vectors; ell + t members together learn
-every vector.  Who sits on the committee is public, so it must not be chosen by somebody who can corrupt it.
+the server, learn the sum and what follows from it and their own vectors; t + 1 members together can learn
+every vector.  (ell > 1 raises how many shares a decoder needs, not how many clients are needed to cheat:
+t + 1 shares and ell small numbers satisfy a linear relation with small coefficients, which often has one
+solution.  So a plan packs ell = 1 number into a share unless it is told to pack more.)  Who sits on the
+committee is public, so it must not be chosen by somebody who can corrupt it.
 A server that asks different members for the sums of different clients is not noticed: it is trusted to
 follow the protocol, as everywhere here.
 """
@@ -46,7 +49,7 @@ from secfc.summing import CodedSum, SumShares
 
 Array = NDArray[Any]
 
-# A committee of 15 packs ell = 3 numbers into a share beside t = 5 masks, and does without any 7 members.
+# A committee of 15 has t = 5 masks in a share, and does without any 9 members.
 COMMITTEE = 15
 # Rounds that one sum takes: shares, whose shares are there, the coded sum.
 ROUNDS = 3
@@ -88,11 +91,13 @@ class SumPlan:
         committee: int | None = None,
         t: int | None = None,
         losses: int | None = None,
+        ell: int = 1,
     ) -> SumPlan:
         """A plan for these clients: by default a committee of at most 15, a third of which may collude.
 
         The committee is spread evenly over the clients in the order of their names' list; losses: a quarter
-        of the clients by default.
+        of the clients by default.  ell: numbers packed into a share, which divides what clients send by it;
+        ell - 1 fewer members may vanish, and t + 1 of them read every summand all the same.
 
         Raises ValueError if the committee is too small to hide anything.
         """
@@ -107,8 +112,13 @@ class SumPlan:
         tolerated = max(1, size // 3) if t is None else t
         if not 1 <= tolerated <= largest:
             raise ValueError(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
+        if not 1 <= ell <= largest + 1 - tolerated:
+            raise ValueError(
+                f"ell={ell} with t={tolerated} of a committee of {size}: it must lie in "
+                f"[1, {largest + 1 - tolerated}]"
+            )
         members = tuple(clients[i * n // size] for i in range(size))
-        code = LagrangeCode(Basis.holding(2 * n * bound), size, largest + 1 - tolerated, tolerated)
+        code = LagrangeCode(Basis.holding(2 * n * bound), size, ell, tolerated)
         return cls(clients, members, code, bound, n // 4 if losses is None else losses)
 
     @property

@@ -15,7 +15,9 @@ Any t clients together learn nothing beyond the labels.  What the server sees is
 masks and learns the labels of every iteration, as every client does, and with several starts the cost of
 each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
 protocol: the server decodes the exact distances of every iteration, from which it can rebuild much of the
-shape of the data, and with a client place it by that one's points.  ell + t clients together hold all points.
+shape of the data, and with a client place it by that one's points.  From t + 1 clients on nothing is
+promised: they hold all points if ell = 1, and can read small or categorical values if ell > 1
+(`secfc.cautions`).
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from field.quantize import plan_quantization
 from field.rows import ClusterSums
 from secfc import words
 from secfc.agreement import agree
+from secfc.cautions import cautions
 from secfc.clustering import Clustering, Public, restarts
 from secfc.description import LOCAL, Terms
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
@@ -158,8 +161,9 @@ def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) ->
 class SecFC:
     """Exact secure k-means.
 
-    k: clusters.  t: colluding clients tolerated.  ell: segments of a point; more mean less work and
-    traffic.  n >= 2 (ell + t - 1) + 1 clients are needed.
+    k: clusters.  t: colluding clients tolerated; t + 1 may read all that others share.  ell: segments of a
+    point; more mean less work and traffic, and no more privacy (`secfc.cautions`).
+    n >= 2 (ell + t - 1) + 1 clients are needed.
     init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`,
     `GivenLabels(labels)`), or its word in the shell, as "k-means++".  n_init: restarts, the cheapest is kept.
     max_iter: steps a restart.
@@ -178,7 +182,8 @@ class SecFC:
     "private".
     disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else `Distances()`, or
     noisy ones; also "assignments", "final-labels" or "distances" (`secfc.words`).
-    reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.
+    reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.  So
+    many are needed to compute them; t + 1 that collude can read small or categorical values without asking.
     """
 
     k: int
@@ -207,7 +212,7 @@ class SecFC:
     def plan(self, public: Public) -> Any:
         """What is public before the parties talk: the `Plan`, with open membership.
 
-        Warns (`Caution`) where t=0.  Raises ValueError naming the value, the rule and the remedy.
+        Warns (`Caution`) where t=0 or ell > 1.  Raises ValueError naming the value, the rule and the remedy.
         """
         if self.liars and not isinstance(self.membership, Open):
             raise ValueError(
@@ -231,6 +236,8 @@ class SecFC:
                 Caution,
                 stacklevel=2,
             )
+        for caution in cautions(self.t, self.ell):
+            warnings.warn(caution, Caution, stacklevel=2)
         return draft
 
     def complete(self, public: Public, layout: Layout) -> Plan:

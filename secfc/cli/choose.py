@@ -112,7 +112,6 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         settings.t,
         1 if final and settings.ell is None else settings.ell,
         liars=settings.liars,
-        demonstration=not settings.files,
         private=settings.membership == "private",
         most=MAX_T if undealt else None,
     )
@@ -184,25 +183,25 @@ def choose_code(
     t: int | None,
     ell: int | None,
     *,
-    demonstration: bool,
     private: bool = False,
     most: int | None = None,
     liars: int = 0,
 ) -> tuple[int, int, tuple[str, ...]]:
     """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
 
+    ell is 1 unless it is asked for: more buys speed for clients that a larger t would withstand.
+
     Raises InputError if no t of at least 1 fits.
     """
     from psu.plan import MAX_SUBSETS
+    from secfc.cautions import cautions
     from secfc.inputs import InputError
 
-    if demonstration and t is None and ell is None and not liars:
-        return 3, 2, ()
     ell = 1 if ell is None else ell
     if t == 0:
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
-        return t, ell, ()
+        return t, ell, cautions(t, ell)
     fits = (n - 1) // 2 - ell + 1 - liars
     if n < 3:
         raise InputError(
@@ -227,6 +226,7 @@ def choose_code(
         t, limit = t - 1, "what a union of IDs can be found for"
     return t, ell, (
         f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
+        *cautions(t, ell),
     )  # fmt: skip
 
 

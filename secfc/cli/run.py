@@ -35,8 +35,9 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 )  # fmt: skip
 @click.option(
     "--ell", type=click.IntRange(1),
-    help="Segments a point is cut into: more mean less work and traffic, and need more clients, "
-    "n >= 2 (ell + t - 1) + 1. Default: 1.",
+    help="Segments a point is cut into: more mean less work and traffic, and no more privacy: t + 1 clients "
+    "can read small values whatever it is, and n >= 2 (ell + t - 1) + 1 leaves room for a smaller t. "
+    "Default: 1.",
 )  # fmt: skip
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")

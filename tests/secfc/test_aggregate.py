@@ -84,13 +84,13 @@ def dropping(*lost):
 
 def test_losses_after_sharing_change_nothing():
     plan = SumPlan.of(names(20), 2**30)
-    assert plan.code.n - plan.code.threshold(1) == 7
+    assert plan.code.n - plan.code.threshold(1) == 9
     vectors = np.random.default_rng(0).integers(-(2**30), 2**30, (1, 20, 50))
-    silent = dropping(*((c, "CodedSum") for c in plan.committee[:7]))
+    silent = dropping(*((c, "CodedSum") for c in plan.committee[:9]))
     (total,), _ = run(plan, vectors, silent)
     assert (total.total == vectors[0].sum(axis=0)).all()
     with pytest.raises(TooFewReplies):
-        run(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:8])))
+        run(plan, vectors, dropping(*((c, "CodedSum") for c in plan.committee[:10])))
 
 
 def test_who_vanished_while_sharing_is_not_counted_anywhere():
@@ -146,7 +146,7 @@ def test_a_server_that_asks_for_one_client_alone_is_refused():
     plan = SumPlan.of(names(8), 100, losses=1)
     role = contribute(plan, plan.committee[0], np.ones(3, np.int64), 0, SeededCoins(0, "a"))
     next(role)
-    shares = {c: SumShares(np.zeros((1, 2), np.uint32)) for c in plan.clients[1:]}
+    shares = {c: SumShares(np.zeros((1, 3), np.uint32)) for c in plan.clients[1:]}
     exchange = role.send(shares)
     assert exchange.send[SERVER].complete.all()
     with pytest.raises(FaultyServer, match="fewer than 7"):

@@ -85,8 +85,8 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
     for phrase in (
         "m = 732 points, d = 64 features, n = 10 clients",
         "k = 4 clusters",
-        "t = 3",
-        "ell = 2",
+        "t = 4",
+        "ell = 1",
         "3 lanes",
         "90 bits",
         "524,288 steps",
@@ -101,7 +101,7 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "client -> server   shares of the labels",
         "What the server learned",
         "no point and no center",
-        "no distance: 4 clients compared them under masks that it dealt",
+        "no distance: 5 clients compared them under masks that it dealt",
         "tried: labels alone let it guess",
     ):
         assert phrase in result.stdout, phrase
@@ -129,7 +129,7 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     found = strict_json(result.stdout)
     points, truth = rotated_digits(3)
     federation = secfc.Federation.from_labelled(points, truth, n=10, clusters_per_client=2, seed=0)
-    fitted = secfc.fit(secfc.SecFC(4, t=3, ell=2), federation, seed=0)
+    fitted = secfc.fit(secfc.SecFC(4, t=4), federation, seed=0)
     assert found["verified"] is True
     assert found["verification"]["iterations"] == found["n_iter"] == fitted.n_iter
     assert fitted.cost is None
@@ -141,7 +141,7 @@ def test_the_report_of_the_demonstration_is_that_of_the_library() -> None:
     assert found["transcript"]["bytes"] == fitted.transcript.nbytes()
     assert found["steps"] == fitted.n_iter
     parameters = found["parameters"]
-    assert (parameters["k"], parameters["t"], parameters["ell"], parameters["seed"]) == (4, 3, 2, 0)
+    assert (parameters["k"], parameters["t"], parameters["ell"], parameters["seed"]) == (4, 4, 1, 0)
     assert parameters["scale"] == fitted.plan.quantizer.scale
     assert parameters["primes"] == list(fitted.plan.code.basis.primes)
     assert found["versions"]["secfc"] == secfc.__version__
@@ -296,12 +296,14 @@ def test_names_are_printed_as_they_are() -> None:
 def test_the_default_t_is_the_largest_that_fits_and_at_most_a_third(n: int, ell: int) -> None:
     fitting = [t for t in range(1, n) if 2 * (ell + t - 1) + 1 <= n and t <= -(-n // 3)]
     if fitting:
-        t, chosen_ell, notes = choose.choose_code(n, None, ell, demonstration=False)
+        t, chosen_ell, notes = choose.choose_code(n, None, ell)
         assert (t, chosen_ell) == (max(fitting), ell)
         assert f"t={t} was chosen" in notes[0]
+        # Who packs is told what it costs.
+        assert [f"but t+1={t + 1} can read" in note for note in notes[1:]] == [True] * (ell > 1)
     else:
         with pytest.raises(InputError, match="3 are needed" if n < 3 else "Lower ell"):
-            choose.choose_code(n, None, ell, demonstration=False)
+            choose.choose_code(n, None, ell)
 
 
 def test_no_noise_is_a_warning() -> None:

@@ -197,9 +197,9 @@ def test_what_cannot_be_is_refused(held: dict[str, list[int]], line: str, messag
 
 @pytest.mark.parametrize("n", range(3, 60))
 def test_the_default_t_is_one_a_union_can_be_found_for(n: int) -> None:
-    t, _, notes = choose.choose_code(n, None, None, demonstration=False, private=True)
+    t, _, notes = choose.choose_code(n, None, None, private=True)
     psu.Plan(n, psu.Threshold(t), bytes(16))
-    open_t = choose.choose_code(n, None, None, demonstration=False)[0]
+    open_t = choose.choose_code(n, None, None)[0]
     assert t == min(open_t, 6)
     assert ("union" in notes[0]) == (t < open_t)
 
