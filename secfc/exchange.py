@@ -34,7 +34,8 @@ class Exchange:
     """What a role yields.
 
     send: at most one message a peer.  expect: whose message I wait for.  enough: with how many of them I
-    can go on if the rest stay silent (all by default).  round: stamped on what I send.  accept: the round
+    can go on without waiting for the rest (all by default); 0: without any, but only those may be missing who
+    are gone.  round: stamped on what I send.  accept: the round
     of what I wait for, `round` by default, or else a newer one of the same phase; exact: that one only;
     step: one that is a multiple of this newer, so that what belongs to a question I missed is no question.
     What is newer waits for its turn.  Older and repeated messages are dropped, so a late reply is never

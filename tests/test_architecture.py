@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("field", "psu", "secfc")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 ALGORITHMS = {"coded", "plaintext", "oneshot", "feddp"}
-DRIVERS = {"simulate", "wire", "network", "sealed", "journal", "checkpoint"}
+DRIVERS = {"simulate", "wire", "network", "link", "sealed", "journal", "checkpoint"}
 KERNEL_FILES = {
     "kernels.py",
     "sampling.py",

@@ -1,0 +1,339 @@
+"""Over a network a peer that is there is waited for, however long it computes, and one that is gone is not.
+
+Clocks are scaled: a second of the defaults is some hundredths here.  The real ones run nightly.
+"""
+
+import asyncio
+import contextlib
+import time
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc import link as links_of
+from secfc import messages as own
+from secfc import network, wire
+from secfc.exchange import SERVER, Exchange, Indispensable
+from secfc.link import Link
+from secfc.network import run_party
+from secfc.simulate import simulate
+from tests.secfc.test_wire import mesh, over_sockets, roles_of
+
+PULSE = 0.4
+
+
+def asks(*peers, enough=0):
+    """What came, and after how many seconds."""
+    begin = time.monotonic()
+    inbox = yield Exchange({}, peers, enough, round=1, exact=True)
+    return set(inbox), time.monotonic() - begin
+
+
+def computes(seconds, to="a"):
+    """A role that answers after so many seconds, in which it does not let go."""
+    time.sleep(seconds)
+    yield Exchange({to: own.Hello(b"x")}, round=1)
+
+
+def test_a_peer_that_computes_is_waited_for(monkeypatch):
+    def run(**options):
+        roles = {"a": asks("b"), "b": patient_then(computes(4 * PULSE))}
+        return over_sockets(roles, pulse=PULSE, grace=0.05, patience=20.0, **options)["a"]
+
+    came, seconds = run()
+    assert came == {"b"}
+    assert seconds > 3 * PULSE
+
+    # Without signs of life it would be taken for dead.
+    write = Link.write
+
+    async def without_beats(self, number, message):
+        if number != links_of.BEAT:
+            await write(self, number, message)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Link, "write", without_beats)
+        came, seconds = run()
+        assert came == set()
+        assert seconds < 3 * PULSE
+
+    # And if it computed in the thread of the loop, nobody would hear it.
+    async def here(role, inbox):
+        await asyncio.sleep(PULSE / 4)
+        try:
+            return role.send(inbox), []
+        except StopIteration as done:
+            return None, [done.value]
+
+    def apart():
+        """b in a process of its own would block its own loop only: its loop is that of a thread here."""
+
+        async def b(where):
+            reader, writer = await asyncio.open_connection(*where)
+            await run_party(patient_then(computes(4 * PULSE)), {"a": Link(reader, writer)}, pulse=PULSE)
+
+        async def main():
+            accepted = asyncio.Queue()
+            server = await asyncio.start_server(lambda r, w: accepted.put_nowait(Link(r, w)), "127.0.0.1", 0)
+            where = server.sockets[0].getsockname()
+            other = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(b(where))))
+            try:
+                return await run_party(asks("b"), {"b": await accepted.get()}, pulse=PULSE, patience=20.0)
+            finally:
+                server.close()
+                await other
+
+        return asyncio.run(main())
+
+    assert apart()[0] == {"b"}
+    monkeypatch.setattr(network, "_advance", here)
+    assert apart()[0] == set()
+
+
+def patient_then(role):
+    """A role that says a word first, so that its links have begun."""
+    yield Exchange()
+    yield from role
+
+
+async def half_open(say=b""):
+    """A link to a peer that is connected and, but for these bytes, mute; and the peer's end."""
+    links = await mesh(["a", "b"])
+    links["b"]["a"].writer.write(say)
+    return links["a"]["b"], links["b"]["a"]
+
+
+WORD = bytes(8) + (-1).to_bytes(8, "little", signed=True)
+
+
+def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience():
+    async def run(say, patience):
+        link, other = await half_open(say)
+        try:
+            return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=patience)
+        finally:
+            other.writer.close()
+
+    for enough in (WORD, WORD + (500).to_bytes(8, "little") + bytes(20)):  # also in the middle of a message
+        came, seconds = asyncio.run(run(enough, 60.0))
+        assert came == set()
+        assert PULSE * 0.7 < seconds < 3 * PULSE
+    # Who never spoke may still be reading its data.
+    came, seconds = asyncio.run(run(b"", 3 * PULSE))
+    assert came == set()
+    assert seconds > 2.5 * PULSE
+
+
+def test_a_message_that_arrives_slowly_is_a_sign_of_life():
+    data = wire.encode(own.Hello(bytes(4000)))
+
+    async def run():
+        link, other = await half_open(WORD)
+
+        async def trickle():
+            frame = len(data).to_bytes(8, "little") + (1).to_bytes(8, "little") + data
+            for start in range(0, len(frame), 400):
+                other.writer.write(frame[start : start + 400])
+                await asyncio.sleep(PULSE / 4)
+
+        speaker = asyncio.create_task(trickle())
+        try:
+            return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=60.0)
+        finally:
+            await speaker
+            other.writer.close()
+
+    came, seconds = asyncio.run(run())
+    assert came == {"b"}
+    assert seconds > 2 * PULSE
+
+
+def test_a_pause_of_this_process_is_not_taken_for_one_of_the_peers():
+    def pauses():
+        yield Exchange()
+        return (yield from asks("b"))
+
+    async def run():
+        links = await mesh(["a", "b"])
+        a = asyncio.create_task(run_party(pauses(), links["a"], pulse=PULSE, patience=20.0))
+        b = asyncio.create_task(run_party(patient_then(computes(4 * PULSE)), links["b"], pulse=PULSE))
+        await asyncio.sleep(PULSE)
+        time.sleep(2 * PULSE)  # everybody's loop
+        return (await asyncio.gather(a, b))[0]
+
+    assert asyncio.run(run())[0] == {"b"}
+
+
+def test_grace_is_for_those_who_miss_when_enough_came():
+    roles = {"a": asks("b", "c", enough=1), "b": computes(0.0), "c": computes(3 * PULSE)}
+    came, seconds = over_sockets(roles, pulse=PULSE, grace=PULSE / 4, patience=20.0)["a"]
+    assert came == {"b"}
+    assert seconds < 2.5 * PULSE
+    roles = {"a": asks("b", "c", enough=0), "b": computes(0.0), "c": computes(3 * PULSE)}
+    came, seconds = over_sockets(roles, pulse=PULSE, grace=PULSE / 4, patience=20.0)["a"]
+    assert came == {"b", "c"}
+
+
+def test_patience_bounds_the_whole_wait():
+    roles = {"a": asks("b"), "b": computes(5 * PULSE)}
+    came, seconds = over_sockets(roles, pulse=PULSE, patience=PULSE)["a"]
+    assert came == set()
+    assert seconds < 3 * PULSE
+
+
+def test_a_message_that_is_too_large_is_refused_where_it_is_sent():
+    def says():
+        yield Exchange({"b": own.Hello(bytes(200))}, round=1)
+
+    got = over_sockets({"a": says(), "b": asks("a")}, maximum=100, patience=5.0)
+    assert isinstance(got["a"], ValueError)
+    assert "211 bytes, 100 are allowed" in str(got["a"])
+    assert got["b"][0] == set()
+
+
+def test_a_cancelled_party_ends_when_its_role_lets_go():
+    ended = []
+
+    def long():
+        try:
+            time.sleep(2 * PULSE)
+            yield Exchange({}, ("b",))
+        finally:
+            ended.append(True)
+
+    async def run():
+        links = await mesh(["a", "b"])
+        task = asyncio.create_task(run_party(long(), links["a"], pulse=PULSE))
+        await asyncio.sleep(PULSE / 2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        links["b"]["a"].writer.close()
+
+    asyncio.run(run())
+    assert ended == [True]
+
+
+# --- whole runs ------------------------------------------------------------------------------------
+
+ALGORITHMS = {
+    "labels only": secfc.SecFC(k=3, t=1, max_iter=3),
+    "distances": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.Distances()),
+    "nobody deals": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.AssignmentsOnly(dealer=None)),
+}
+
+
+def points(n=5):
+    rng = np.random.default_rng(4)
+    return secfc.Federation.from_arrays(np.array_split(rng.normal(size=(40, 3)), n))
+
+
+class Gone(Exception):  # noqa: N818 - what happened
+    """The party is no more."""
+
+
+def going(role, at):
+    """A role that dies before its exchange of this number."""
+    inbox = None
+    for number in range(1 << 30):
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as done:
+            return done.value
+        if number == at:
+            raise Gone
+        inbox = yield exchange
+    return None
+
+
+async def with_a_death(algorithm, fed, victim, at, *, hang):
+    """What every party but the victim ends with, and how long it took."""
+    roles = roles_of(algorithm, fed)
+    links = await mesh(list(roles))
+    roles[victim] = going(roles[victim], at)
+    begin = time.monotonic()
+    options = {"pulse": PULSE, "grace": 0.2, "patience": 60.0}
+
+    async def lives(name):
+        if name != victim or not hang:
+            return await run_party(roles[name], links[name], **options)
+        # As if the power went: its connections stay, and nothing comes over them any more.
+        ends = {peer: Link(link.reader, Kept(link.writer)) for peer, link in links[name].items()}
+        with contextlib.suppress(Gone):
+            await run_party(roles[name], ends, **options)
+        return None
+
+    got = await asyncio.wait_for(asyncio.gather(*(lives(name) for name in roles), return_exceptions=True), 60)
+    for link in links[victim].values():
+        link.writer.close()
+    return dict(zip(roles, got, strict=True)), time.monotonic() - begin
+
+
+class Kept:
+    """A writer that is not closed with its party."""
+
+    def __init__(self, writer):
+        self.writer = writer
+
+    def __getattr__(self, name):
+        return getattr(self.writer, name)
+
+    def close(self):
+        pass
+
+    async def wait_closed(self):
+        pass
+
+
+@pytest.mark.parametrize("hang", [False, True], ids=["closes", "hangs"])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_run_over_a_network_survives_a_client(name, hang):
+    fed, algorithm = points(), ALGORITHMS[name]
+    expected = simulate(roles_of(algorithm, fed)).results
+    for at in (5, 7):
+        got, seconds = asyncio.run(with_a_death(algorithm, fed, "client-1", at, hang=hang))
+        assert seconds < 20 * PULSE + 5
+        for client in fed.names:
+            if client != "client-1":
+                assert (got[client].labels == expected[client].labels).all()
+
+
+@pytest.mark.parametrize("hang", [False, True], ids=["closes", "hangs"])
+def test_without_the_server_every_client_says_so_within_a_pulse(hang):
+    fed = points()
+    got, seconds = asyncio.run(with_a_death(ALGORITHMS["labels only"], fed, SERVER, 5, hang=hang))
+    for client in fed.names:
+        assert isinstance(got[client], Indispensable)
+        assert got[client].party == SERVER
+    assert seconds < 6 * PULSE + 3
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_a_client_that_computes_for_long_while_it_shares_ends_nobody_with_the_defaults():
+    fed, algorithm = points(), ALGORITHMS["labels only"]
+    expected = simulate(roles_of(algorithm, fed)).results
+    roles = roles_of(algorithm, fed)
+
+    def slow(role):
+        inbox = None
+        while True:
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                return done.value
+            if exchange.phase == "share":
+                time.sleep(25)
+            inbox = yield exchange
+
+    roles["client-2"] = slow(roles["client-2"])
+
+    async def run():
+        links = await mesh(list(roles))
+        got = await asyncio.gather(*(run_party(roles[name], links[name]) for name in roles))
+        return dict(zip(roles, got, strict=True))
+
+    got = asyncio.run(run())
+    for client in fed.names:
+        assert (got[client].labels == expected[client].labels).all()
