@@ -23,6 +23,7 @@ from secfc.exchange import SERVER, PartyId, Role
 from secfc.federation import Federation, Party
 from secfc.inputs import InputError, seeded
 from secfc.privacy.ledger import EXACT, Ledger
+from secfc.resolution import judge
 from secfc.simulate import Faults, Run, Transcript, Watch, deliver, simulate
 
 Array = NDArray[Any]
@@ -235,6 +236,7 @@ def fit(
     checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
     where it ended (`secfc.checkpoint`).  The files are secret, and stay when the run has finished.
 
+    Warns (`Caution`) of rounding that loses data, see `secfc.resolution`.
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
     checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
     """
@@ -248,6 +250,7 @@ def fit(
         secrets = {name: make(name) for name in (*federation.names, SERVER)}
         with refusing():
             plan = algorithm.plan(replace(public, session=secrets[SERVER].bytes(32)))
+            algorithm, _ = judge(algorithm, plan, federation)
         roles: dict[PartyId, Role[Any]] = {
             party.name: algorithm.client(plan, party, coins=secrets[party.name])
             for party in federation.parties

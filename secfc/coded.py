@@ -51,6 +51,7 @@ from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import CodedModel
 from secfc.questions import question
+from secfc.resolution import Coarse, check_word, judge_at_site
 from secfc.screening import Standing
 from secfc.sharing import (
     reply,
@@ -80,6 +81,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
     """The client of Algorithm 1."""
     plan, mine = yield from way.membership.client(draft, party, coins=coins)
     yield from agree(plan, party.name)
+    judge_at_site(way, plan.quantizer, party)
     received = yield from share_rows(plan, mine, coins, threads=way.threads)
     shared = plan
     plan, rows = yield from settle_contributors(shared, received)
@@ -184,6 +186,8 @@ class SecFC:
     noisy ones; also "assignments", "final-labels" or "distances" (`secfc.words`).
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.  So
     many are needed to compute them; t + 1 that collude can read small or categorical values without asking.
+    coarse: what to do where rounding leaves a feature fewer than 8 steps of its spread (`secfc.resolution`):
+    "refuse" raises InputError, "warn" warns as it does below 64, "allow" does neither.
     """
 
     k: int
@@ -202,8 +206,10 @@ class SecFC:
     membership: Membership = Open()
     disclosure: Disclosure = AssignmentsOnly()
     liars: int = 0
+    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
+        check_word(self.coarse)
         for name, meant in (
             ("init", words.start), ("membership", words.membership), ("disclosure", words.disclosure),
         ):  # fmt: skip

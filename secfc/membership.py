@@ -36,7 +36,7 @@ from secfc.alignment import (
 )
 from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.exchange import ALIGN, SERVER, SETTLE, DisputedRows, FaultyServer, PartyId, Role, only, take
-from secfc.federation import Party
+from secfc.federation import Federation, Party
 from secfc.layout import AllRows, Layout, OwnRows
 from secfc.messages import Multiplicities
 from secfc.plan import Plan
@@ -155,6 +155,15 @@ class UnionDraft:
     def description(self) -> bytes:
         """All that is public before the union, which parties compare."""
         return described(self, self.terms, bound=self.terms.public.bound)
+
+    def foreseen(self, federation: Federation) -> Plan:
+        """The plan that the union of all points will lead to, for a process that sees all data."""
+        found = [
+            digests(party.ids) if party.ids is not None else row_digests(party.read())
+            for party in federation.parties
+        ]
+        m = len(np.unique(np.concatenate(found), axis=0))
+        return self.complete(AllRows(m, len(self.clients)))
 
     def digest(self) -> bytes:
         """32 bytes that name this run and what its parties agreed on before it."""

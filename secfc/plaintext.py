@@ -41,6 +41,7 @@ from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
 from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
 from secfc.messages import Final, RawPoints
+from secfc.resolution import Coarse, check_word
 from secfc.simulate import Run
 from secfc.starts import RandomLabels, Start
 
@@ -108,8 +109,10 @@ class Lloyd:
     rounding: Any = "nearest"
     largest: int | None = None
     disclosure: Disclosure = AssignmentsOnly()
+    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
+        check_word(self.coarse)
         object.__setattr__(self, "init", words.start(self.init))
         object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
     "rounding": "nearest", "reveal_centers": False, "liars": 0, "sealed": False, "threads": 1,
-    "largest": None,
+    "largest": None, "coarse": "refuse",
     "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
     "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
     "disclosure": "distances", "dealer": None, "consent": False, "server_file": None, "rows_per_client": None,

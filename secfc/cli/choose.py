@@ -98,6 +98,8 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
         "scale": settings.scale,
         "basis": Basis((MERSENNE_61,)) if settings.field == "mersenne61" else None,
         "rounding": settings.rounding,
+        # The note of a report is a warning; only those who ask for less are spared it.
+        "coarse": "warn" if settings.coarse == "allow" else settings.coarse,
     }
     if settings.disclosure == "distances" or settings.field == "mersenne61":
         # Also the baseline is then at the scale of a run that shows them.
@@ -248,6 +250,7 @@ def plaintext_twin(algorithm: SecFC) -> Lloyd:
         basis=algorithm.basis,
         rounding=algorithm.rounding,
         largest=algorithm.largest,
+        coarse="allow",
         # Noise needs room that its twin does not.
         disclosure=algorithm.disclosure if algorithm.disclosure.exact else Distances(),
     )

@@ -14,11 +14,14 @@ import click
 PARAMETERS = re.compile(
     r"(?<!['\w])(client_column|id_column|label_column|k_local|columns(?==))(?!\w)(?:=(?!\w))?"
 )
-# Policies that its messages offer, and how they are asked for here.
-POLICIES = {
+# What else its messages offer, and how that is asked for here.
+OFFERS = {
     "disclosure=Distances()": "--disclosure distances",
     "disclosure=AssignmentsOnly()": "--disclosure assignments",
     "AssignmentsOnly(consent=True)": "--consent",
+    "(bound=)": "(--bound)",
+    "(scale=)": "(--scale)",
+    'coarse="allow"': "--coarse allow",
 }
 
 
@@ -71,7 +74,7 @@ def as_option(parameter: re.Match[str]) -> str:
 
 def in_options(message: str) -> str:
     """A message of the library in words of the command line."""
-    for policy, option in POLICIES.items():
+    for policy, option in OFFERS.items():
         message = message.replace(policy, option)
     return PARAMETERS.sub(as_option, message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from secfc.cli.choose import check_bound, choose, foresee, make_public, plaintext_twin
-from secfc.cli.errors import bad_input, cautions_noted
+from secfc.cli.errors import bad_input, cautions_noted, in_options
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.settings import Settings
 from secfc.cli.shared import check_disjoint, explaining
@@ -18,9 +19,7 @@ from secfc.cli.warmup import prepare
 if TYPE_CHECKING:
     from secfc.exchange import Exchange, PartyId
     from secfc.federation import Federation
-    from secfc.report import Comparison, Outcome
-
-COARSE = 100  # integer steps below which rounding may change the clusters
+    from secfc.report import Comparison, Ordinary, Outcome
 
 
 def load(settings: Settings) -> tuple[Federation, str]:
@@ -86,9 +85,11 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
     """
     from secfc.clustering import fit
     from secfc.coded import SecFC
+    from secfc.inputs import Caution
     from secfc.replay import Witness
-    from secfc.report import Outcome, compare, pooled
+    from secfc.report import Outcome, against_ordinary, compare, in_row_order, pooled
     from secfc.report.curious import Finding, curious_server
+    from secfc.resolution import FINE, judge
 
     with screen.status("Planning"):
         public = make_public(federation, settings)
@@ -99,6 +100,12 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
             check_bound(federation, plan.quantizer)
         if settings.membership == "private" and not settings.merge:
             check_disjoint(federation)
+        with bad_input(ValueError), warnings.catch_warnings(record=True) as cautions:
+            warnings.simplefilter("always", Caution)
+            algorithm, found = judge(algorithm, algorithm.plan(public), federation)
+        if found is not None and found.coarsest < FINE:
+            told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
+            notes += tuple(in_options(caution) for caution in told)
     if settings.algorithm in ("secfc", "lloyd"):
         chosen["bound_from_data"] = settings.bound is None and bool(settings.files)
     if settings.algorithm == "secfc" and chosen["bound_from_data"]:
@@ -130,18 +137,18 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
                 checkpoint=settings.checkpoint,
             )
         )
-    if settings.algorithm in ("secfc", "lloyd") and result.plan.quantizer.max_int < COARSE:
-        notes += (
-            f"only {result.plan.quantizer.max_int} integer steps lie between 0 and the bound "
-            f"{public.bound:g}: the data are rounded coarsely; "
-            + ("raise --scale" if settings.scale else "use --field ring"),
-        )
     comparison: Comparison | None = None
+    ordinary: Ordinary | None = None
     if settings.verify and isinstance(algorithm, SecFC) and algorithm.disclosure.exact:
         twin = plaintext_twin(algorithm)
         with screen.status("Comparing with plaintext k-means"):
             plain, wall["verify"] = timed(
                 lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
+            )
+            points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
+            start = result.history[0]
+            ordinary, wall["unrounded"] = timed(
+                lambda: against_ordinary(points, start, labels, result.k, settings.max_iter)
             )
         comparison = compare(result, plain)
     finding: Finding | None = None
@@ -150,5 +157,6 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
         with screen.status("Trying what the server could rebuild"):
             finding, wall["attack"] = timed(lambda: curious_server(witness, result, policy, federation))
     return Outcome(
-        settings.algorithm, federation, result, source, chosen, notes, comparison, wall, finding
+        settings.algorithm, federation, result, source, chosen, notes, comparison, wall, finding, ordinary,
+        found,
     )  # fmt: skip

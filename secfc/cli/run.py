@@ -15,7 +15,7 @@ from secfc.cli.errors import Refused
 from secfc.cli.execute import execute, forget, load
 from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import Screen
-from secfc.cli.settings import POLICIES, STARTS, Settings, check_run, names, positive
+from secfc.cli.settings import COARSE, POLICIES, STARTS, Settings, check_run, names, positive
 
 if TYPE_CHECKING:
     from secfc.clustering import Clustering
@@ -101,6 +101,11 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 @click.option(
     "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True,
     help="How values become integers; floor is the paper's.",
+)  # fmt: skip
+@click.option(
+    "--coarse", type=click.Choice(COARSE), default="refuse", show_default=True,
+    help="What to do where rounding leaves a feature fewer than 8 steps of its spread: refuse, or go on; a "
+    "report warns below 64. Outliers and columns of different units are the usual cause.",
 )  # fmt: skip
 @click.option(
     "--largest", type=click.IntRange(1),

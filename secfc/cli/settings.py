@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 STARTS = ("random", "random-points", "k-means++", "center-separation")
+COARSE = ("refuse", "allow")
 # What else there is to say of differential privacy.
 NOISE = ("delta", "radius", "noise", "protect")
 POLICIES = ("assignments", "final-labels", "distances")
@@ -22,8 +23,8 @@ MEANINGLESS = {
     "secfc": ("k_local", *SERVER_SIDE),
     "feddp": (
         "k_local", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale",
-        "bound", "field", "rounding", "membership", "merge", "threads", "largest", "liars", "disclosure",
-        "dealer", "consent",
+        "bound", "field", "rounding", "coarse", "membership", "merge", "threads", "largest", "liars",
+        "disclosure", "dealer", "consent",
     ),
     "lloyd": (
         *SERVER_SIDE,
@@ -33,8 +34,8 @@ MEANINGLESS = {
     "k-fed": (
         *SERVER_SIDE,
         "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
-        "field", "rounding", "membership", "merge", "threads", "largest", "liars", "epsilon", *NOISE,
-        "disclosure", "dealer", "consent",
+        "field", "rounding", "coarse", "membership", "merge", "threads", "largest", "liars", "epsilon",
+        *NOISE, "disclosure", "dealer", "consent",
     ),
 }  # fmt: skip
 
@@ -65,6 +66,7 @@ class Settings:
     bound: float | None
     field: str
     rounding: str
+    coarse: str
     reveal_centers: bool
     liars: int
     sealed: bool

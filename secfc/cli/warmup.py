@@ -25,6 +25,7 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
     from field.tournament import DIRECT
     from secfc.coded import SecFC
     from secfc.feddp import FedDPKMeans
+    from secfc.inputs import InputError
     from secfc.plaintext import Lloyd
 
     if isinstance(algorithm, SecFC):
@@ -40,7 +41,12 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
 
             noisy: Any = algorithm.disclosure
             small = replace(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
-        tiny_run(small)
+        try:
+            tiny_run(small)
+        except InputError:
+            # The basis of a very coarse scale is too small for the tiny run, and has no kernel of its own.
+            small = replace(small, basis=None)
+            tiny_run(small)
         tiny_run(plaintext_twin(small))
     elif isinstance(algorithm, Lloyd):
         tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))

@@ -6,13 +6,16 @@ them public, centers; never a point and never an id.
 """
 
 from secfc.report.costs import rounds, seconds, time_table, traffic_table
+from secfc.report.ordinary import Ordinary, against_ordinary
 from secfc.report.outcome import Comparison, Outcome, compare, in_row_order, pooled
 from secfc.report.people import show, verdict
 from secfc.report.programs import as_json, strict
 
 __all__ = [
     "Comparison",
+    "Ordinary",
     "Outcome",
+    "against_ordinary",
     "as_json",
     "compare",
     "in_row_order",

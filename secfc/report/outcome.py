@@ -15,7 +15,9 @@ from secfc import metrics
 from secfc.clustering import Clustering
 from secfc.federation import Federation
 from secfc.report.curious import Finding
+from secfc.report.ordinary import Ordinary
 from secfc.report.privacy import DELTA
+from secfc.resolution import Resolution
 
 Array = NDArray[Any]
 
@@ -102,7 +104,8 @@ class Outcome:
     settings: the parameters of the algorithm that its plan does not hold.  notes: what the user should
     know about choices made for them.  comparison: None if nothing was verified.  wall: seconds by the
     clock of preparing, fitting, verifying and attacking.  finding: what a curious server could rebuild,
-    None if that was not tried.
+    None if that was not tried.  ordinary: the labels against k-means on the unrounded points, None if that
+    was not compared.  resolution: steps of rounding within the spread of each feature, None if not judged.
     """
 
     algorithm: str
@@ -114,6 +117,8 @@ class Outcome:
     comparison: Comparison | None
     wall: Mapping[str, float]
     finding: Finding | None = None
+    ordinary: Ordinary | None = None
+    resolution: Resolution | None = None
 
     @property
     def verified(self) -> bool | None:

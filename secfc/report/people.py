@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Console
 
 from secfc.clustering import Clustering
@@ -10,6 +12,7 @@ from secfc.report import text
 from secfc.report.attacks import rebuilt
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.membership import hidden, identity, opened
+from secfc.report.ordinary import Ordinary
 from secfc.report.outcome import Outcome
 from secfc.report.privacy import spent
 from secfc.report.programs import quantizer_of
@@ -33,7 +36,11 @@ def show(console: Console, outcome: Outcome) -> None:
         text.paragraph(console, f"Note: {note}", "yellow")
     text.heading(console, "Result")
     style = {True: "bold green", False: "bold red", None: ""}[outcome.verified]
+    if outcome.verified and outcome.ordinary is not None and not outcome.ordinary.same:
+        style = "bold yellow"
     text.paragraph(console, verdict(outcome), style)
+    if outcome.ordinary is not None and outcome.verified is not False:
+        text.paragraph(console, unrounded(outcome.ordinary), style)
     text.pairs(console, _quality(outcome))
     if lines := _dishonest(result):
         text.heading(console, "Clients that did not follow the protocol")
@@ -94,6 +101,23 @@ def verdict(outcome: Outcome) -> str:
     )
 
 
+def unrounded(ordinary: Ordinary) -> str:
+    """How far the labels are those of ordinary k-means, in a sentence or two."""
+    said = (
+        "On the unrounded data: the labels equal those of ordinary k-means from the same start at "
+        f"{ordinary.equal:,} of {ordinary.points:,} points."
+    )
+    if not ordinary.same:
+        said += " Rounding to integers made the difference."
+    if ordinary.ties:
+        many = "1 point is" if ordinary.ties == 1 else f"{ordinary.ties:,} points are"
+        said += (
+            f" {many} equally near to several centers, as far as floating point can tell: there the lowest "
+            "number wins here, and other software may decide otherwise."
+        )
+    return said
+
+
 def _setup(outcome: Outcome) -> list[tuple[str, str]]:
     federation, result, settings = outcome.federation, outcome.result, outcome.settings
     least, most = min(federation.counts), max(federation.counts)
@@ -134,10 +158,21 @@ def _setup(outcome: Outcome) -> list[tuple[str, str]]:
             (
                 "Rounding",
                 f"to {text.number(quantizer.scale)} steps a data unit ({quantizer.rounding}); "
-                f"values within +-{text.number(quantizer.bound)}",
+                f"values within +-{text.number(quantizer.bound)}{_finest(outcome)}",
             )
         )
     return lines
+
+
+def _finest(outcome: Outcome) -> str:
+    found = outcome.resolution
+    if found is None:
+        return ""
+    if math.isinf(found.coarsest):
+        return "; no value is changed"
+    name = found.names[found.steps.index(found.coarsest)]
+    steps = f"{found.coarsest:,.0f}" if found.coarsest >= 10 else f"{found.coarsest:.2g}"
+    return f"; at least {steps} steps within the spread of a feature ({name})"
 
 
 def _hidden_from(t: int) -> str:

@@ -6,6 +6,7 @@ import importlib.metadata
 import math
 import platform
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "clients": dict(zip(federation.names, federation.counts, strict=True)),
         "verified": outcome.verified,
         "verification": _verification(outcome.comparison),
+        "unrounded": None if outcome.ordinary is None else asdict(outcome.ordinary),
+        "steps_in_spread": _steps(outcome),
         "truth": outcome.scores,
         "cost": outcome.cost,
         "cost_known_to_server": result.cost is not None,
@@ -111,6 +114,12 @@ def _verification(comparison: Comparison | None) -> dict[str, Any] | None:
         "first_difference": comparison.first,
         "points_that_differ": comparison.points,
     }
+
+
+def _steps(outcome: Outcome) -> dict[str, float] | None:
+    """Steps of rounding within the spread of every feature, null where rounding changes nothing."""
+    found = outcome.resolution
+    return None if found is None else dict(zip(found.names, found.steps, strict=True))
 
 
 def strict(value: Any) -> Any:

@@ -312,11 +312,6 @@ def test_no_noise_is_a_warning() -> None:
     assert "t=0 protects nobody" in result.stdout
 
 
-def test_coarse_rounding_is_a_warning() -> None:
-    notes = strict_json(run(*NPY, "-k", "2", "--scale", "0.5", "--json").stdout)["notes"]
-    assert any("rounded coarsely" in note for note in notes)
-
-
 # --- refusals --------------------------------------------------------------------------------------
 
 

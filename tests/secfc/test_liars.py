@@ -763,8 +763,8 @@ def test_everybody_s_rows_lost_is_a_typed_error():
 
 
 def test_policies_that_check_nothing_are_refused():
-    class Trusting:
-        pass
+    class Trusting(secfc.AssignmentsOnly):
+        """Has no finds_liars."""
 
     with pytest.raises(secfc.InputError, match="liars=1 with Trusting: this policy does not check"):
         secfc.fit(algorithm(1, Trusting()), federation(9))
