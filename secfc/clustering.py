@@ -200,8 +200,12 @@ class Clustering:
     ) -> list[Array]:
         """Labels of new private points, one (m_j,) array a client of the same federation.
 
-        Under SecFC a second protocol over shares: the centers stay hidden, and the server sees exact
-        distances of the new points to them.  sealed: as in `fit`.
+        Under SecFC a second protocol over shares, which opens no center.  All parties learn the labels of all
+        new points; beyond them the server sees what the policy of the fit shows of one step: nothing under
+        `AssignmentsOnly` and `FinalLabelsOnly`, under `Distances` the exact distance of every new point to
+        every center, and so the centers as soon as it knows a few of the points.  Policies with noise keep no
+        model.  Whoever chooses points can find hidden centers by calling this often, also from labels alone:
+        each call halves an interval for every feature at once.  sealed: as in `fit`.
 
         Raises ValueError if the clients, the features or the range of the data differ from the fit.
         """

@@ -2,7 +2,8 @@
 
 After a run every client keeps its shares of the final centers (SecFC's centers stay hidden).  New points
 are shared like old ones, and clients answer for the retained centers as the disclosure policy of the fit
-says: the server learns of the new points what it learned of the old ones in one iteration.
+says: the server learns of the new points what it learned of the old ones in one iteration, and all parties
+their labels.  Labels of chosen points locate the hidden centers, more exactly with every call.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class CodedModel:
     ) -> list[Array]:
         """Labels of new points, one (m_j,) int32 array a client.
 
-        The server sees of the new points what the policy of the fit shows.  sealed: what any party says to
-        another is encrypted and authenticated between the two.
+        The server sees of the new points what the policy of the fit shows; see `Clustering.predict`.
+        sealed: what any party says to another is encrypted and authenticated between the two.
 
         Raises ValueError if the clients or the features are not those of the fit.
         """

@@ -30,7 +30,8 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 @click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
 @click.option(
     "-t", type=click.IntRange(0), metavar="T",
-    help="Clients that may collude and learn nothing. Default: the most that n clients can have, "
+    help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
+    "Default: the most that n clients can have, "
     "at most a third of them, rounded up.",
 )  # fmt: skip
 @click.option(

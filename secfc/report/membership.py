@@ -19,7 +19,8 @@ def hidden(outcome: Outcome) -> list[str]:
     who = "any client" if t == 1 else f"any {t} clients"
     facts = [
         "which client holds which point",
-        "how many points a client holds",
+        "how many points a client holds, but for what can be told from how long it computes: that grows with "
+        "them, and whoever sees when its messages come sees it",
     ]
     if outcome.settings.get("merge"):
         facts.append("which clients hold a point that several hold, beyond what their number tells")

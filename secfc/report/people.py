@@ -179,7 +179,7 @@ def _hidden_from(t: int) -> str:
     if t == 0:
         return "the shares carry no noise and hide nothing from the clients"
     who = "no client learns" if t == 1 else f"no {t} clients together learn"
-    return f"{who} anything about the others' points but the labels"
+    return f"{who} anything about the others' points but the labels, as long as all follow the protocol"
 
 
 def _dishonest(result: Clustering) -> list[str]:

@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     if strangers:
         parser.error(f"{', '.join(strangers)}: no tests are named in TARGETS, so name them with --tests")
     first, last = (int(x) for x in (options.lines or "0-1000000").split("-"))
-    known = [tuple(entry[f] for f in ("file", "old", "new")) for entry in explained()]
+    known = tomllib.loads(KNOWN.read_text())["mutant"]
     bad = 0
     with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
         tree = Path(directory)
@@ -95,9 +95,10 @@ def main(argv: list[str] | None = None) -> int:
             copy(tree)
         for file in files:
             everything = mutants(ROOT / file)
-            stale = [entry for entry in known if entry[0] == file and entry not in names(file, everything)]
+            mine = [entry for entry in known if entry["file"] == file]
+            stale = [entry for entry in mine if not any(explains(entry, m) for m in everything)]
             for entry in stale:
-                print("no such mutant any more:", *entry)
+                print("no such mutant any more:", *entry.values())
             chosen = [m for m in everything if first <= m.line <= last]
             if options.n is not None and options.n < len(chosen):
                 chosen = random.Random(options.seed).sample(chosen, options.n)
@@ -105,18 +106,17 @@ def main(argv: list[str] | None = None) -> int:
             if options.list:
                 print(*(f"{file}:{m}" for m in chosen), sep="\n")
                 continue
-            bad += len(stale) + survivors(tree, file, chosen, options.tests or TARGETS[file], known)
+            bad += len(stale) + survivors(tree, file, chosen, options.tests or TARGETS[file], mine)
     return int(bad > 0)
 
 
-def explained() -> list[dict[str, str]]:
-    """Entries of equivalent.toml."""
-    entries: list[dict[str, str]] = tomllib.loads(KNOWN.read_text())["mutant"]
-    return entries
-
-
-def names(file: str, found: list[Mutant]) -> set[tuple[str, str, str]]:
-    return {(file, m.old, m.new) for m in found}
+def explains(entry: dict[str, str], mutant: Mutant) -> bool:
+    """Whether an entry of equivalent.toml is about this mutant of its file; no `new` is about any."""
+    return (
+        entry["where"] in mutant.where
+        and entry["old"] == mutant.old
+        and entry.get("new", mutant.new) == mutant.new
+    )
 
 
 def copy(tree: Path) -> None:
@@ -130,7 +130,9 @@ def copy(tree: Path) -> None:
             shutil.copy2(source, tree / name)
 
 
-def survivors(tree: Path, file: str, chosen: list[Mutant], tests: list[str], known: list[object]) -> int:
+def survivors(
+    tree: Path, file: str, chosen: list[Mutant], tests: list[str], known: list[dict[str, str]]
+) -> int:
     """Try each mutant of one file, and say which lived; how many of these are not explained."""
     path, original = tree / file, (ROOT / file).read_bytes()
     start = time.monotonic()
@@ -142,7 +144,7 @@ def survivors(tree: Path, file: str, chosen: list[Mutant], tests: list[str], kno
     for mutant in chosen:
         path.write_bytes(mutant.apply(original))
         outcome = attempt(tree, tests, patience)
-        if outcome == "lived" and (file, mutant.old, mutant.new) in known:
+        if outcome == "lived" and any(explains(entry, mutant) for entry in known):
             outcome = "equivalent"
         count[outcome] += 1
         if outcome == "lived":

@@ -22,9 +22,13 @@ CALLED = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "lis
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the text from byte `begin` to `end` becomes `text`; old and new name it for people."""
+    """One change: the text from byte `begin` to `end` becomes `text`; old and new name it for people.
+
+    line: its number; where: that line of the file as it is.
+    """
 
     line: int
+    where: str
     old: str
     new: str
     begin: int
@@ -42,8 +46,8 @@ class Mutant:
 def mutants(path: Path) -> list[Mutant]:
     """All mutants of a file, in order."""
     source = path.read_bytes()
-    starts = [0]
-    for line in source.splitlines(keepends=True):
+    starts, lines = [0], source.splitlines(keepends=True)
+    for line in lines:
         starts.append(starts[-1] + len(line))
     found = []
     for node, new in _changes(ast.parse(source)):
@@ -51,7 +55,8 @@ def mutants(path: Path) -> list[Mutant]:
         end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         written = ast.unparse(new)
         text = written if isinstance(node, ast.stmt) else f"({written})"
-        found.append(Mutant(node.lineno, ast.unparse(node), written, begin, end, text.encode()))
+        where = lines[node.lineno - 1].decode().strip()
+        found.append(Mutant(node.lineno, where, ast.unparse(node), written, begin, end, text.encode()))
     return found
 
 

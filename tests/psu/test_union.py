@@ -144,6 +144,15 @@ def test_every_message_and_every_second_is_counted_once(monkeypatch: pytest.Monk
     assert min(result.seconds.values()) >= 1
 
 
+@pytest.mark.parametrize(("n", "spares", "t"), [(3, 0, 1), (4, 0, 1), (5, 0, 2), (5, 1, 1), (6, 1, 2)])
+def test_by_default_as_many_may_collude_as_n_allows(n: int, spares: int, t: int) -> None:
+    plan = psu.union([["x"]] * n, spares=spares).plan
+    assert plan.mode == psu.Threshold(t, spares)
+    # Without a bound the union may have 2**24 rows.
+    assert (plan.bound, plan.sized) == (2**24, True)
+    assert not psu.union([["x"]] * 3, bound=9).plan.sized
+
+
 # --- losses --------------------------------------------------------------------------------------
 
 

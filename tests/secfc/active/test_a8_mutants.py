@@ -249,6 +249,21 @@ def test_the_noise_of_those_who_are_honest_suffices_alone(policy, honest):
     assert not wide_enough(replace(noise, honest=honest + 1), labels, 3, honest)
 
 
+def test_one_honest_client_is_somebody():
+    assert secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(1.0), absent=4).honest(7, 2) == 1
+    with pytest.raises(ValueError, match="leave nobody whose noise counts"):
+        secfc.NoiseInShares(Budget(1.0, 1e-6), Bound.given(1.0), absent=5).honest(7, 2)
+
+
+@pytest.mark.parametrize(("m", "k"), [(2, 2), (5, 2), (6, 3)])
+@pytest.mark.parametrize("distances", [0.1, 2.0**45])
+def test_the_widest_noise_that_a_plan_makes_room_for_is_that_of_the_worst_labels(m, k, distances):
+    noise = Noise(discrete_gaussian, Neighbors("replace"), 50, distances, 1.0, 2)
+    all_labels = (np.array(labels, np.int32) for labels in itertools.product(range(k), repeat=m))
+    worst = max(noise.on_distances(OwnRows((m,)), labels, k) for labels in all_labels) / 50**2
+    assert worst <= Fraction(noise.largest(m, k, 1)) <= worst * Fraction(3, 2)
+
+
 # --- disputed rows may be neighbors, and are named once ----------------------------------------------
 
 
