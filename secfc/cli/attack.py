@@ -26,7 +26,7 @@ FIXED: dict[str, Any] = {
     "rounding": "nearest", "reveal_centers": False, "liars": 0, "sealed": False, "threads": 1,
     "largest": None, "coarse": "refuse",
     "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
-    "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
+    "evaluate": False, "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
     "disclosure": "distances", "dealer": None, "consent": False, "server_file": None, "rows_per_client": None,
 }  # fmt: skip
 

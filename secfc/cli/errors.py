@@ -67,6 +67,14 @@ class Commands(click.Group):
             raise
 
 
+class Remembering(click.Command):
+    """A command that keeps its arguments as they were given, under "secfc.arguments" in the context."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["secfc.arguments"] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
 def as_option(parameter: re.Match[str]) -> str:
     """The option that sets a parameter."""
     return "--" + parameter[1].replace("_", "-")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,8 +79,20 @@ def forget(directory: Path, federation: Federation) -> None:
     remove(directory, (*federation.names, SERVER))
 
 
+def may_be_id(federation: Federation, feature: int) -> str:
+    """A column that may be no feature, in words."""
+    names = federation.feature_names
+    which = f"column {feature} (counted from 0)" if names is None else f"column {names[feature]!r}"
+    return (
+        f"{which} holds a different whole number in every row of a client, and was clustered as a feature: "
+        "if these are IDs, name it with --id-column, or leave it out with --columns"
+    )
+
+
 @cautions_noted()
-def execute(settings: Settings, federation: Federation, source: str, screen: Screen) -> Outcome:
+def execute(
+    settings: Settings, federation: Federation, source: str, screen: Screen, command: Sequence[str] = ()
+) -> Outcome:
     """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
@@ -89,8 +103,12 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
     from secfc.replay import Witness
     from secfc.report import Outcome, against_ordinary, compare, in_row_order, pooled
     from secfc.report.curious import Finding, curious_server
+    from secfc.report.origin import Origin, digests, look_like_ids
     from secfc.resolution import FINE, judge
 
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    with screen.status("Reading the files again, for their digests"), bad_input(OSError):
+        origin = Origin(shlex.join(command), started, digests(settings.files))
     with screen.status("Planning"):
         public = make_public(federation, settings)
         algorithm, chosen, notes = choose(settings, federation.n)
@@ -106,6 +124,8 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
         if found is not None and found.coarsest < FINE:
             told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
             notes += tuple(in_options(caution) for caution in told)
+    if settings.files and (settings.epsilon is None or settings.evaluate):
+        notes += tuple(may_be_id(federation, i) for i in look_like_ids(federation))
     if settings.algorithm in ("secfc", "lloyd"):
         chosen["bound_from_data"] = settings.bound is None and bool(settings.files)
     if settings.algorithm == "secfc" and chosen["bound_from_data"]:
@@ -152,11 +172,12 @@ def execute(settings: Settings, federation: Federation, source: str, screen: Scr
             )
         comparison = compare(result, plain)
     finding: Finding | None = None
-    if settings.attack and isinstance(algorithm, SecFC):
+    paying = settings.epsilon is not None
+    if settings.attack and isinstance(algorithm, SecFC) and (settings.evaluate or not paying):
         policy = algorithm.disclosure
         with screen.status("Trying what the server could rebuild"):
             finding, wall["attack"] = timed(lambda: curious_server(witness, result, policy, federation))
     return Outcome(
         settings.algorithm, federation, result, source, chosen, notes, comparison, wall, finding, ordinary,
-        found,
+        found, origin, settings.evaluate,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from secfc.cli.errors import Refused
+from secfc.cli.errors import Refused, Remembering
 from secfc.cli.execute import execute, forget, load
 from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import Screen
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 
 
-@click.command(short_help="Cluster files, or a demonstration data set.")
+@click.command(cls=Remembering, short_help="Cluster files, or a demonstration data set.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
 @click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
 @click.option(
@@ -147,6 +147,11 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     help="What the noise hides: one data point, or all points of one client.",
 )  # fmt: skip
 @click.option(
+    "--evaluate", is_flag=True,
+    help="With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
+    "times, what a curious server could rebuild; with feddp also row counts and cluster sizes.",
+)  # fmt: skip
+@click.option(
     "--sealed", is_flag=True,
     help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
 )  # fmt: skip
@@ -231,7 +236,7 @@ def run(context: click.Context, /, **options: Any) -> None:
     with screen.status("Reading the data"):
         federation, source = load(settings)
     outputs = Outputs.of(settings)
-    outcome = execute(settings, federation, source, screen)
+    outcome = execute(settings, federation, source, screen, given(context))
     labels = None if outcome.verified is False else label_lines(outcome.federation, outcome.result)
     outputs.write(labels, outcome)
     if settings.checkpoint is not None and outcome.verified is not False:
@@ -239,6 +244,11 @@ def run(context: click.Context, /, **options: Any) -> None:
     _print(settings, outcome, outputs, withheld=outputs.labels is not None and labels is None)
     if outcome.verified is False:
         context.exit(1)
+
+
+def given(context: click.Context) -> list[str]:
+    """The command line, as somebody would repeat it."""
+    return ["secfc", "run", *context.meta["secfc.arguments"]]
 
 
 def _print(settings: Settings, outcome: Outcome, outputs: Outputs, *, withheld: bool) -> None:
@@ -255,7 +265,8 @@ def _print(settings: Settings, outcome: Outcome, outputs: Outputs, *, withheld: 
         if outputs.labels or outputs.report:
             console.print()
         if outputs.labels and not withheld and not outputs.to_stdout:
-            console.print(f"Labels written to {outputs.labels}", soft_wrap=True)
+            own = "" if outcome.labels_paid else " (each client's own: not covered by epsilon)"
+            console.print(f"Labels written to {outputs.labels}{own}", soft_wrap=True)
         if outputs.report:
             console.print(f"Report written to {outputs.report}", soft_wrap=True)
     if outcome.verified is False:

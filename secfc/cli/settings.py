@@ -72,6 +72,7 @@ class Settings:
     sealed: bool
     threads: int
     largest: int | None
+    evaluate: bool
     epsilon: float | None
     delta: float
     radius: float | None
@@ -126,6 +127,7 @@ def check_run(context: click.Context, settings: Settings) -> None:
         refuse(context, columns, "{option} needs a FILE whose columns it names.")
     if settings.epsilon is None:
         refuse(context, NOISE, "{option} needs --epsilon, which asks for differential privacy.")
+        refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
     elif settings.radius is None and algorithm != "feddp":
         raise click.UsageError(
             "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "

@@ -16,6 +16,7 @@ from secfc.clustering import Clustering
 from secfc.federation import Federation
 from secfc.report.curious import Finding
 from secfc.report.ordinary import Ordinary
+from secfc.report.origin import Origin
 from secfc.report.privacy import DELTA
 from secfc.resolution import Resolution
 
@@ -106,6 +107,8 @@ class Outcome:
     clock of preparing, fitting, verifying and attacking.  finding: what a curious server could rebuild,
     None if that was not tried.  ordinary: the labels against k-means on the unrounded points, None if that
     was not compared.  resolution: steps of rounding within the spread of each feature, None if not judged.
+    origin: the command and its files.  evaluate: whether a differentially private run also reports what its
+    budget has not paid for.
     """
 
     algorithm: str
@@ -119,6 +122,8 @@ class Outcome:
     finding: Finding | None = None
     ordinary: Ordinary | None = None
     resolution: Resolution | None = None
+    origin: Origin | None = None
+    evaluate: bool = False
 
     @property
     def verified(self) -> bool | None:
@@ -134,6 +139,24 @@ class Outcome:
     def noisy(self) -> bool:
         """Whether the run was differentially private."""
         return "epsilon" in self.settings
+
+    @property
+    def shows_data(self) -> bool:
+        """Whether the report may hold what was computed from the data and no budget paid for."""
+        return self.evaluate or not self.noisy
+
+    @property
+    def labels_paid(self) -> bool:
+        """Whether labels follow from what was released: so do their numbers, and row counts are public."""
+        return not self.noisy or self.algorithm == "secfc"
+
+    @property
+    def unpaid(self) -> tuple[str, ...]:
+        """Parts of the report, by their names in JSON, that the budget of the run has not paid for."""
+        if not self.noisy:
+            return ()
+        exact = ("truth", "cost", "seconds", "attack", "files")
+        return exact if self.labels_paid else (*exact, "m", "points_held", "clients", "cluster_sizes")
 
     @property
     def private(self) -> bool:

@@ -17,6 +17,8 @@ from secfc.report.outcome import Outcome
 from secfc.report.privacy import spent
 from secfc.report.programs import quantizer_of
 
+COLUMNS = 40  # names that are listed; all are in the JSON report
+
 TITLES = {
     "secfc": "SecFC: exact k-means on shares",
     "lloyd": "Plaintext k-means (Lloyd): the server sees every point",
@@ -41,30 +43,65 @@ def show(console: Console, outcome: Outcome) -> None:
     text.paragraph(console, verdict(outcome), style)
     if outcome.ordinary is not None and outcome.verified is not False:
         text.paragraph(console, unrounded(outcome.ordinary), style)
-    text.pairs(console, _quality(outcome))
+    text.pairs(console, _iterations(outcome))
+    if outcome.shows_data and not outcome.noisy:
+        text.pairs(console, _quality(outcome))
     if lines := _dishonest(result):
         text.heading(console, "Clients that did not follow the protocol")
         text.items(console, lines)
+    if not outcome.noisy:
+        _times(console, outcome)
+    text.heading(console, "Traffic")
+    console.print(traffic_table(result))
+    text.heading(console, "What the server learned")
+    text.items(console, result.learned)
+    if outcome.finding is not None and not outcome.noisy:
+        text.items(console, rebuilt(outcome.finding))
+    text.heading(console, "Differential privacy")
+    text.items(console, spent(outcome.result.ledger, outcome.delta))
+    if outcome.noisy:
+        _evaluation(console, outcome)
+    if outcome.private:
+        text.heading(console, "What private membership hides")
+        text.items(console, hidden(outcome))
+        text.heading(console, "What it opens")
+        text.items(console, opened(outcome))
+
+
+def _times(console: Console, outcome: Outcome) -> None:
     text.heading(console, "Computing time")
     text.paragraph(
         console,
         "All parties were simulated in this process, one after another; waiting and networks are not "
         f"counted. Together: {text.duration(outcome.wall.get('fit', 0.0))}.",
     )
-    console.print(time_table(result))
-    text.heading(console, "Traffic")
-    console.print(traffic_table(result))
-    text.heading(console, "What the server learned")
-    text.items(console, result.learned)
+    console.print(time_table(outcome.result))
+
+
+def _evaluation(console: Console, outcome: Outcome) -> None:
+    """What the budget has not paid for: apart, and marked as that; or what was left out."""
+    text.heading(console, "Evaluation")
+    if not outcome.evaluate:
+        more = "" if outcome.labels_paid else ", row counts, cluster sizes"
+        text.paragraph(
+            console,
+            "Left out is what was computed from the exact data, as no budget paid for it: cost, accuracy"
+            f"{more}, computing times, and what a curious server could rebuild. --evaluate shows it, for "
+            "whoever may see the data.",
+        )
+        return
+    text.paragraph(
+        console,
+        "NOT covered by epsilon: what follows is computed from the exact data. Show it to nobody who may not "
+        "see the data.",
+        "bold yellow",
+    )
+    if not outcome.labels_paid:
+        text.pairs(console, [("Data", _rows(outcome))])
+    text.pairs(console, _quality(outcome))
     if outcome.finding is not None:
         text.items(console, rebuilt(outcome.finding))
-    text.heading(console, "Differential privacy")
-    text.items(console, spent(outcome.result.ledger, outcome.delta))
-    if outcome.private:
-        text.heading(console, "What private membership hides")
-        text.items(console, hidden(outcome))
-        text.heading(console, "What it opens")
-        text.items(console, opened(outcome))
+    _times(console, outcome)
 
 
 def verdict(outcome: Outcome) -> str:
@@ -120,17 +157,14 @@ def unrounded(ordinary: Ordinary) -> str:
 
 def _setup(outcome: Outcome) -> list[tuple[str, str]]:
     federation, result, settings = outcome.federation, outcome.result, outcome.settings
-    least, most = min(federation.counts), max(federation.counts)
-    each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
-    held = f" (the union of {federation.m:,} rows)" if outcome.private else ""
+    shape = f"d = {text.count(federation.d, 'feature')}, n = {text.count(federation.n, 'client')}"
     lines = [
         ("Source", outcome.source),
-        (
-            "Data",
-            f"m = {text.count(outcome.m, 'point')}{held}, d = {text.count(federation.d, 'feature')}, "
-            f"n = {text.count(federation.n, 'client')} ({each})",
-        ),
+        ("Data", _rows(outcome) if outcome.labels_paid else shape),
     ]
+    if names := federation.feature_names:
+        more = f", ... ({len(names)} in all)" if len(names) > COLUMNS else ""
+        lines.append(("Columns", ", ".join(names[:COLUMNS]) + more))
     task = f"k = {text.count(result.k, 'cluster')}"
     if "init" in settings:
         best = "" if settings["n_init"] == 1 else f", best of {settings['n_init']} starts"
@@ -162,6 +196,17 @@ def _setup(outcome: Outcome) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def _rows(outcome: Outcome) -> str:
+    federation = outcome.federation
+    least, most = min(federation.counts), max(federation.counts)
+    each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
+    held = f" (the union of {federation.m:,} rows)" if outcome.private else ""
+    return (
+        f"m = {text.count(outcome.m, 'point')}{held}, d = {text.count(federation.d, 'feature')}, "
+        f"n = {text.count(federation.n, 'client')} ({each})"
+    )
 
 
 def _finest(outcome: Outcome) -> str:
@@ -204,13 +249,26 @@ def _quality(outcome: Outcome) -> list[tuple[str, str]]:
         )
     where = "" if result.cost is not None else ", computed for this report: no party knows it"
     lines.append(("Cost", f"{outcome.cost:.8g} (squared distances to the cluster means{where})"))
+    if not outcome.labels_paid:
+        lines.append(_sizes(outcome))
+    return lines
+
+
+def _iterations(outcome: Outcome) -> list[tuple[str, str]]:
+    """What follows from the labels alone."""
+    result, lines = outcome.result, []
     if result.history:
         end = "converged" if result.converged else "NOT converged: raise --max-iter"
         if outcome.noisy:
             end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{result.n_iter} ({end})"))
+    if outcome.labels_paid:
+        lines.append(_sizes(outcome))
+    return lines
+
+
+def _sizes(outcome: Outcome) -> tuple[str, str]:
     sizes = outcome.sizes
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
     empty = sizes.count(0)
-    lines.append(("Sizes", shown + (f" ({text.count(empty, 'cluster')} empty)" if empty else "")))
-    return lines
+    return "Sizes", shown + (f" ({text.count(empty, 'cluster')} empty)" if empty else "")

@@ -34,6 +34,10 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "m": outcome.m,
         "points_held": federation.m,
         "d": federation.d,
+        "columns": None if federation.feature_names is None else list(federation.feature_names),
+        "command": None if outcome.origin is None else outcome.origin.command,
+        "started": None if outcome.origin is None else outcome.origin.started,
+        "files": None if outcome.origin is None else list(outcome.origin.files),
         "clients": dict(zip(federation.names, federation.counts, strict=True)),
         "verified": outcome.verified,
         "verification": _verification(outcome.comparison),
@@ -65,8 +69,17 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "membership": {"hidden": hidden(outcome), "opened": opened(outcome)} if outcome.private else None,
         "notes": list(outcome.notes),
     }
-    plain: dict[str, Any] = strict(report)
+    plain: dict[str, Any] = strict(_paid(report, outcome))
     return plain
+
+
+def _paid(report: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """The report with what no budget paid for set apart, and marked; or left out."""
+    hidden = {name: report[name] for name in outcome.unpaid}
+    evaluation = None
+    if hidden and outcome.evaluate:
+        evaluation = {"covered_by_epsilon": False, **hidden}
+    return {**report, **dict.fromkeys(hidden), "evaluation": evaluation}
 
 
 def versions() -> dict[str, str]:

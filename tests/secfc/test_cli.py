@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
 import pty
+import shlex
 import signal
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -411,6 +414,43 @@ def test_labels_to_stdout_leave_the_report_to_stderr_and_no_file_of_that_name() 
     assert len(rows) == 1 + 63
     assert "Exact: the labels equal" in result.stderr
     assert written() == {"report.json"}
+
+
+def test_the_report_says_where_it_came_from() -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    options = ("-k", "3", "--columns", "weight,age", "--report", "where it came from.json")
+    result = run(*CSV, *options)
+    assert result.exit_code == 0, result.output
+    assert "Columns     weight, age\n" in result.stdout
+    found = strict_json(Path("where it came from.json").read_text())
+    assert found["columns"] == ["weight", "age"]
+    assert shlex.split(found["command"]) == ["secfc", "run", *CSV, *options]
+    assert before <= datetime.fromisoformat(found["started"]) <= datetime.now(UTC)
+    assert found["files"] == [
+        {"path": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name in CSV
+        if (content := Path(name).read_bytes())
+    ]
+
+
+def test_a_column_of_ids_that_is_clustered_is_pointed_out() -> None:
+    rng = np.random.default_rng(1)
+    for j, name in enumerate("abc"):
+        rows = [f"{1000 * j + row},{row % 9},{rng.normal():.3f}" for row in rng.permutation(1500)]
+        Path(f"{name}.csv").write_text("pid,age,weight\n" + "\n".join(rows) + "\n")
+    result = run(*CSV, "-k", "2", "--no-attack")
+    shown = " ".join(result.stdout.split())
+    assert "Columns pid, age, weight" in shown
+    assert "column 'pid' holds a different whole number in every row" in shown
+    assert "--id-column" in shown
+    assert "column 'age'" not in shown
+    assert "column 'weight'" not in shown
+    named = run(*CSV, "-k", "2", "--no-attack", "--id-column", "pid", "--force")
+    assert "different whole number" not in named.stdout
+    # One number twice, far down, and it is no ID.
+    with open("a.csv", "a") as file:
+        file.write("0,1,1.0\n")
+    assert "different whole number" not in run(*CSV, "-k", "2", "--no-attack", "--force").stdout
 
 
 # --- output files ----------------------------------------------------------------------------------

@@ -60,3 +60,24 @@ def test_what_does_not_fit_is_refused(files, arguments, message):
     done = invoke(*files, *arguments)
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+def test_only_what_the_budget_paid_for_is_reported(files):
+    options = (*files, *FEDDP, "--server-file", "server.csv", "--labels", "out.csv")
+    report = json.loads(invoke(*options, "--json").stdout)
+    unpaid = ("cost", "seconds", "truth", "attack", "files", "m", "points_held", "clients", "cluster_sizes")
+    assert [report[name] for name in unpaid] == [None] * len(unpaid)
+    assert np.shape(report["centers"]) == (3, 3)
+    more = json.loads(invoke(*options, "--json", "--evaluate", "--force").stdout)
+    assert [more[name] for name in unpaid] == [None] * len(unpaid)
+    assert (more["evaluation"]["m"], sum(more["evaluation"]["cluster_sizes"])) == (800, 800)
+    assert more["evaluation"]["covered_by_epsilon"] is False
+    shown = invoke(*options, "--report", "out.json", "--force").stdout
+    for exact in ("800", "Sizes", "Cost", "Computing time"):
+        assert exact not in shown, exact
+    assert "not covered by epsilon" in shown  # the labels, which every client finds for itself
+    shown = invoke(*options, "--report", "out.json", "--force", "--evaluate").stdout
+    before, after = shown.split("NOT covered by epsilon")
+    for exact in ("m = 800 points", "Sizes", "Cost", "Computing time"):
+        assert exact not in before, exact
+        assert exact in after, exact

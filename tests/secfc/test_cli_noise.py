@@ -81,3 +81,44 @@ def test_what_is_refused(line, message):
     done = run(*line.split())
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+# --- what the budget has not paid for ---------------------------------------------------------------
+
+EXACT = ("cost", "seconds", "attack", "files")  # and truth, which these files do not have
+
+
+@pytest.mark.parametrize("more", [(), ("--noise", "server"), ("--protect", "client")])
+def test_a_file_that_claims_an_epsilon_holds_nothing_exact(more):
+    found = json.loads(run(*NOISY, *more, "--json").stdout)
+    assert [found[name] for name in EXACT] == [None] * len(EXACT)
+    assert found["evaluation"] is None
+    # Labels follow from noisy distances, and the plan with its row counts is public.
+    assert sum(found["cluster_sizes"]) == found["m"] == 60
+    shown = run(*NOISY, *more, "--force").stdout
+    assert "Left out is what was computed from the exact data" in " ".join(shown.split())
+    for exact in ("Cost  ", "Computing time", "tried:"):
+        assert exact not in shown, exact
+
+
+def test_evaluation_is_asked_for_and_marked():
+    found = json.loads(run(*NOISY, "--json", "--evaluate").stdout)
+    assert [found[name] for name in EXACT] == [None] * len(EXACT)
+    assert found["evaluation"]["covered_by_epsilon"] is False
+    assert found["evaluation"]["cost"] > 0
+    assert found["evaluation"]["files"][0]["path"] == "a.npy"
+    assert found["evaluation"]["attack"]["exposes"] == "noisy distances"
+    shown = run(*NOISY, "--evaluate", "--force").stdout
+    before, after = shown.split("NOT covered by epsilon")
+    for exact in ("Cost  ", "Computing time", "tried:"):
+        assert exact not in before, exact
+        assert exact in after, exact
+
+
+def test_without_noise_there_is_nothing_to_ask_for():
+    refused = run("--evaluate")
+    assert refused.exit_code == 2
+    assert "everything is reported" in refused.output
+    found = json.loads(run("--json").stdout)
+    assert found["evaluation"] is None
+    assert found["cost"] > 0

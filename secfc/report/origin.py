@@ -1,0 +1,66 @@
+"""Where a result came from: the command, the time, the files, and columns that may be no features."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.federation import Federation
+
+Array = NDArray[Any]
+
+ROWS = 1000  # that decide first whether a column may be an ID
+FEW = 10  # rows, which may all differ by chance
+
+
+@dataclass(frozen=True)
+class Origin:
+    """command: as it was given.  started: when, in UTC, ISO 8601.  files: path, bytes and SHA-256 of each."""
+
+    command: str
+    started: str
+    files: tuple[dict[str, Any], ...] = ()
+
+
+def digests(files: Iterable[Path]) -> tuple[dict[str, Any], ...]:
+    """Path, bytes and SHA-256 of every file.  Raises OSError."""
+    found = []
+    for path in files:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        found.append({"path": str(path), "bytes": path.stat().st_size, "sha256": digest})
+    return tuple(found)
+
+
+def look_like_ids(federation: Federation) -> tuple[int, ...]:
+    """Features that hold a different whole number in every row of a client; none if all have few rows."""
+    if max(federation.counts) < FEW:
+        return ()
+    features = list(range(federation.d))
+    for party in federation.parties:
+        first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
+        features = [i for i in features if distinct([first[:, i]])]
+    for party in federation.parties:
+        if not features:
+            return ()
+        if party.points.shape[0] > ROWS:
+            columns: dict[int, list[Array]] = {i: [] for i in features}
+            for _, block in party.blocks():
+                for i in features:
+                    columns[i].append(np.array(block[:, i]))
+            features = [i for i in features if distinct(columns[i])]
+    return tuple(features)
+
+
+def distinct(parts: Sequence[Array]) -> bool:
+    """Whether these values are whole numbers, no two the same."""
+    values = np.concatenate(parts)
+    if values.dtype.kind == "f" and not bool((np.rint(values) == values).all()):
+        return False
+    return len(np.unique(values)) == len(values)
