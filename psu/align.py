@@ -1,5 +1,9 @@
 """From the union to row numbers: identical at every client, whatever the order of recovery was.
 
+Clients also compare what they were told, the group key before anything is dealt and the union after it:
+each seals a digest to every other client, and one that does not come counts as one that differs, or a relay
+that tells clients different things would only have to withhold it.
+
 Row i is the i-th tag in ascending order.  Tags are pseudorandom under the group key, so the order says
 nothing about the IDs.
 """
@@ -7,7 +11,7 @@ nothing about the IDs.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,7 @@ from numpy.typing import NDArray
 
 from psu.errors import UnionAborted
 from psu.identify import Tags, ascending
-from psu.keys import Secrets
+from psu.keys import Secrets, subkey
 from psu.messages import Confirmation, UnionTags
 
 Array = NDArray[Any]
@@ -56,24 +60,40 @@ def rows(union: UnionTags, own: Tags, inverse: Array) -> Array:
     return np.asarray(at[inverse], np.int64)
 
 
-def confirm(secrets: Secrets, union: UnionTags) -> dict[int, Confirmation]:
-    """The digest of the union this client was told, sealed to every other client."""
+def confirm(secrets: Secrets, union: UnionTags | None) -> dict[int, Confirmation]:
+    """The digest of the union this client was told, or of its group key, sealed to every other client."""
+    label, digest = _told(secrets, union)
     return {
-        j: Confirmation(secrets.me, j, channel.seal("union", union.digest))
+        j: Confirmation(secrets.me, j, channel.seal(label, digest))
         for j, channel in secrets.ring.channels.items()
         if j != secrets.me
     }
 
 
-def confirmed(secrets: Secrets, union: UnionTags, others: Mapping[int, Confirmation]) -> None:
-    """Compare with what the others were told.
+def confirmed(
+    secrets: Secrets, union: UnionTags | None, others: Mapping[int, Confirmation], due: Collection[int]
+) -> None:
+    """Compare with what others were told: a union, or the group key if it is None.
 
-    Raises UnionAborted naming clients that were told another union, or say so.
+    due: the clients that have to confirm.  Raises UnionAborted naming those that were told another union, or
+    say so, or say nothing.  For the group key client 0 is named as well, who dealt it.
     """
-    odd = [
+    label, digest = _told(secrets, union)
+    silent = set(due) - set(others) - {secrets.me}
+    if silent:
+        raise UnionAborted(f"clients did not confirm their {label}", silent)
+    odd = {
         j
         for j, message in sorted(others.items())
-        if not hmac.compare_digest(secrets.ring.channels[j].open("union", message.sealed), union.digest)
-    ]
+        if not hmac.compare_digest(secrets.ring.channels[j].open(label, message.sealed), digest)
+    }
+    if odd and union is None:
+        raise UnionAborted("clients were dealt different group keys", {0, *odd} - {secrets.me})
     if odd:
         raise UnionAborted("clients were told different unions", odd)
+
+
+def _told(secrets: Secrets, union: UnionTags | None) -> tuple[str, bytes]:
+    if union is None:
+        return "group key", subkey(secrets.group, "confirm", 32)
+    return "union", union.digest

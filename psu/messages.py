@@ -241,7 +241,7 @@ class HeldOnce(Message, tag=73):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Confirmation(Message, tag=72):
-    """Client to client: the digest of the union it was told, sealed."""
+    """Client to client: the digest of the group key it was dealt, or of the union it was told, sealed."""
 
     sender: int
     recipient: int

@@ -54,8 +54,9 @@ class Threshold:
     tags 2**-43, a cell mistaken for one ID 2**-37.  Computational assumptions: AES-128, X25519, Ed25519,
     HKDF-SHA256, AES-256-GCM.
 
-    Not covered: clients that deviate (they can make the union fail, or hide or add IDs of their own), and
-    a relay that tells clients different unions unless they compare digests (`psu.align.confirmation`).
+    Clients that deviate can make the union fail, or hide or add IDs of their own, also IDs that they guess;
+    clients compare the group key and the union (`psu.align.confirm`), so that neither client 0 nor the relay
+    can tell them different ones.  secfc/disclosure/README.md says what else a deviating party can do.
 
     spares: committee members that may be silent in a round.  Needs n >= 2t + 1 + spares.
     """

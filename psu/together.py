@@ -150,7 +150,21 @@ class _Together:
         for j, ring in enumerate(rings):
             with book.at(f"client {j}"):
                 out.append(take_keys(plan, ring, {i: packets[i][j] for i in dealers(plan, j)}))
+        self.compare(out, [None] * plan.n, range(plan.n))
         return out
+
+    def compare(self, secrets: list[Secrets], told: Sequence[UnionTags | None], here: Sequence[int]) -> None:
+        """Clients confirm to one another what each was told: a union, or the group key where it is None."""
+        said = {}
+        for j in here:
+            with self.book.at(f"client {j}"):
+                said[j] = align.confirm(secrets[j], told[j])
+            for i in here:
+                if i != j:
+                    self.book.sent(f"client {j}", f"client {i}", said[j][i])
+        for j in here:
+            with self.book.at(f"client {j}"):
+                align.confirmed(secrets[j], told[j], {i: said[i][j] for i in here if i != j}, here)
 
     def size(self) -> int:
         """The sizing round."""
@@ -184,18 +198,10 @@ class _Together:
         # Each client has a copy of its own, and hashes it.
         told = [UnionTags(union.z, union.y) for _ in range(self.plan.n)]
         here = [j for j in range(self.plan.n) if j not in self.gone]
-        confirmations = {}
-        for j in here:
-            with self.book.at(f"client {j}"):
-                confirmations[j] = align.confirm(self.secrets[j], told[j])
-            for i in here:
-                if i != j:
-                    self.book.sent(f"client {j}", f"client {i}", confirmations[j][i])
+        self.compare(self.secrets, told, here)
         rows: list[Array | None] = [None] * self.plan.n
         for j in here:
             with self.book.at(f"client {j}"):
-                others = {i: confirmations[i][j] for i in here if i != j}
-                align.confirmed(self.secrets[j], told[j], others)
                 rows[j] = align.rows(told[j], *self.own[j])
         return tuple(rows)
 

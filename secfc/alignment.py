@@ -120,7 +120,7 @@ class Seat:
 
 
 def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -> Role[Seat]:
-    """Introduce identities, agree on keys, deal and receive the keys of common randomness."""
+    """Introduce identities, agree on keys, deal and receive the keys of common randomness, and compare."""
     others = tuple(c for j, c in enumerate(clients) if j != me)
     identity, clock = Identity.draw(coins), Clock()
     inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
@@ -134,7 +134,10 @@ def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -
     awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
     inbox = yield meet(clock, {clients[j]: p for j, p in packets.items()}, awaited)
     received = numbered(inbox, KeyPacket, clients)
-    return Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock)
+    seat = Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock)
+    # Before any table is dealt: tags under two keys would show client 0 which of them are whose.
+    yield from confirm(seat, None)
+    return seat
 
 
 def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]) -> Exchange:
@@ -197,16 +200,20 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
     if plan.sized:
         yield from contribute(plan.slots)
     wait = listen(seat)
-    attempt = -1
+    attempt, most = -1, -1
     while True:
         word = only((yield wait), SERVER)
         match word:
             case Begin() if attempt < word.attempt < plan.attempts:
                 attempt = word.attempt  # each table has a salt of its own, and is dealt once
-                yield from contribute(plan.cells(word.size, word.attempt))
+                sheet = plan.cells(word.size, word.attempt)
+                most = sheet.rows
+                yield from contribute(sheet)
                 wait = listen(seat)
             case Turn():
                 wait = answer(seat, members, word)
+            case UnionTags() if len(word.z) > most:
+                raise FaultyServer(SERVER, "announced more IDs than the table that it asked for can hold")
             case UnionTags():
                 yield from confirm(seat, word)
                 return word
@@ -214,11 +221,14 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
                 raise FaultyServer(SERVER, f"sent {type(word).__name__} during the union")
 
 
-def confirm(seat: Seat, union: UnionTags) -> Role[None]:
-    """Clients compare the digests of what they were told.  Raises UnionAborted if they differ."""
+def confirm(seat: Seat, union: UnionTags | None) -> Role[None]:
+    """Clients compare the unions they were told, or, without one, the group keys they were dealt.
+
+    Raises UnionAborted naming who differs or says nothing.
+    """
     messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
     inbox = yield meet(seat.clock, messages, seat.others)
-    align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients))
+    align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients), range(seat.plan.n))
 
 
 def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:

@@ -44,7 +44,7 @@ CONTENTS = {
     "Turn": "what to open",
     "Opening": "opened cells of ID tables",
     "UnionTags": "pseudonyms of the union",
-    "Confirmation": "digest of the union",
+    "Confirmation": "digests of keys and the union",
     "Multiplicities": "holders of each row",
     "HeldOnce": "whether IDs are disjoint",
     "Hello": "the parameters",

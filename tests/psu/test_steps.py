@@ -408,10 +408,30 @@ def test_clients_told_different_unions_notice(plan: Plan) -> None:
     full = align.announce(everything.z, everything.y)
     less = align.announce(everything.z[1:], everything.y[1:])
     said = {j: align.confirm(secrets[j], less if j == 2 else full) for j in range(4)}
-    align.confirmed(secrets[1], full, {j: said[j][1] for j in (0, 3)})
+    align.confirmed(secrets[1], full, {j: said[j][1] for j in (0, 3)}, [0, 1, 3])
     with pytest.raises(UnionAborted, match="different unions") as caught:
-        align.confirmed(secrets[0], full, {j: said[j][0] for j in (1, 2, 3)})
+        align.confirmed(secrets[0], full, {j: said[j][0] for j in (1, 2, 3)}, range(4))
     assert caught.value.parties == (2,)
+
+
+def test_a_confirmation_that_does_not_come_is_none(plan: Plan) -> None:
+    secrets = secrets_of(plan)
+    everything, _ = tags(psu.digests(range(9)), bytes(16))
+    union = align.announce(everything.z, everything.y)
+    said = {j: align.confirm(secrets[j], union)[0] for j in (1, 3)}
+    with pytest.raises(UnionAborted, match="did not confirm their union") as caught:
+        align.confirmed(secrets[0], union, said, range(4))
+    assert (caught.value.parties, caught.value.proof) == ((2,), False)
+
+
+def test_clients_dealt_different_group_keys_notice(plan: Plan) -> None:
+    secrets = secrets_of(plan)
+    secrets[3] = replace(secrets[3], group=bytes(32))
+    said = {j: align.confirm(secrets[j], None) for j in range(4)}
+    for me, suspects in ((1, (0, 3)), (3, (0, 1, 2)), (0, (3,))):
+        with pytest.raises(UnionAborted, match="different group keys") as caught:
+            align.confirmed(secrets[me], None, {j: m[me] for j, m in said.items() if j != me}, range(4))
+        assert (caught.value.parties, caught.value.proof) == (suspects, False)
 
 
 # --- messages ------------------------------------------------------------------------------------

@@ -129,10 +129,10 @@ def test_every_message_and_every_second_is_counted_once(monkeypatch: pytest.Monk
             expected[sender, recipient, kind] = (count + 1, total + size)
     assert result.traffic == expected
     assert max(count for count, _ in expected.values()) > 1
-    # One offer goes to each of the others, and so does one confirmation.
-    for kind in ("Offer", "Confirmation"):
+    # An offer goes to each of the others, a confirmation of the group key, and one of the union.
+    for kind, each in (("Offer", 1), ("Confirmation", 2)):
         counts = [count for (_, _, k), (count, _) in expected.items() if k == kind]
-        assert counts == [1] * 6
+        assert counts == [each] * 6
     for party in ("client 0", "member 2", "server"):
         own = [size for (sender, _, _), (_, size) in expected.items() if sender == party]
         assert result.sent(party) == sum(own) > 0

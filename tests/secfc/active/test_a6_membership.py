@@ -2,6 +2,8 @@
 
 import contextlib
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -9,13 +11,14 @@ import pytest
 
 import psu
 import secfc
-from field import MERSENNE_61
-from psu import disjoint, kernels, masked, merge, opening, reference, sharing
-from psu.keys import Stream, subkey
-from psu.messages import HeldOnce, UnionTags
+from field import MERSENNE_61, SeededCoins
+from psu import align, disjoint, kernels, masked, merge, opening, reference, sharing
+from psu.identify import tags
+from psu.keys import Stream, deal_keys, subkey
+from psu.messages import HeldOnce, KeyPacket, UnionTags
 from psu.plan import Plan
 from secfc import alignment
-from secfc.exchange import SERVER, SharedIds
+from secfc.exchange import SERVER, FaultyServer, SharedIds, UnionFailed
 from secfc.membership import Private
 from tests.psu.test_steps import secrets_of
 
@@ -322,3 +325,114 @@ def test_what_is_sent_does_not_depend_on_how_many_rows_are_shared(mode):
     first = sent([2, *ONCE])
     assert first
     assert first == sent([5] * 4 + [1] * 7) == sent([1] * 11)
+
+
+# --- parties that tell others different things ------------------------------------------------------
+
+
+def key_of(client):
+    return bytes([client]) * 32
+
+
+def dealing_a_key_each(plan, ring, coins):
+    """Client 0 deals a group key of its own to every client; in server mode there are no other keys."""
+    if ring.me:
+        return deal_keys(plan, ring, coins)
+    return {j: KeyPacket(0, j, channel.seal("keys", key_of(j))) for j, channel in ring.channels.items()}
+
+
+def owners_found(federation, union):
+    """Whom client 0 finds to hold which of the patients that it can name, by the keys it dealt."""
+    announced = set(zip(union.z.tolist(), union.y.tolist(), strict=True))
+    found = {}
+    for j, x in product(range(1, 5), range(30)):
+        own, _ = tags(psu.digests([f"patient {x}"]), subkey(key_of(j), "tag"))
+        if (int(own.z[0]), int(own.y[0])) in announced:
+            found.setdefault(f"patient {x}", set()).add(j)
+    return found
+
+
+def test_a_client_that_deals_a_group_key_to_each_learns_nothing(monkeypatch):
+    monkeypatch.setattr(alignment, "deal_keys", dealing_a_key_each)
+    federation, _ = sharing_points([1, 2, 3, 1, 1, 2, 1, 4, 1, 1])
+    way, seen = secfc.SecFC(k=2, t=1, membership=Private(psu.Server())), []
+
+    def network(e):
+        seen.append(e)
+        return (e,)
+
+    with pytest.raises(UnionFailed, match="different group keys") as caught:
+        secfc.fit(way, federation, faults=network)
+    assert not caught.value.proof
+    assert not {"MaskedBlock", "UnionTags"} & {e.kind for e in seen}
+    # Broken: nobody compares keys.  Client 0 reads off who holds what.
+    monkeypatch.setattr(align, "confirmed", lambda *_: None)
+    secfc.fit(way, federation, faults=network)
+    told = next(e.body for e in seen if (e.recipient, e.kind) == ("client-0", "UnionTags"))
+    truth = {}
+    for j, party in enumerate(federation.parties[1:], 1):
+        for name in party.ids:
+            truth.setdefault(name, set()).add(j)
+    assert owners_found(federation, told) == truth
+
+
+def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
+    # It tells client 0 a union that puts its points on the rows of others, and lies about the holders.
+    federation, _ = sharing_points(ONCE)
+    way = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1)))
+    own, first = [], []  # client 0's tags, which the server would have to guess; the round of the keys
+
+    def made(digest, key):
+        own.append(tags(digest, key))
+        return own[-1]
+
+    def network(e):
+        if e.kind == "Confirmation" and "client-0" in (e.sender, e.recipient):
+            first.append(e.round)
+            return (e if e.round == first[0] else replace(e, body=replace(e.body, sealed=b"withheld")),)
+        if e.kind == "UnionTags" and e.recipient == "client-0":
+            # Two low tags that are not client 0's go, and as many invented ones come at the end.
+            mine, union = set(own[0][0].z.tolist()), e.body
+            others = [i for i, z in enumerate(union.z.tolist()) if z not in mine][:2]
+            fake, _ = tags(psu.digests(range(4000)), bytes(16))
+            late = np.flatnonzero(fake.z > union.z.max())[:2]
+            z = np.concatenate([np.delete(union.z, others), fake.z[late]])
+            y = np.concatenate([np.delete(union.y, others), fake.y[late]])
+            return (replace(e, body=UnionTags(z, y)),)
+        return (e,)
+
+    # To the simulation such a message came, so that nobody is taken for dead; to the client none did.
+    numbered = alignment.numbered
+    monkeypatch.setattr(
+        alignment,
+        "numbered",
+        lambda inbox, *more: numbered(
+            {c: m for c, m in inbox.items() if getattr(m, "sealed", b"") != b"withheld"}, *more
+        ),
+    )
+    monkeypatch.setattr("secfc.membership.tags", made)
+    monkeypatch.setattr(merge, "counts", lambda values, n: np.ones(len(values), np.int64))
+    monkeypatch.setattr(merge, "disagreeing", lambda values: np.empty(0, np.int64))
+    coins = partial(SeededCoins, 3)
+    with pytest.raises(UnionFailed, match="did not confirm their union") as caught:
+        secfc.fit(way, federation, faults=network, coins=coins)
+    assert not caught.value.proof
+    # Broken: a digest that does not come is taken for one that agrees.  Rows of two people become one.
+    confirmed = align.confirmed
+    monkeypatch.setattr(align, "confirmed", lambda s, u, others, due: confirmed(s, u, others, others))
+    own.clear()
+    first.clear()
+    rows = secfc.fit(way, federation, faults=network, bound=32.0, coins=coins).rows
+    assert set(rows[0]) & {row for others in rows[1:] for row in others}
+
+
+def test_a_server_cannot_announce_more_than_a_table_holds():
+    federation, _ = sharing_points(ONCE)
+    many, _ = tags(psu.digests(range(500)), bytes(16))
+
+    def network(e):
+        return (replace(e, body=UnionTags(many.z, many.y)) if e.kind == "UnionTags" else e,)
+
+    way = secfc.SecFC(k=1, t=1, membership=Private(bound=20, sized=False))
+    with pytest.raises(FaultyServer, match="more IDs than the table"):
+        secfc.fit(way, federation, faults=network)
