@@ -1,5 +1,6 @@
 """The security argument names exactly the messages that runs under each policy send."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 import secfc
+from secfc import wire
+from secfc.privacy import Bound, Budget
 from tests.secfc import test_assignments, test_final_labels, test_undealt
 
 PAGE = (Path(secfc.__file__).parent / "disclosure" / "README.md").read_text()
@@ -15,6 +18,9 @@ TABLES = {
     for title, table in re.findall(r"<!-- messages: (.*?) -->\n((?:\|.*\n)+)", PAGE)
 }
 ALWAYS = TABLES.pop("every policy")
+ROWS = [line for line in PAGE.splitlines() if re.match(r"\| `[A-Z]\w+` \|", line)]
+# Baselines that protect nothing, and coins that no run tosses yet.
+ELSEWHERE = {"RawPoints", "LocalCenters", "CenterLabels", "OwnLabels", "Commitment", "Coin", "Tossed"}
 
 
 def kinds(tree):
@@ -23,15 +29,17 @@ def kinds(tree):
     return set().union({key for key in tree if isinstance(key, str) and key[0].isupper()}, *inner)
 
 
-def sent(policy):
+def sent(policy, **options):
     """What a run sends; nothing falls silent and there is one start."""
     points = np.random.default_rng(0).normal(size=(30, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    result = secfc.fit(secfc.SecFC(k=2, t=1, max_iter=2, disclosure=policy), federation)
+    result = secfc.fit(secfc.SecFC(k=2, t=1, max_iter=2, disclosure=policy), federation, **options)
     return {e.kind for e in result.transcript.envelopes}
 
 
+NOISE = secfc.NoiseInShares(Budget(8.0, 1e-6), Bound.given(4.0))
 EXPECTED = {
+    "NoiseInShares()": lambda: sent(NOISE, bound=4.0),
     "Distances()": lambda: sent(secfc.Distances()),
     "Distances(dealt=True)": lambda: sent(secfc.Distances(dealt=True)),
     "AssignmentsOnly()": lambda: kinds(test_assignments.GOLDEN),
@@ -48,6 +56,19 @@ def test_every_policy_has_a_table():
 def test_the_table_of_a_policy_names_its_messages(policy):
     assert TABLES[policy] | ALWAYS == EXPECTED[policy]()
     assert not TABLES[policy] & ALWAYS
+
+
+def test_every_message_says_what_its_sender_can_do_by_deviating():
+    for row in ROWS:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 4, row
+        assert all(cells), row
+    named = {re.match(r"\| `(\w+)`", row).group(1) for row in ROWS}
+    for module in ("secfc.messages", "secfc.joint_messages", "secfc.summing", "secfc.sealed", "secfc.toss"):
+        importlib.import_module(module)
+    known = {kind.__name__ for kind in wire.registry().values()}
+    assert known - ELSEWHERE <= named, "a message that the security page does not judge"
+    assert named <= known, "a message that is gone"
 
 
 def test_the_default_is_what_the_page_and_the_readme_say():
