@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from field.coins import Coins
 from field.rows import ClusterSums
 from secfc.agreement import agree
-from secfc.clustering import seal
+from secfc.clustering import heard, seal
 from secfc.disclosure import Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
@@ -57,30 +57,36 @@ class CodedModel:
         The server sees of the new points what the policy of the fit shows; see `Clustering.predict`.
         sealed: what any party says to another is encrypted and authenticated between the two.
 
-        Raises ValueError if the clients or the features are not those of the fit.
+        A client that missed the end of the fit gets labels of its new points, as long as enough others have
+        their shares of the centers.
+
+        Raises ValueError if the clients or the features are not those of the fit, TooFewReplies.
         """
         if federation.names != self.plan.clients or federation.d != self.plan.d:
             raise ValueError(
                 f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
                 f"{self.plan.d} features, got {federation.n} clients and d={federation.d}"
             )
-        cut_off = [c for c in self.plan.clients if c not in self.centers]
-        if cut_off:
-            raise ValueError(f"{', '.join(cut_off)} never heard the result of the fit: fit again to predict")
+        if not self.centers:
+            raise ValueError("no client heard the result of the fit: fit again to predict")
         sizes = next(iter(self.centers.values())).sizes
         secrets = {name: coins(name) for name in (*federation.names, SERVER)}
         plan = self.plan_for(federation, sizes, secrets[SERVER].bytes(32))
         roles: dict[PartyId, Role[Any]] = {
             party.name: predicting_client(
-                self.disclosure, plan, party, self.centers[party.name], coins=secrets[party.name]
+                self.disclosure,
+                plan,
+                party,
+                self.centers.get(party.name),
+                len(sizes),
+                coins=secrets[party.name],
             )
             for party in federation.parties
         }
         roles[SERVER] = predicting_server(self.disclosure, plan, sizes, self.standing, coins=secrets[SERVER])
         if sealed:
             roles = seal(roles, plan.description, secrets)
-        results = simulate(roles).results
-        return [results[name] for name in federation.names]
+        return heard(simulate(roles), federation.names, federation.counts)
 
     def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> Plan:
         """The plan under which this federation's points are labeled.
@@ -106,9 +112,13 @@ class CodedModel:
 
 
 def predicting_client(
-    disclosure: Disclosure, plan: Plan, party: Party, centers: ClusterSums, *, coins: Coins
+    disclosure: Disclosure, plan: Plan, party: Party, centers: ClusterSums | None, k: int, *, coins: Coins
 ) -> Role[Array]:
-    """Share new points, answer for the retained centers, receive labels."""
+    """Share new points, answer for the k retained centers, receive labels.
+
+    centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
+    if it were gone, and the others answer for it as long as they are enough.
+    """
     _, mine = yield from Open().client(plan, party, coins=coins)
     yield from agree(plan, party.name)
     received = yield from share_rows(plan, mine, coins)
@@ -116,10 +126,10 @@ def predicting_client(
     plan, rows = yield from settle_contributors(shared, received)
     rows.finish()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
-    ask = partial(question, plan, len(centers.sizes))
+    ask = partial(question, plan, k)
     request = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
     while isinstance(request, Assignment):
-        message = yield from answer(request, Measured(rows, centers))
+        message = None if centers is None else (yield from answer(request, Measured(rows, centers)))
         request = yield from ask(reply(request.round, message, "distances"))
     return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
 

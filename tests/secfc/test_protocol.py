@@ -663,11 +663,36 @@ def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
         assert (first == code.decode({j: replies[j] for j in range(2, 9)}, 2)).all()
 
 
-def test_prediction_needs_everybody_to_have_heard_the_result():
-    result = secfc.fit(
-        ALGORITHM,
-        federation(),
-        faults=lambda e: () if e.kind == "Final" and e.recipient == "client-3" else (e,),
-    )
-    with pytest.raises(ValueError, match="client-3 never heard"):
+def deaf_at_the_end(*clients):
+    """These clients miss the result of a run."""
+    return lambda e: () if e.kind == "Final" and e.recipient in clients else (e,)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [secfc.Distances(), secfc.Distances(blind=False), secfc.Distances(dealt=True), secfc.AssignmentsOnly(),
+     secfc.AssignmentsOnly("client-8"), secfc.AssignmentsOnly(dealer=None), secfc.FinalLabelsOnly()],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("sealed", [False, True])
+def test_who_missed_the_end_of_a_fit_has_new_points_labeled_by_the_others(policy, sealed):
+    way = dataclasses.replace(ALGORITHM, ell=1, disclosure=policy)
+    fed = federation()
+    full = secfc.fit(way, fed, seed=1)
+    lossy = secfc.fit(way, fed, seed=1, faults=deaf_at_the_end("client-0", "client-3"))
+    assert (lossy.labels[0] == -1).all()
+    expected = full.predict(federation(seed=5))
+    for ours, theirs in zip(lossy.predict(federation(seed=5), sealed=sealed), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(lossy.predict(fed), full.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_prediction_needs_enough_clients_that_heard_the_result():
+    # ell=2, t=2 needs 7 of 9 replies.
+    three = ("client-3", "client-4", "client-5")
+    result = secfc.fit(ALGORITHM, federation(), faults=deaf_at_the_end(*three))
+    with pytest.raises(TooFewReplies):
         result.predict(federation())
+    result = secfc.fit(ALGORITHM, federation(), faults=deaf_at_the_end(*three[:2]))
+    assert sum(map(len, result.predict(federation()))) == 90
