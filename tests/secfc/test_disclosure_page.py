@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import psu
 import secfc
 from secfc import wire
+from secfc.membership import Open, Private
 from secfc.privacy import Bound, Budget
 from tests.secfc import test_assignments, test_final_labels, test_undealt
 
@@ -29,11 +31,12 @@ def kinds(tree):
     return set().union({key for key in tree if isinstance(key, str) and key[0].isupper()}, *inner)
 
 
-def sent(policy, **options):
+def sent(policy, membership=None, **options):
     """What a run sends; nothing falls silent and there is one start."""
     points = np.random.default_rng(0).normal(size=(30, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
-    result = secfc.fit(secfc.SecFC(k=2, t=1, max_iter=2, disclosure=policy), federation, **options)
+    way = secfc.SecFC(k=2, t=1, max_iter=2, disclosure=policy, membership=membership or Open())
+    result = secfc.fit(way, federation, **options)
     return {e.kind for e in result.transcript.envelopes}
 
 
@@ -56,6 +59,22 @@ def test_every_policy_has_a_table():
 def test_the_table_of_a_policy_names_its_messages(policy):
     assert TABLES[policy] | ALWAYS == EXPECTED[policy]()
     assert not TABLES[policy] & ALWAYS
+
+
+MEMBERSHIPS = {
+    "merging, threshold": Private(),
+    "merge=False, threshold": Private(merge=False),
+    "merging, server mode": Private(psu.Server()),
+}
+
+
+@pytest.mark.parametrize("has", MEMBERSHIPS)
+def test_the_table_of_hidden_membership_names_its_messages(has):
+    table = re.search(r"<!-- also: with hidden membership -->\n((?:\|.*\n)+)", PAGE)[1]
+    lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
+    assert {where for _, where in lines} == {"", "threshold", "server mode", "merging", "merge=False"}
+    expected = {kind for kind, where in lines if where in ("", *has.split(", "))}
+    assert sent(secfc.AssignmentsOnly(), MEMBERSHIPS[has]) - sent(secfc.AssignmentsOnly()) == expected
 
 
 def test_every_message_says_what_its_sender_can_do_by_deviating():
