@@ -146,7 +146,7 @@ class Clustering:
     restart).
     history: flat labels (m,) before the first step and after each, empty if there were none.
     centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
-    transcript: every message.  seconds[party][phase]: computing time.
+    transcript: every message.  seconds[party][phase]: computing time, without compiling or loading kernels.
     learned: what the server learned, in sentences.  model: labels new points (`predict`).
     rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
     Flat labels are in the order of rows.

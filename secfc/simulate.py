@@ -8,12 +8,12 @@ suffices.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from field.compiling import working_clock
 from secfc.exchange import SERVER, Exchange, Inbox, PartyId, ProtocolError, Role, TooFewReplies
 
 
@@ -85,7 +85,7 @@ def deliver(envelope: Envelope) -> Iterable[Envelope]:
 class Run:
     """results by party; silent: clients that were cut off from the others, and with what error.
 
-    transcript; seconds[party][phase] of wall time spent computing.
+    transcript; seconds[party][phase] of wall time spent computing, without loading kernels.
     """
 
     results: Mapping[PartyId, Any]
@@ -194,7 +194,7 @@ class _Driver:
                 del box[old]
 
     def advance(self, name: PartyId, value: Any) -> None:
-        start = time.perf_counter()
+        start = working_clock()
         try:
             exchange = self.roles[name].send(value)
         except StopIteration as done:
@@ -205,11 +205,11 @@ class _Driver:
                 raise
             self.silent[name] = error
         else:
-            self.book(name, exchange.phase, time.perf_counter() - start)
+            self.book(name, exchange.phase, working_clock() - start)
             self.wait(name, exchange)
             return
         self.waiting.pop(name, None)
-        self.book(name, "finish", time.perf_counter() - start)
+        self.book(name, "finish", working_clock() - start)
 
     def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = exchange
