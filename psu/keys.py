@@ -12,7 +12,7 @@ the process ends.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -78,6 +78,11 @@ class Identity:
         return self._key.sign(message)
 
 
+def _places(label: str, count: int) -> list[str]:
+    """What the pieces of a payload are bound to; the only piece of one, to the label itself."""
+    return [label] if count == 1 else [f"{label} {i}/{count}" for i in range(count)]
+
+
 class Channel:
     """What two clients share: seal, open, and streams both can expand.  One label, one use."""
 
@@ -102,27 +107,45 @@ class Channel:
 
         Raises AlreadyUsed.
         """
+        return self.seal_pieces(label, (payload,), 1)[0]
+
+    def seal_pieces(self, label: str, pieces: Iterable[bytes | memoryview], count: int) -> list[bytes]:
+        """So many pieces of one payload, each encrypted under its place and 16 bytes longer.
+
+        Raises AlreadyUsed.
+        """
         if not self._claim("seal " + label):
             raise AlreadyUsed(f"the key that seals {label!r} to client {self.peer}")
-        # A key of its own for every label, so the nonce can be constant.
-        cipher = AESGCM(subkey(self._give, label, 32))
-        return cipher.encrypt(bytes(12), payload, self._context + label.encode())
+        return [
+            # A key of its own for every label, so the nonce can be constant.
+            AESGCM(subkey(self._give, place, 32)).encrypt(bytes(12), piece, self._context + place.encode())
+            for place, piece in zip(_places(label, count), pieces, strict=True)
+        ]
 
     def open(self, label: str, sealed: bytes) -> bytes:
         """What the peer sealed under this label.
 
         Raises UnionAborted that suspects the peer (or a relay) if it was altered or comes again.
         """
-        try:
-            payload = AESGCM(subkey(self._take, label, 32)).decrypt(
-                bytes(12), sealed, self._context + label.encode()
-            )
-        except InvalidTag:
-            raise UnionAborted(f"the message {label!r} was altered or misdirected", (self.peer,)) from None
+        (payload,) = self.open_pieces(label, (sealed,), 1)
+        return payload
+
+    def open_pieces(self, label: str, pieces: Iterable[bytes | memoryview], count: int) -> Iterator[bytes]:
+        """The pieces of what the peer sealed under this label, to be believed when all have come.
+
+        Raises UnionAborted, as `open`.
+        """
+        for place, sealed in zip(_places(label, count), pieces, strict=True):
+            cipher = AESGCM(subkey(self._take, place, 32))
+            try:
+                payload = cipher.decrypt(bytes(12), sealed, self._context + place.encode())
+            except InvalidTag:
+                why = f"the message {label!r} was altered or misdirected"
+                raise UnionAborted(why, (self.peer,)) from None
+            yield payload
         # Only a genuine message uses the label up, so a forgery cannot lock the genuine one out.
         if not self._claim("open " + label):
             raise UnionAborted(f"the message {label!r} came again", (self.peer,))
-        return payload
 
     def stream(self, label: str, *, side: str = "") -> Stream:
         """A stream that the peer can expand as well; each side may do so once.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.messages import Assignment, LabelShare, Message, is_array, refuse
+from secfc.checks import check_numbers, is_array, refuse
+from secfc.messages import Assignment, LabelShare, Message
 
 Array = NDArray[Any]
 
@@ -39,10 +40,7 @@ class Cluster(Assignment, tag=51):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        members = self.committee
-        refuse(not is_array(members, "i", 1), "a committee is a vector of integers")
-        different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
-        refuse(not different, "a committee's numbers are distinct and count from 0")
+        check_numbers(self.committee, "members of a committee")
         refuse(self.max_iter < 1, "a run has at least one step")
 
 

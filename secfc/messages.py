@@ -10,6 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psu.messages import Message as Message
+from secfc.checks import (
+    check_centers,
+    check_centers_or_none,
+    check_labels,
+    check_numbers,
+    check_residues,
+    is_array,
+    refuse,
+)
 from secfc.description import MAXIMUM
 
 Array = NDArray[Any]
@@ -19,33 +28,6 @@ def compact_labels(labels: Array) -> Array:
     """Labels in the smallest signed type that holds them, -1 included."""
     top = int(labels.max(initial=0))
     return labels.astype(np.int8 if top < 2**7 else np.int16 if top < 2**15 else np.int32)
-
-
-def refuse(wrong: bool, rule: str) -> None:
-    if wrong:
-        raise ValueError(rule)
-
-
-def is_array(value: Any, kinds: str, axes: int) -> bool:
-    """Whether this is an array of these kinds of dtype (of `numpy.dtype.kind`) with so many axes."""
-    return isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == axes
-
-
-def _check_labels(labels: Array, k: int, what: str, lowest: int = -1) -> None:
-    rule = f"{what} is a vector of signed integer labels and k of at least 1"
-    refuse(not is_array(labels, "i", 1) or k < 1, rule)
-    inside = not labels.size or (int(labels.min()) >= lowest and int(labels.max()) < k)
-    refuse(not inside, f"labels must lie in [{lowest}, {k})")
-
-
-def _check_residues(values: Array, what: str, axes: int = 3) -> None:
-    refuse(not is_array(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
-
-
-def check_centers(centers: Array, what: str) -> None:
-    """In data units, whose squares and sums stay in the range of floats."""
-    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
-    refuse(not bool((np.abs(centers) <= 2.0**400).all()), f"{what} are finite and below 2**400")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,9 +77,9 @@ class Multiplicities(Message, tag=3):
     def __post_init__(self) -> None:
         held, rows = self.held, self.disputed
         refuse(not is_array(held, "u", 1), "how many hold a row is an unsigned number a row")
-        refuse(bool((held < 1).any()), "at least one client holds every row")
+        refuse(int(held.min(initial=1)) < 1, "at least one client holds every row")
         refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
-        ascending = bool((np.diff(rows) > 0).all()) and (
+        ascending = bool((rows[1:] > rows[:-1]).all()) and (
             not rows.size or 0 <= rows[0] <= rows[-1] < len(held)
         )
         refuse(not ascending, f"disputed rows are ascending, distinct and below {len(held)}")
@@ -115,7 +97,7 @@ class Shares(Message, tag=4):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "shares, (lanes, rows, width),")
+        check_residues(self.values, "shares, (lanes, rows, width),")
         refuse(self.start < 0, "rows are numbered from 0")
 
 
@@ -130,7 +112,7 @@ class MaskedShares(Shares, tag=40):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_residues(self.mask, "mask words, (lanes, words),", 2)
+        check_residues(self.mask, "mask words, (lanes, words),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,7 +139,7 @@ class Combined(Message, tag=42):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "combined shares, (lanes, dealers, words),")
+        check_residues(self.values, "combined shares, (lanes, dealers, words),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,7 +152,7 @@ class Blinding(Message, tag=43):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "shares of a blinding, (lanes, values),", 2)
+        check_residues(self.values, "shares of a blinding, (lanes, values),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,10 +184,8 @@ class Assignment(Message, tag=5):
 
     def __post_init__(self) -> None:
         refuse(self.round < 0, "rounds count from 0")
-        _check_labels(self.labels, self.k, "an assignment")
-        refuse(not is_array(self.responders, "i", 1), "responders are a vector of integers")
-        distinct = len(set(self.responders.tolist())) == len(self.responders)
-        refuse(not distinct or bool((self.responders < 0).any()), "responders are distinct, numbered from 0")
+        check_labels(self.labels, self.k, "an assignment")
+        check_numbers(self.responders, "responders")
 
     @property
     def subject(self) -> bytes:
@@ -227,7 +207,7 @@ class CodedDistances(Message, tag=6):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "coded distances, (lanes, k, m),")
+        check_residues(self.values, "coded distances, (lanes, k, m),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,7 +218,7 @@ class CheckedDistances(CodedDistances, tag=44):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_residues(self.words, "words of a blinding, (lanes, dealers, words),")
+        check_residues(self.words, "words of a blinding, (lanes, dealers, words),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -251,7 +231,7 @@ class NoiseShares(Message, tag=32):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
+        check_residues(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,11 +249,8 @@ class Compare(Assignment, tag=16):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        members = self.committee
-        refuse(not is_array(members, "i", 1), "a committee is a vector of integers")
-        different = len(set(members.tolist())) == members.size and bool((members >= 0).all())
-        refuse(not different, "a committee's numbers are distinct and count from 0")
-        refuse(not 0 <= self.corrected < members.size, "corrections go to one of the committee")
+        check_numbers(self.committee, "members of a committee")
+        refuse(not 0 <= self.corrected < self.committee.size, "corrections go to one of the committee")
         refuse(self.factor < 1, "the factor of a comparison is at least 1")
 
 
@@ -297,7 +274,7 @@ class MaskedDistances(Message, tag=18):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "masked distances, (lanes, clusters, points),")
+        check_residues(self.values, "masked distances, (lanes, clusters, points),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -307,7 +284,7 @@ class MaskedSum(Message, tag=19):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "masked distances, (lanes, clusters, points),")
+        check_residues(self.values, "masked distances, (lanes, clusters, points),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -355,7 +332,7 @@ class Unheard(Message, tag=23):
 
     def __post_init__(self) -> None:
         refuse(self.step < 0, "steps count from 0")
-        refuse(not is_array(self.missing, "i", 1), "missing clients are a vector of integers")
+        check_numbers(self.missing, "missing clients")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -386,7 +363,7 @@ class RevealCenters(Message, tag=7):
 
     def __post_init__(self) -> None:
         refuse(self.round < 0, "rounds count from 0")
-        _check_labels(self.labels, self.k, "a request for centers")
+        check_labels(self.labels, self.k, "a request for centers")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -396,7 +373,7 @@ class CodedCenters(Message, tag=8):
     values: Array
 
     def __post_init__(self) -> None:
-        _check_residues(self.values, "coded centers, (lanes, k, width),")
+        check_residues(self.values, "coded centers, (lanes, k, width),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -411,14 +388,13 @@ class Final(Message, tag=9):
     centers: Array | None
 
     def __post_init__(self) -> None:
-        _check_labels(self.labels, self.k, "a result", lowest=0)
+        check_labels(self.labels, self.k, "a result", lowest=0)
         if self.centers is not None:
             refuse(
                 not is_array(self.centers, "f", 2) or len(self.centers) != self.k,
                 "centers are k rows of floats",
             )
-            empty = np.isnan(self.centers).all(axis=1)
-            check_centers(self.centers[~empty], "centers of clusters that are not empty")
+            check_centers_or_none(self.centers, "centers of clusters that are not empty")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -450,7 +426,7 @@ class CenterLabels(Message, tag=12):
 
     def __post_init__(self) -> None:
         check_centers(self.centers, "merged centers")
-        _check_labels(self.labels, len(self.centers), "the clusters of local centers", lowest=0)
+        check_labels(self.labels, len(self.centers), "the clusters of local centers", lowest=0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

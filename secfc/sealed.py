@@ -13,16 +13,18 @@ to and from parties that are not named pass unchanged, and flipped bits in them 
 Assumes that identities are right: pinned beforehand, or, without pins, introduced over a transport that is
 honest at that moment; a relay that is not can then sit in the middle.  A relay can still withhold messages,
 which looks like silence.  Hidden is what is said, not who speaks when nor how much: a ciphertext is 16 bytes
-longer than the encoding of the message.  Python cannot erase memory, so forward secrecy begins when the
-process ends.
+longer than the encoding of the message, or than each 64 MiB of it.  Python cannot erase memory, so forward
+secrecy begins when the process ends.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+import numpy as np
 
 from field.coins import Coins
 from psu.errors import UnionAborted
@@ -33,6 +35,7 @@ from secfc.description import Difference, digest_of
 from secfc.exchange import (
     GREET,
     Exchange,
+    Inbox,
     PartyId,
     PlanMismatch,
     ProtocolError,
@@ -46,8 +49,8 @@ from secfc.messages import Message
 R = TypeVar("R")
 
 OVERHEAD = 16
-# What one call of AES-GCM encrypts.
-MAXIMUM = (1 << 31) - 1 - OVERHEAD
+# Bytes that are encrypted together: a large message is sealed in pieces, each bound to its place.
+PIECE = 1 << 26
 
 
 class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
@@ -161,10 +164,14 @@ def _sealed(
                 for to, message in exchange.send.items()
             }
             arrived = yield replace(exchange, send=send)
-            inbox = {
-                sender: lines[sender].open(exchange, message) if sender in lines else message
-                for sender, message in arrived.items()
-            }
+            # Nor one of all ciphertexts beside it: each is let go as soon as it is opened.
+            waiting, inbox = dict(arrived), {}
+            if isinstance(arrived, Inbox):
+                arrived.clear()
+            for sender in list(waiting):
+                message = waiting.pop(sender)
+                inbox[sender] = lines[sender].open(exchange, message) if sender in lines else message
+                del message
     finally:
         role.close()
 
@@ -224,11 +231,11 @@ class Line:
 
     def seal(self, number: int, message: Any) -> Sealed:
         """My message to the peer in the round of this number.  Raises AlreadyUsed for a second one."""
-        data = wire.encode(message)
-        if len(data) > MAXIMUM:
-            raise ValueError(f"{len(data)} bytes in one message: at most {MAXIMUM} can be sealed")
-        label = f"sealed {self._channel.me}>{self._channel.peer} {number}"
-        return Sealed(number, self._channel.seal(label, data))
+        size = wire.encoded_size(message)
+        count = max(1, -(-size // PIECE))
+        line = f"sealed {self._channel.me}>{self._channel.peer} {number}"
+        done = self._channel.seal_pieces(line, _pieces(wire.buffers(message), PIECE), count)
+        return Sealed(number, done[0] if count == 1 else b"".join(done))
 
     def open(self, exchange: Exchange, message: Any) -> Any:
         """The peer's message that this exchange awaits."""
@@ -237,8 +244,8 @@ class Line:
         try:
             if exchange.due((message.number,)) is None or message.number <= self._opened:
                 raise UnionAborted("a message of another round came")
-            label = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
-            data = self._channel.open(label, message.ciphertext)
+            line = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
+            data = self._opened_pieces(line, memoryview(message.ciphertext))
         except UnionAborted:
             why = "an altered, repeated, reordered or misdirected message came"
             raise TamperedMessage(self.peer, why) from None
@@ -247,3 +254,32 @@ class Line:
             return wire.decode(data)
         except wire.WireError as error:
             raise faulty(self.peer, f"sent bytes that are no message ({error})") from None
+
+    def _opened_pieces(self, line: str, ciphertext: memoryview) -> memoryview:
+        """The encoding of a message, from its pieces: all of them, in their order."""
+        step = PIECE + OVERHEAD
+        count = -(-len(ciphertext) // step)
+        size = len(ciphertext) - count * OVERHEAD
+        if size <= (count - 1) * PIECE:
+            raise UnionAborted("a piece of a message is empty")
+        data = np.empty(size, np.uint8).data
+        pieces = (ciphertext[i * step : (i + 1) * step] for i in range(count))
+        for i, piece in enumerate(self._channel.open_pieces(line, pieces, count)):
+            data[i * PIECE : i * PIECE + len(piece)] = piece
+        return data
+
+
+def _pieces(parts: list[bytes | memoryview], size: int) -> Iterator[bytes]:
+    """The same bytes, so many at a time."""
+    held, piece = 0, bytearray()
+    for part in parts:
+        view = memoryview(part)
+        while len(view):
+            taken = view[: size - held]
+            piece += taken
+            held, view = held + len(taken), view[len(taken) :]
+            if held == size:
+                yield bytes(piece)
+                held, piece = 0, bytearray()
+    if held:
+        yield bytes(piece)

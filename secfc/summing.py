@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.messages import Message, check_centers, is_array, refuse
+from secfc.checks import check_centers, is_array, refuse
+from secfc.messages import Message
 
 Array = NDArray[Any]
 

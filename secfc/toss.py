@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
+from secfc.checks import is_array, refuse
 from secfc.exchange import (
     SERVER,
     TOSS,
@@ -37,7 +38,7 @@ from secfc.exchange import (
     take,
     to_all,
 )
-from secfc.messages import Message, is_array, refuse
+from secfc.messages import Message
 
 Array = NDArray[Any]
 

@@ -37,6 +37,8 @@ VERSION = 1
 # A party refuses larger messages unless it is told otherwise.
 MAXIMUM = 1 << 32
 ALIGNMENT, MAX_AXES, MAX_ELEMENTS = 8, 8, 1 << 48
+# Of tuples and strings, which take many times their size in memory: arrays are for what is large.
+MAX_ITEMS = 1 << 16
 
 DTYPES = {
     code: np.dtype(name).newbyteorder("<")
@@ -137,20 +139,25 @@ def _read_bytes(data: _Reader) -> bytes:
 def _put_str(out: _Writer, value: Any) -> None:
     _refuse(not isinstance(value, str), "it is no string")
     try:
-        _put_bytes(out, value.encode())
+        data = value.encode()
     except UnicodeEncodeError:
         raise WireError("strings are UTF-8") from None
+    _refuse(len(data) > MAX_ITEMS, f"strings have at most {MAX_ITEMS} bytes")
+    _put_bytes(out, data)
 
 
 def _read_str(data: _Reader) -> str:
+    size = data.frame(8)
+    _refuse(size > MAX_ITEMS, f"strings have at most {MAX_ITEMS} bytes")
     try:
-        return _read_bytes(data).decode()
+        return bytes(data.take(size)).decode()
     except UnicodeDecodeError:
         raise WireError("strings are UTF-8") from None
 
 
 def _put_tuple(out: _Writer, value: Any) -> None:
     _refuse(not isinstance(value, tuple), "it is no tuple")
+    _refuse(len(value) > MAX_ITEMS, f"tuples have at most {MAX_ITEMS} items")
     out.frame(len(value), 4)
     for item in value:
         _refuse(not isinstance(item, int | np.integer) or isinstance(item, bool), "items are integers")
@@ -159,7 +166,9 @@ def _put_tuple(out: _Writer, value: Any) -> None:
 
 
 def _read_tuple(data: _Reader) -> tuple[int, ...]:
-    items = data.take(4 * data.frame(4))
+    count = data.frame(4)
+    _refuse(count > MAX_ITEMS, f"tuples have at most {MAX_ITEMS} items")
+    items = data.take(4 * count)
     return tuple(np.frombuffer(items, "<u4").tolist())
 
 

@@ -214,7 +214,8 @@ def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatc
 
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
     monkeypatch.setattr("secfc.questions._refuse", lambda wrong, why: None)
-    monkeypatch.setattr("secfc.messages.refuse", lambda wrong, rule: None)
+    for module in ("secfc.checks", "secfc.messages"):
+        monkeypatch.setattr(f"{module}.refuse", lambda wrong, rule: None)
     found = first_failure(SCENARIOS["bare, centers"], actions=("malform",))
     assert isinstance(found, (ValueError, IndexError, KeyError, TypeError, MemoryError, OverflowError))
 

@@ -16,7 +16,7 @@ from secfc.clustering import Public
 from secfc.exchange import GREET, SERVER, Exchange, FaultyClient, PlanMismatch, ProtocolError, TooFewReplies
 from secfc.membership import Private
 from secfc.messages import Hello, Shares
-from secfc.sealed import Greeting, Line, Sealed, TamperedMessage, sealed
+from secfc.sealed import OVERHEAD, Greeting, Line, Sealed, TamperedMessage, sealed
 from secfc.simulate import simulate
 from secfc.starts import RandomPoints
 from tests.secfc.test_wire import federation, over_sockets
@@ -340,10 +340,36 @@ def test_a_genuine_message_that_is_none_is_proof_against_its_sender():
         b.open(at(5), noise)
 
 
-def test_too_large_a_message_is_our_own_error(monkeypatch):
-    monkeypatch.setattr("secfc.sealed.MAXIMUM", 10)
-    with pytest.raises(ValueError, match="at most 10 can be sealed"):
-        pair()[0].seal(0, Hello(bytes(32)))
+def test_a_large_message_is_sealed_in_pieces_each_in_its_place(monkeypatch):
+    monkeypatch.setattr("secfc.sealed.PIECE", 10)
+    for length in (0, 1, 8, 9, 10, 18, 19, 20, 100):  # also where the last piece is just full
+        a, b = pair()
+        message = Hello(bytes(i % 251 for i in range(length)))
+        size = wire.encoded_size(message)
+        whole = a.seal(3, message)
+        assert len(whole.ciphertext) == size + OVERHEAD * -(-size // 10)
+        step = 10 + OVERHEAD
+        pieces = [whole.ciphertext[i : i + step] for i in range(0, len(whole.ciphertext), step)]
+        others = [
+            pieces[:-1], pieces[1:], pieces[::-1], [*pieces, pieces[0]], [pieces[0], *pieces],
+            [*pieces[:-1], pieces[-1][:-1]], [*pieces, a.seal(4, Hello(b"")).ciphertext],
+            [*pieces, bytes(16)],
+        ]  # fmt: skip
+        for altered in others:
+            data = b"".join(altered)
+            if data != whole.ciphertext and len(data) >= OVERHEAD:
+                with pytest.raises(TamperedMessage):
+                    b.open(at(3), Sealed(3, data))
+        assert b.open(at(3), whole).description == message.description
+        with pytest.raises(TamperedMessage):
+            b.open(at(3), whole)
+
+
+def test_a_run_whose_messages_are_sealed_in_pieces_gives_the_same(monkeypatch):
+    plain = run(wrap=False).results
+    monkeypatch.setattr("secfc.sealed.PIECE", 64)
+    got = run(faults=wire.over_wire()).results
+    assert all((got[name].labels == plain[name].labels).all() for name in federation().names)
 
 
 def test_a_party_may_await_whatever_the_other_says_next():

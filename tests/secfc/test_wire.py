@@ -188,7 +188,11 @@ MESSAGES = {
     own.Corrections: st.builds(own.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
     own.MaskedBits: st.builds(own.MaskedBits, arrays(dtype=st.sampled_from([np.uint32, np.uint64]))),
     own.LabelShare: st.builds(own.LabelShare, arrays(dtype=np.uint64, axes=(2, 2))),
-    own.Unheard: st.builds(own.Unheard, count, arrays(dtype=np.int32, axes=(1, 1))),
+    own.Unheard: st.builds(
+        own.Unheard,
+        count,
+        st.lists(st.integers(0, 2**31 - 1), max_size=4, unique=True).map(lambda who: np.array(who, np.int32)),
+    ),
     joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
     joint.Cluster: clusterings(),
     joint.Reshared: st.builds(joint.Reshared, arrays(dtype=np.uint32, axes=(2, 2))),

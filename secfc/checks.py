@@ -1,0 +1,70 @@
+"""What messages check when they are built: cheap first, and in less memory than the message takes.
+
+Whoever sends a message chooses its contents, so a check of many bytes must not make many more of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+# More clients than any plan has: a list of numbers of clients is no longer.
+MOST_CLIENTS = 1 << 16
+# Of an entry of a center, or of what is added to one.
+FARTHEST = 2.0**400
+
+
+def refuse(wrong: bool, rule: str) -> None:
+    """Raises ValueError with this rule if it is broken."""
+    if wrong:
+        raise ValueError(rule)
+
+
+def is_array(value: Any, kinds: str, axes: int) -> bool:
+    """Whether this is an array of these kinds of dtype (of `numpy.dtype.kind`) with so many axes."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == axes
+
+
+def check_labels(labels: Array, k: int, what: str, lowest: int = -1) -> None:
+    """Signed integers in [lowest, k)."""
+    rule = f"{what} is a vector of signed integer labels and k of at least 1"
+    refuse(not is_array(labels, "i", 1) or k < 1, rule)
+    inside = not labels.size or (int(labels.min()) >= lowest and int(labels.max()) < k)
+    refuse(not inside, f"labels must lie in [{lowest}, {k})")
+
+
+def check_residues(values: Array, what: str, axes: int = 3) -> None:
+    """Unsigned integers; which of them are residues, the plan says."""
+    refuse(not is_array(values, "u", axes), f"{what} are {axes} axes of residues, which are unsigned")
+
+
+def check_numbers(numbers: Array, what: str) -> None:
+    """Distinct numbers of clients, counted from 0, in any order."""
+    refuse(not is_array(numbers, "i", 1), f"{what} are a vector of integers")
+    refuse(len(numbers) > MOST_CLIENTS, f"{what} are at most {MOST_CLIENTS}")
+    distinct = len(np.unique(numbers)) == len(numbers) and int(numbers.min(initial=0)) >= 0
+    refuse(not distinct, f"{what} are distinct, numbered from 0")
+
+
+def check_centers(centers: Array, what: str) -> None:
+    """In data units, whose squares and sums stay in the range of floats."""
+    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    # Comparisons with NaN, which both extremes are if any entry is, do not hold.
+    inside = not centers.size or (float(centers.min()) >= -FARTHEST and float(centers.max()) <= FARTHEST)
+    refuse(not inside, f"{what} are finite and below 2**400")
+
+
+def check_centers_or_none(centers: Array, what: str) -> None:
+    """The same, but for rows of NaN: clusters without points."""
+    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    if not centers.size:
+        return
+    absent = np.isnan(centers)
+    refuse(not bool((absent.any(axis=1) == absent.all(axis=1)).all()), f"{what} are finite, or rows of NaN")
+    if not absent.all():
+        low, high = np.fmin.reduce(centers, axis=None), np.fmax.reduce(centers, axis=None)
+        refuse(not -FARTHEST <= low <= high <= FARTHEST, f"{what} are below 2**400")

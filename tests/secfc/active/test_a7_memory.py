@@ -1,0 +1,183 @@
+"""What a peer's bytes cost: a message takes about its own size, whatever is in it, also to be refused.
+
+For every class of messages and every field of it, a message whose field is large is decoded, and the most
+memory that was in use beside the bytes is measured.
+"""
+
+import asyncio
+import dataclasses
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from secfc import wire
+from secfc.exchange import Exchange
+from secfc.messages import Assignment, CodedDistances
+from secfc.network import run_party
+from tests.secfc.test_sealed import at, pair
+from tests.secfc.test_wire import examples, mesh
+
+SHORT, LONG = 1 << 20, 1 << 27
+SLACK = 1 << 17
+
+EXAMPLES = {type(message).__name__: message for message in examples()}
+
+
+def large(value, size, rising):
+    """The same kind of value of about so many bytes, or as large as its kind can be."""
+    match value:
+        case np.ndarray():
+            count = size // value.dtype.itemsize
+            flat = np.ones(count, value.dtype)
+            if rising and value.dtype.kind in "iu":  # distinct numbers, as far as the type has them
+                flat = np.arange(count).astype(value.dtype)
+            # Along the axis whose length nothing fixes, or any.
+            shape = [*(max(1, length) for length in value.shape[:-1]), -1]
+            step = int(np.prod(shape[:-1]))
+            return flat[: count // step * step].reshape(shape)
+        case bytes():
+            return bytes(size)
+        case str():
+            return "x" * size
+        case tuple():
+            return tuple(range(size // 4))
+        case None:
+            return np.ones((size // 8, 1))
+    return None
+
+
+def forged(message, changes):
+    """The bytes of a message with these fields, whatever its constructor would say of them."""
+    false = object.__new__(type(message))
+    for field in dataclasses.fields(message):
+        object.__setattr__(false, field.name, changes.get(field.name, getattr(message, field.name)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "MAX_ITEMS", 1 << 62)
+        return wire.encode(false)
+
+
+def inflated(message, size):
+    """Bytes of this message with one field after the other, and all arrays at once, made large."""
+    fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}
+    for rising in (False, True):
+        grown = {name: large(value, size, rising) for name, value in fields.items()}
+        grown = {name: value for name, value in grown.items() if value is not None}
+        for name, value in grown.items():
+            yield forged(message, {name: value})
+        arrays = {name: value for name, value in grown.items() if isinstance(value, np.ndarray)}
+        if len(arrays) > 1:
+            yield forged(message, arrays)
+
+
+def cost(work):
+    """The most memory in use, in bytes, while this is done, and the seconds it takes."""
+    tracemalloc.start()
+    try:
+        begin = time.perf_counter()
+        work()
+        return tracemalloc.get_traced_memory()[1], time.perf_counter() - begin
+    finally:
+        tracemalloc.stop()
+
+
+def decoded(data):
+    try:
+        return wire.decode(data)
+    except wire.WireError:
+        return None
+
+
+def worst(message, size):
+    """How many times the size of its bytes decoding takes beside them, at worst."""
+    found = [(len(data), *cost(lambda data=data: decoded(data))) for data in inflated(message, size)]
+    return max(((most - SLACK) / length for length, most, _ in found), default=0)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_decoding_takes_no_more_than_the_message(name):
+    assert worst(EXAMPLES[name], SHORT) <= 1.0
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_decoding_a_large_message_takes_no_more_than_it(name):
+    begin = time.monotonic()
+    assert worst(EXAMPLES[name], LONG) <= 1.0
+    assert time.monotonic() - begin < 60
+
+
+def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
+    # As it was: numbers of clients were counted as a set of Python integers.
+    def check(numbers, what):
+        assert len(set(numbers.tolist())) <= len(numbers)
+
+    monkeypatch.setattr("secfc.messages.check_numbers", check)
+    assert worst(EXAMPLES["Assignment"], SHORT) > 8
+
+
+def test_more_numbers_than_clients_are_refused_at_once():
+    labels = np.zeros(3, np.int8)
+    with pytest.raises(ValueError, match="responders are at most 65536"):
+        Assignment(0, 2, labels, np.arange(1 << 17, dtype=np.int32))
+    with pytest.raises(ValueError, match="distinct"):
+        Assignment(0, 2, labels, np.array([1, 2, 1], np.int32))
+
+
+# --- on the way ------------------------------------------------------------------------------------
+
+
+def says(message):
+    yield Exchange({"b": message}, round=1)
+
+
+def hears():
+    inbox = yield Exchange({}, ("a",), round=1)
+    return inbox["a"].nbytes
+
+
+def sockets_cost(size):
+    """Memory that both ends of a connection take beside the message, in units of it."""
+    message = CodedDistances(np.ones((1, 2, size // 8), np.uint32))
+
+    async def run():
+        links = await mesh(["a", "b"])
+        return await asyncio.gather(run_party(says(message), links["a"]), run_party(hears(), links["b"]))
+
+    got = []
+    most, _ = cost(lambda: got.extend(asyncio.run(run())))
+    assert got[1] == message.nbytes
+    return (most - (6 << 20)) / message.nbytes
+
+
+def test_a_connection_takes_the_message_once():
+    assert sockets_cost(1 << 26) <= 1.1
+
+
+def sealed_cost(size):
+    """What sealing and opening take beside the message and the ciphertext, in units of the message."""
+    message = CodedDistances(np.ones((1, 2, size // 8), np.uint32))
+    a, b = pair()
+    sent = []
+    sealing, _ = cost(lambda: sent.append(a.seal(3, message)))
+    opening, _ = cost(lambda: sent.append(b.open(at(3), sent[0])))
+    assert sent[1].nbytes == message.nbytes
+    return sealing / message.nbytes, opening / message.nbytes
+
+
+def test_a_sealed_message_is_opened_into_memory_of_its_size(monkeypatch):
+    monkeypatch.setattr("secfc.sealed.PIECE", 1 << 20)
+    sealing, opening = sealed_cost(1 << 24)
+    assert sealing <= 2.3  # the pieces, and the ciphertext they make
+    assert opening <= 1.2
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_a_message_beyond_what_one_call_seals_arrives():
+    # Two and a half times 2**30 bytes: the default policy's largest at a million points and 16 clusters.
+    sealing, opening = sealed_cost(5 << 29)
+    assert sealing <= 2.1
+    assert opening <= 1.1
