@@ -27,7 +27,7 @@ import click
 import numpy as np
 
 import secfc
-from benchmarks.common import Row, run_grid, show
+from benchmarks.common import Row, require, run_grid, show
 from secfc.attacks.geometry import attack, labels_only, locate
 from secfc.attacks.judging import Judgement, between_share, judge, plot_shares
 from secfc.data import gaussian_mixture
@@ -142,17 +142,19 @@ def figure(rows: list[Row]) -> Any:
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw shares into this file.")
 def main(runs: int, init: str, n_init: int, out: Path | None, plot: Path | None) -> None:
     """Run the grid and print what each attack recovers."""
+    if plot is not None:
+        require("matplotlib", "matplotlib", "plot")
     rows = []
     todo = list(cells(runs, init, n_init))
     with click.progressbar(todo, label="attacks") as bar:
         rows.extend(run_grid(bar, measure, out))
     show(
-        "The server's distances, question by question (run 0)",
+        "Distances(blind=False): the server's distances, question by question (run 0)",
         ["setting", "question", "rank", "share of variance", "relative error"],
         steps(rows),
     )
     show(
-        f"At the end: medians of {runs} runs",
+        f"At the end, Distances(blind=False); labels alone is what the default shows: medians of {runs} runs",
         [
             "setting",
             "attack",

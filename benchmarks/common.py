@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import platform
 import subprocess
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import click
 
 Row = dict[str, Any]
 
@@ -40,6 +43,12 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+def require(module: str, package: str, extra: str) -> None:
+    """Raise UsageError, before anything is computed, if an optional package is missing."""
+    if importlib.util.find_spec(module) is None:
+        raise click.UsageError(f"this needs {package}: pip install 'secfc-clustering[{extra}]'")
 
 
 def run_grid(

@@ -34,7 +34,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.common import Row, in_turns, run_grid, show
+from benchmarks.common import Row, in_turns, require, run_grid, show
 from field import folded, reference
 from field.basis import LANE_PRIMES, Basis
 from field.code import LagrangeCode
@@ -657,6 +657,8 @@ def main(
     out: Path | None,
 ) -> None:
     """Run the grid; print a table a cell and the targets."""
+    if not works or {"encode", "decode"} & set(works):
+        require("flint", "python-flint", "bench")
     if quick:
         ms, ds, ks, ells, budget, slow = (480,), (20,), (4,), (1,), 0.02, 5000
     todo = list(cells(list(works or WORKS), list(ms), list(ds), list(ks), list(ells)))

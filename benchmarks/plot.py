@@ -14,14 +14,16 @@ from typing import Any
 import click
 
 from benchmarks import plot_dp
-from benchmarks.common import Row, read_rows
+from benchmarks.common import Row, read_rows, require
 
 Figure = Any
 
 # Row key, label, color and marker of the lines over one parameter.
 LINES = (
-    ("client_ms", "SecFC, a client, per iteration", "tab:blue", "o"),
-    ("server_ms", "SecFC, the server, per iteration", "tab:red", "s"),
+    ("client_ms", "SecFC, {policy}, a client, per iteration", "tab:blue", "o"),
+    ("server_ms", "SecFC, {policy}, the server, per iteration", "tab:red", "s"),
+    ("default_slowest_client_ms", "SecFC, {default_policy}, the slowest client, per iteration", "navy", "P"),
+    ("default_server_ms", "SecFC, {default_policy}, the server, per iteration", "darkred", "X"),
     ("wire_ms", "SecFC, wire, per iteration (computed)", "tab:gray", "d"),
     ("sharing_ms", "SecFC, a client, sharing, once", "tab:cyan", "^"),
     ("kfed_ms", "k-FED, a client and the server, once", "tab:green", "v"),
@@ -71,7 +73,11 @@ def over(figure: Figure, name: str, rows: list[Row]) -> None:
     rows = sorted(rows, key=lambda r: r["cell"][name])
     values = [r["cell"][name] for r in rows]
     for key, label, color, marker in LINES:
-        axes.plot(values, [r[key] for r in rows], marker=marker, color=color, label=label)
+        if all(key in r for r in rows):
+            named = label.format(
+                policy=rows[0].get("policy", ""), default_policy=rows[0].get("default_policy")
+            )
+            axes.plot(values, [r[key] for r in rows], marker=marker, color=color, label=named)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(values, [str(v) for v in values])
@@ -136,6 +142,7 @@ def scale(figure: Figure, rows: list[Row]) -> None:
     for i, row in enumerate(rows):
         places = [p + 0.8 * i / len(rows) for p in range(len(parts))]
         label = ", ".join(f"{key}={row['cell'][key]}" for key in ("m", "d", "k", "n", "ell", "threads"))
+        label += f", {row.get('policy', '')}"
         bars = axes.barh(
             places,
             [row[key] for key in parts],
@@ -224,6 +231,7 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
               show_default=True, help="Where the PNG files go.")  # fmt: skip
 def main(files: tuple[Path, ...], folder: Path) -> None:
     """Draw the rows of all files."""
+    require("matplotlib", "matplotlib", "plot")
     rows = [row for file in files for row in read_rows(file)]
     for path in draw(rows, folder):
         click.echo(path)

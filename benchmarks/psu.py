@@ -32,7 +32,7 @@ if __name__ != "psu":
     import numpy as np
 
     import psu
-    from benchmarks.common import Row, run_grid, show
+    from benchmarks.common import Row, require, run_grid, show
 
     Array = Any
 
@@ -185,6 +185,8 @@ if __name__ != "psu":
         full: bool, modes: tuple[str, ...], repeat: int, trials: int, out: Path | None, figure: Path | None
     ) -> None:
         """Run the grid; print ours, then others' published figures."""
+        if figure is not None:
+            require("matplotlib", "matplotlib", "plot")
         if trials:
             counted = [(m, failures(m, trials)) for m in (16, 24, 32, 48, 64, 96, 128, 256, 512, 1024)]
             show(

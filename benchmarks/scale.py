@@ -1,6 +1,7 @@
 """A million points and more in one process: memory, sharing time and time per iteration.
 
     python -m benchmarks.scale
+    python -m benchmarks.scale --disclosure assignments      # the default policy of SecFC, to put beside it
     python -m benchmarks.scale --m 10000000 --d 20 --k 4 --n 5
 
 All n clients and the server run in this process.  Every client's points lie in a file of its own, written
@@ -28,7 +29,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,20 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from benchmarks.runtime import Timed
+from benchmarks.runtime import LOOP, Timed
 from field.basis import LANE_PRIMES, Basis
 from field.quantize import finest_scale
 
 Array = Any
 
+DISCLOSURES = {"distances": secfc.Distances(), "assignments": secfc.AssignmentsOnly()}
+LANES = {"distances": 2, "assignments": 3}  # comparing unseen takes one more
 CHUNK = 1 << 22  # numbers generated at a time
-LANES = 2
+
+
+def loop(phases: Mapping[str, float]) -> float:
+    """Seconds in phases that every iteration has."""
+    return sum(phases.get(phase, 0.0) for phase in LOOP)
 
 
 def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
@@ -71,18 +78,21 @@ def warm_up(cell: Row) -> None:
     points = np.random.default_rng(0).uniform(-1, 1, (100, 2))
     federation = secfc.Federation.from_arrays(np.array_split(points, cell["n"]))
     small = secfc.SecFC(
-        k=2, t=cell["t"], ell=cell["ell"], threads=cell["threads"], max_iter=2, disclosure=secfc.Distances()
-    )
+        k=2, t=cell["t"], ell=cell["ell"], threads=cell["threads"], max_iter=2,
+        disclosure=DISCLOSURES[cell["disclosure"]],
+    )  # fmt: skip
     secfc.fit(small, federation)
 
 
 def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     """Times of one fit, by what the server waits for."""
-    basis = Basis(LANE_PRIMES[:LANES])
-    scale = finest_scale(basis, cell["d"], cell["m"], bound)
+    # What comparing takes of the range depends on more than m: there SecFC chooses the scale.
+    shown = cell["disclosure"] == "distances"
+    basis = Basis(LANE_PRIMES[: LANES["distances"]]) if shown else None
+    scale = None if basis is None else finest_scale(basis, cell["d"], cell["m"], bound)
     algorithm = secfc.SecFC(
         k=cell["k"], t=cell["t"], ell=cell["ell"], basis=basis, scale=scale, max_iter=cell["max_iter"],
-        threads=cell["threads"], disclosure=secfc.Distances(),
+        threads=cell["threads"], disclosure=DISCLOSURES[cell["disclosure"]],
     )  # fmt: skip
     shared, asked = [0.0], []
 
@@ -101,6 +111,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     sharing, steps = shared[0] - start, np.diff([shared[0], *asked[1:]])
     server = timed.seconds["server"]
     return {
+        "policy": str(DISCLOSURES[cell["disclosure"]]),
         "n_iter": result.n_iter,
         "lanes": result.plan.code.basis.lanes,
         "steps_per_bound": result.plan.quantizer.max_int,
@@ -110,8 +121,8 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
         "first_iteration_s": float(steps[0]),
         "iteration_s": float(np.median(steps[1:])),
         "sharing_cpu_s": sum(phases["share"] for phases in clients),
-        "client_cpu_s": float(np.mean([phases["distances"] for phases in clients])) / len(steps),
-        "server_cpu_s": (server["assign"] + server["finish"]) / len(steps),
+        "client_cpu_s": float(np.mean([loop(phases) for phases in clients])) / len(steps),
+        "server_cpu_s": (loop(server) + server["finish"]) / len(steps),
         "fit_s": whole,
         "user_s": after.user - before.user,
         "system_s": after.system - before.system,
@@ -164,7 +175,7 @@ def peak() -> float:
 def held(cell: Row) -> float:
     """What the parties hold at once, in GiB: shares of all clients, and replies to one question."""
     width = -(-cell["d"] // cell["ell"])
-    numbers = cell["n"] * cell["m"] * LANES * (width + 1 + cell["k"])
+    numbers = cell["n"] * cell["m"] * LANES[cell["disclosure"]] * (width + 1 + cell["k"])
     return 4 * numbers / 2**30
 
 
@@ -175,6 +186,8 @@ def held(cell: Row) -> float:
 @click.option("--n", default=10, show_default=True, help="Clients.")
 @click.option("--ell", default=1, show_default=True, help="Segments of a point.")
 @click.option("--t", type=int, help="Colluding clients tolerated; ceil(n / 3) by default, if n allows it.")
+@click.option("--disclosure", type=click.Choice(tuple(DISCLOSURES)), default="distances", show_default=True,
+              help="Policy: what the server sees.")  # fmt: skip
 @click.option("--max-iter", default=3, show_default=True, help="Iterations.")
 @click.option("--threads", default=1, show_default=True, help="Threads of a party.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -188,6 +201,7 @@ def main(
     n: int,
     ell: int,
     t: int | None,
+    disclosure: str,
     max_iter: int,
     threads: int,
     folder: Path | None,
@@ -199,12 +213,16 @@ def main(
         m, d, k, n = 5000, 10, 4, 5
     if t is None:
         t = min(-(-n // 3), (n + 1) // 2 - ell)
-    cell = {"m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads}
+    cell = {
+        "m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads,
+        "disclosure": disclosure,
+    }  # fmt: skip
     click.echo(f"the parties hold {held(cell):.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
     rows = list(run_grid([{"script": "scale", **cell}], lambda c: measure(c, folder), out))
     click.echo(", ".join(f"{key}={v}" for key, v in cell.items()))
     keys = [key for key in rows[0] if key not in ("cell", "commit", "python", "numpy", "numba", "processor")]
-    show("Scale", ["quantity", "value"], [[key, f"{rows[0][key]:.4g}"] for key in keys])
+    lines = [[key, v if isinstance(v := rows[0][key], str) else f"{v:.4g}"] for key in keys]
+    show(f"Scale, {rows[0]['policy']}", ["quantity", "value"], lines)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """Every script runs on its smallest grid and writes rows that the plots can read."""
 
 import importlib
+import importlib.util
 import json
 
 import pytest
 from click.testing import CliRunner
+
+from benchmarks import installed
 
 pytest.importorskip("flint")
 pytest.importorskip("matplotlib")
@@ -87,6 +90,59 @@ def test_wire_bytes_are_those_of_the_messages(written):
         replies = n * row["lanes"] * k * m * 4
         assert replies < row["iteration_bytes"] < replies + n * (m + 64)
         assert row["wire_ms"] == pytest.approx(row["iteration_bytes"] * 8 / 1e9 * 1e3)
+
+
+def test_policies_are_named_and_the_default_stands_beside(written):
+    folder, printed = written
+    for row in rows_of(folder, "runtime"):
+        assert row["policy"].startswith("Distances(blind=False")
+        assert row["default_policy"].startswith("AssignmentsOnly(dealer='server'")
+        # Clients that compare send bits often, and the server deals: more work in all.
+        assert row["default_all_parties_ms"] > row["all_parties_ms"]
+        assert row["default_n_iter"] == row["n_iter"]
+    shown = " ".join(printed["runtime"].split())
+    for phrase in ("Distances(blind=False", "beside the default, AssignmentsOnly(", "client, default"):
+        assert phrase in shown, phrase
+    (row,) = rows_of(folder, "scale")
+    assert row["policy"].startswith("Distances(blind=True")
+    assert "Scale, Distances(blind=True" in printed["scale"]
+    assert "Scale, AssignmentsOnly(" in invoke("scale", "--quick", "--disclosure", "assignments")
+
+
+@pytest.mark.parametrize(
+    ("line", "missing", "remedy"),
+    [("kernels --quick", "flint", "python-flint: pip install 'secfc-clustering[bench]'"),
+     ("plot FILE", "matplotlib", "matplotlib: pip install 'secfc-clustering[plot]'"),
+     ("attacks --plot x.png", "matplotlib", "secfc-clustering[plot]")],
+)  # fmt: skip
+def test_a_missing_extra_is_said_before_anything_is_computed(line, missing, remedy, tmp_path, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found(name))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("")
+    script, *arguments = line.replace("FILE", str(rows)).split()
+    module = importlib.import_module(f"benchmarks.{script}")
+    monkeypatch.setattr(module, "run_grid", None, raising=False)  # whoever gets there ends in a traceback
+    outcome = CliRunner(env={"COLUMNS": "200"}).invoke(module.main, arguments)
+    assert outcome.exit_code == 2, outcome.output
+    assert remedy in " ".join(outcome.output.split())
+
+
+def test_an_installed_copy_of_the_same_code_is_measured_and_no_other(tmp_path):
+    clone, same, other = (tmp_path / name for name in ("clone", "same", "other"))
+    for folder in (clone, same, other):
+        for package in installed.PACKAGES:
+            (folder / package).mkdir(parents=True)
+            (folder / package / "__init__.py").write_text(f"# {package}\n")
+    (other / "field" / "__init__.py").write_text("# field, of another version\n")
+    (tmp_path / "none").mkdir()
+    path = [str(clone), str(tmp_path / "none"), str(same)]
+    assert installed.prefer_installed(path, clone) == same
+    assert path == [str(same), str(clone), str(tmp_path / "none")]
+    for entries in ([str(clone), str(other)], [str(clone)], [str(clone), str(tmp_path / "none")]):
+        path = list(entries)
+        assert installed.prefer_installed(path, clone) is None
+        assert path == entries
 
 
 def test_targets_are_printed(written):
