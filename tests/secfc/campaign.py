@@ -376,10 +376,11 @@ class Scenario:
         secrets = {name: coins(name) for name in (*fed.names, SERVER)}
         if self.predict:
             model = self.fitted.model
-            plan = model.plan_for(fed, next(iter(model.centers.values())).sizes, bytes(32))
+            sizes = next(iter(model.centers.values())).sizes
+            plan = model.plan_for(fed, sizes, bytes(32))
             roles = {
                 p.name: predicting_client(
-                    model.disclosure, plan, p, model.centers[p.name], coins=secrets[p.name]
+                    model.disclosure, plan, p, model.centers[p.name], len(sizes), coins=secrets[p.name]
                 )
                 for p in fed.parties
             }
