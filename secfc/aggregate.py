@@ -17,6 +17,10 @@ solution.  So a plan packs ell = 1 number into a share unless it is told to pack
 committee is public, so it must not be chosen by somebody who can corrupt it.
 A server that asks different members for the sums of different clients is not noticed: it is trusted to
 follow the protocol, as everywhere here.
+
+What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
+summand beyond it, or shares on no polynomial, moves the sum by any amount, and nobody notices or is named.
+It learns nothing by it but what follows from the sums that are published.
 """
 
 from __future__ import annotations

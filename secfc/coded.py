@@ -6,14 +6,15 @@ labels.  In the paper the server decodes the distances and compares them; by def
 compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
 
 Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
-except for the `liars` that a plan allows for: those may send anything, together, and are found by the server
-(`secfc.screening` says what is proven).  Nobody is kept from lying about its own points: a client that shares
-other data than it has is a client with other data.
+except for the `liars` that a plan allows for: those may compute and deal falsely, together, and no label is
+wrong for it; the server finds those whose replies it reads (`secfc.screening` says what is proven).  Nobody
+is kept from lying about its own points: a client that shares other data than it has, within the bound, is a
+client with other data.
 
-Any t clients together learn nothing beyond the labels.  What the server sees is a policy
-(`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server deals
-masks and learns the labels of every iteration, as every client does, and with several starts the cost of
-each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
+Any t clients together learn nothing beyond the labels, if they follow the protocol.  What the server sees is
+a policy (`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server
+deals masks and learns the labels of every iteration, as every client does, and with several starts the cost
+of each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
 protocol: the server decodes the exact distances of every iteration, from which it can rebuild much of the
 shape of the data, and with a client place it by that one's points.  From t + 1 clients on nothing is
 promised: they hold all points if ell = 1, and can read small or categorical values if ell > 1

@@ -65,7 +65,7 @@ def learned(union: Union) -> dict[str, list[str]]:
     """What each party learned and what it did not, in sentences."""
     result = union.result
     n, m, plan = result.plan.n, result.m, result.plan
-    facts = {
+    facts: dict[str, list[str]] = {
         "every client": [
             f"the size of the union, {m:,}, and the row number of each of its own IDs",
             "pseudonyms of all IDs with the key that makes them, so it can test whether an ID that it "
@@ -75,6 +75,9 @@ def learned(union: Union) -> dict[str, list[str]]:
             f"the size of the union, {m:,}, and pseudonyms of the IDs under a key that it lacks",
         ],
     }
+    facts["whoever sees when messages come"] = [
+        "about how many IDs a client has: the more it has, the longer it computes before it answers"
+    ]
     if isinstance(plan.mode, Server):
         facts["the server"].append("nothing about who holds an ID, as long as it colludes with no client")
         facts["a client together with the server"] = [
@@ -82,12 +85,14 @@ def learned(union: Union) -> dict[str, list[str]]:
         ]
         if n > 2:
             some = "any client" if n == 3 else f"any {n - 2} clients together"
-            facts[some] = ["the union and no more: not who else holds an ID, nor how many IDs anybody has"]
+            facts[some] = [
+                "the union and no more from messages: not who else holds an ID, nor how many IDs anybody has"
+            ]
         return facts
     t, some = plan.t, "any client" if plan.t == 1 else f"any {plan.t} clients"
     facts[f"{some} together with the server"] = [
-        "the union and no more: not who holds an ID, how many hold it, how many IDs anybody has, nor how "
-        "many two clients have in common",
+        "the union and no more from messages: not who holds an ID, how many hold it, how many IDs anybody "
+        "has, nor how many two clients have in common",
         f"which IDs of the union are not their own: each of these belongs to some of the other "
         f"{n - t} clients",
     ]

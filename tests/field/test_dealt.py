@@ -1,6 +1,7 @@
 """Dealt comparisons: exact at ties and at the edge of the range, uniform to a committee, good for once."""
 
 from collections import Counter
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from field.basis import LANE_PRIMES, Basis
 from field.blind import MaskReused
 from field.coins import SeededCoins
 from field.contest import Contest, headroom
-from field.dealt import Schedule, Tables, compete, deal
+from field.dealt import Schedule, Tables, compete, deal, levels
 from field.quantize import distance_bound
 from field.tournament import Tournament
 from tests.field.committee import play
@@ -138,6 +139,22 @@ def test_the_range_is_what_the_sizes_need():
     # Tight, but for rounding up to whole distances.
     worst = Contest.nearest(np.array([5, 6])).needed(d, eta)
     assert worst <= planned(d, eta, 11) < 1.01 * worst
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+def test_no_digit_and_no_table_is_dealt_for_nothing(lanes):
+    digits = -(-30 * lanes // 4)
+    for level in levels(lanes):
+        arities, firsts = level.nodes.T.tolist()
+        assert firsts == [sum(arities[:i]) for i in range(len(arities))]
+        assert level.inputs == sum(arities) == digits, "one input for each output of the level before"
+        # For equality and for excess the products of every two masks and more of a node; the last node needs
+        # no equality of its last input.
+        products = [[c for r in range(2, a + 1) for c in combinations(range(a), r)] for a in arities]
+        spared = [c for c in products[-1] if arities[-1] - 1 in c]
+        assert level.rows == 2 * sum(map(len, products)) - len(spared)
+        digits = len(arities)
+    assert digits == 1
 
 
 # --- privacy ----------------------------------------------------------------------------------------

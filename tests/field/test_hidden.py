@@ -5,6 +5,7 @@ import pytest
 
 from field import hidden
 from field.basis import LANE_PRIMES, Basis
+from field.coins import SeededCoins
 
 BASIS = Basis(LANE_PRIMES[:3])
 
@@ -29,7 +30,8 @@ def numbers(points, labels, k):
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_numbers_compare_centers(k):
     rng = np.random.default_rng(k)
-    points = rng.integers(-500, 501, (40, 3))
+    # So large that sums of squares exceed every prime, and residues differ from lane to lane.
+    points = rng.integers(-(2**20), 2**20, (40, 3))
     labels = rng.integers(0, k - (k > 2), 40)  # the last of three and more is empty
     expected, true_sizes = numbers(points, labels, k)
     rows, pairs = BASIS.reduce(points), hidden.Pairs(k)
@@ -43,3 +45,21 @@ def test_the_numbers_compare_centers(k):
     empty = [a for a, b in zip(pairs.first, pairs.second, strict=True) if not true_sizes[b]]
     assert len(empty) == (k - 1 if k > 2 else 0)
     assert (found == np.where(np.array(true_sizes)[pairs.second][:, None] == 0, 0, expected)).all()
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_the_last_row_of_one_hot_labels_follows_from_the_others(k):
+    # Of shares too: the rows of one-hot shares sum to shares of 1, here to 1 themselves.
+    whole = one_hot(np.arange(30) % k, k)
+    noise = BASIS.sample((k, 30), SeededCoins(0, "shares"))
+    others = hidden.cluster_sizes(BASIS, noise[:, :-1].swapaxes(1, 2))
+    noise[:, -1] = BASIS.negate(others)
+    shares = BASIS.add(whole, noise.astype(BASIS.dtype))
+    for labels in (whole, shares):
+        assert (hidden.last_of_one_hot(BASIS, labels[:, :-1]) == labels).all()
+
+
+def test_exclusive_or_of_bits_in_residues():
+    x, y = (BASIS.reduce(np.array([bits])) for bits in ([0, 0, 1, 1], [0, 1, 0, 1]))
+    found = hidden.exclusive_or(BASIS, x, y, BASIS.multiply(x, y))
+    assert (found == BASIS.reduce(np.array([[0, 1, 1, 0]]))).all()

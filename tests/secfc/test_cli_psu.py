@@ -163,7 +163,7 @@ def test_the_text_fits_and_never_shows_an_id(width: int, monkeypatch: pytest.Mon
         "9 at n = 3 clients (2 to 4 each)",
         "1 within a client; each counts once",
         "threshold, t = 1: a committee of 3 clients",
-        "Any client together with the server: - the union and no more",
+        "Any client together with the server: - the union and no more from messages",
         "each of these belongs to some of the other 2 clients",
         " member ",
     ):
