@@ -32,7 +32,7 @@ Coarse = Literal["refuse", "warn", "allow"]
 
 FINE = 64  # steps within the spread, below which a user is warned
 LEAST = 8  # below which a run is refused
-SAMPLE = 1 << 20  # values that are looked at, but no fewer than a thousand rows: enough for quartiles
+SAMPLE = 1 << 18  # values that are looked at, but no fewer than a thousand rows: enough for quartiles
 SLICES = 64  # of neighboring rows, spread over all
 FEW = 20  # rows of a site below which it only warns: their quartiles say little of all data
 

@@ -13,7 +13,7 @@ from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.execute import load
 from secfc.cli.outputs import ANY_PATH, check_output, dumped
 from secfc.cli.screen import Screen
-from secfc.cli.settings import STARTS, Settings, names, positive
+from secfc.cli.settings import COARSE, STARTS, Settings, names, positive
 
 if TYPE_CHECKING:
     from secfc.attacks.judging import Judgement
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
     "rounding": "nearest", "reveal_centers": False, "liars": 0, "sealed": False, "threads": 1,
-    "largest": None, "coarse": "refuse",
+    "largest": None,
     "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
     "evaluate": False, "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
     "disclosure": "distances", "dealer": None, "consent": False, "server_file": None, "rows_per_client": None,
@@ -58,6 +58,8 @@ def attack() -> None:
               help="Iterations a start.")  # fmt: skip
 @click.option("--scale", type=float, callback=positive, help="Integer steps a data unit, as for run.")
 @click.option("--bound", type=float, callback=positive, help="A public limit on absolute values, as for run.")
+@click.option("--coarse", type=click.Choice(COARSE), default="refuse", show_default=True,
+              help="Where rounding loses the data, as for run.")  # fmt: skip
 @click.option("--known", metavar="CLIENT", help="This client joins the server and brings its own points.")
 @click.option("--no-blind", is_flag=True, help="Without blinding: the distances of every segment as well.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")

@@ -244,6 +244,15 @@ def test_a_scale_of_almost_nothing_speaks_of_the_user_s_data(files):
     assert run(*files, "-k", "3", "--scale", "1e-9", "--coarse", "allow").exit_code == 0
 
 
+def test_an_attack_is_refused_and_told_to_go_on_alike(files):
+    options = ("attack", "geometry", *files, "-k", "3", "--scale", "0.0002", "--max-iter", "3")
+    refused = CliRunner().invoke(cli.main, options)
+    assert refused.exit_code == 2
+    assert "--coarse allow" in refused.stderr
+    allowed = CliRunner().invoke(cli.main, [*options, "--coarse", "allow"])
+    assert allowed.exit_code == 0, allowed.output
+
+
 def test_a_federation_is_judged_by_its_names():
     federation = secfc.Federation(split(census()).parties, NAMES)
     assert of_federation(federation, Quantizer(2.0**-12, 2.0**22)).names[2] == "'education'"

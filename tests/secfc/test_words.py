@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pydoc
+import warnings
 
 import numpy as np
 import pytest
@@ -66,9 +67,9 @@ def test_no_noise_is_a_caution_from_python_too():
     public = Public(("a", "b"), (3, 3), 2, 8.0)
     with pytest.warns(secfc.Caution, match="t=0 protects nobody"):
         secfc.SecFC(2, 0).plan(public)
-    secfc.SecFC(2, 0, disclosure="distances").plan(
-        Public(("a",), (6,), 2, 8.0)
-    )  # nobody is there to hide from
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        secfc.SecFC(2, 0, disclosure="distances").plan(Public(("a",), (6,), 2, 8.0))  # nobody else is there
 
 
 def test_help_and_completion_show_all_public_names():
