@@ -107,7 +107,7 @@ def schedules(messages: int, liars: int = 0) -> st.SearchStrategy[dict[int, Faul
     """Faults by the number of the message they befall, in a run of about so many messages.
 
     Most corruptions end a run, so half of the schedules have losses and copies only, and more of them.
-    Fewer, and sometimes none, if liars do harm as well.
+    Fewer, and sometimes none, if liars do harm as well.  In half of all, one party is lost for good.
     """
     ways, number = st.integers(0, 2**16), st.integers(0, messages - 1)
 
@@ -115,7 +115,10 @@ def schedules(messages: int, liars: int = 0) -> st.SearchStrategy[dict[int, Faul
         fault = st.builds(Fault, st.sampled_from(actions), ways, ways)
         return st.dictionaries(number, fault, min_size=not liars, max_size=most)
 
-    return of((*LOSSES, "double"), 3 if liars else 12) | of(ACTIONS, 2 if liars else 4)
+    faults = of((*LOSSES, "double"), 3 if liars else 12) | of(ACTIONS, 2 if liars else 4)
+    # In every other run somebody is lost for good, at any message.
+    lost = st.none() | st.tuples(number, st.builds(Fault, st.just("cut"), ways, ways))
+    return st.builds(lambda these, who: these if who is None else {**these, who[0]: who[1]}, faults, lost)
 
 
 @dataclass
@@ -320,6 +323,8 @@ CORRUPT = {
 # --- small runs ------------------------------------------------------------------------------------
 
 N, D, K, BOUND, SCALE = 5, 2, 2, 8.0, 16.0
+CLUSTERS = (2, 3, 5)  # a code of a label that no cluster has needs a k that is no power of two
+vary = dataclasses.replace
 
 
 @cache
@@ -347,6 +352,11 @@ class Scenario:
     predict: bool = False
     n: int = N
     expected: Callable[[Scenario, Outcome], Outcome] = lambda scenario, got: over_rows(scenario, got)
+
+    def with_clusters(self, k: int) -> Scenario:
+        """The same with another number of clusters, always the same object; itself where k is given."""
+        fixed = isinstance(getattr(self.algorithm, "start", None), GivenCenters)
+        return self if fixed or k == self.algorithm.k else _with_clusters(self, k)
 
     @property
     def liars(self) -> int:
@@ -425,6 +435,11 @@ class Scenario:
             tuple(result.liars), result.disputes,
             result.details.server.counted if isinstance(self.algorithm, FedDPKMeans) else (),
         )  # fmt: skip
+
+
+@cache
+def _with_clusters(scenario: Scenario, k: int) -> Scenario:
+    return vary(scenario, algorithm=vary(scenario.algorithm, k=k))
 
 
 def signed(name: str, role: Any) -> Any:
@@ -511,7 +526,6 @@ def with_sums(scenario: Scenario, summed: tuple[tuple[str, ...], ...]) -> Outcom
 BASE = secfc.SecFC(
     k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints(), disclosure=secfc.Distances()
 )
-vary = dataclasses.replace
 BARE = secfc.Distances(blind=False)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
@@ -36,6 +37,7 @@ from secfc.screening import DEALING, Judgement, Screening
 from secfc.sealed import Line, Sealed, TamperedMessage, greet
 from tests.secfc.campaign import (
     ACTIONS,
+    CLUSTERS,
     SCENARIOS,
     SEALED,
     Fault,
@@ -73,12 +75,17 @@ def test_the_campaign_is_large_enough():
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name):
-    scenario = EVERY[name]
-    _, messages = scenario.clean
-
-    @given(schedules(messages, scenario.liars), lies(scenario.n, scenario.liars))
-    def law(schedule, told):
-        event(judge(scenario, schedule, told))
+    @given(
+        st.sampled_from(CLUSTERS).flatmap(
+            lambda k: st.tuples(
+                st.just(k), schedules(EVERY[name].with_clusters(k).clean[1], EVERY[name].liars)
+            )
+        ),
+        lies(EVERY[name].n, EVERY[name].liars),
+    )
+    def law(run, told):
+        k, schedule = run
+        event(judge(EVERY[name].with_clusters(k), schedule, told))
 
     law()
 
