@@ -179,12 +179,12 @@ def answer(seat: Seat, members: dict[str, opening.Member], turn: Turn) -> Exchan
         if reply is not None:
             send[SERVER] = reply
     number = seat.clock.phase + turn.number
-    return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase, phase=PHASE)
+    return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase + 1, phase=PHASE)
 
 
 def listen(seat: Seat) -> Exchange:
-    """Wait for the server's next word."""
-    return Exchange({}, (SERVER,), accept=seat.clock.phase, phase=PHASE)
+    """Wait for the server's next word, which is none about the plan that comes late."""
+    return Exchange({}, (SERVER,), accept=seat.clock.phase + 1, phase=PHASE)
 
 
 def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
