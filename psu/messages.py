@@ -21,9 +21,9 @@ Array = NDArray[Any]
 
 # Every message by its tag, as far as its module is loaded; a party speaks those of its own algorithm.
 TAGS: dict[int, type[Message]] = {}
-# Tags of messages that are no more, and never mean something else: 1 was a Hello that was a digest, 129 a
-# Sealed without its round.
-RETIRED = frozenset({1, 129})
+# Tags of messages that are no more, and never mean something else: 1 was a Hello that was a digest,
+# 128 a Greeting without a nonce, 129 a Sealed without its round.
+RETIRED = frozenset({1, 128, 129})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

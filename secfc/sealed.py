@@ -1,25 +1,26 @@
 """Sealed transport: what parties say to one another, nobody on the way reads, alters, repeats or reorders.
 
-`sealed` wraps the role of a party.  All parties first agree on keys: ephemeral X25519, signed with Ed25519
-identities, bound to the plan.  From then on every message leaves as ciphertext (AES-256-GCM, one key a
-message), bound to the plan, the sender, the recipient and the round of the exchange, which rises from each
-party to each other and so numbers the messages.  The round travels beside the ciphertext, since a party may
-await whatever the server says next; of the rest both ends know everything.
+`sealed` wraps the role of a party.  All parties first agree on keys (`secfc.handshake`): ephemeral X25519
+keys, and Ed25519 signatures of all that was said until then.  From then on every message leaves as ciphertext
+(AES-256-GCM, one key a message), bound to the handshake, the sender, the recipient and the round of the
+exchange, which rises from each party to each other and so numbers the messages.  The round travels beside the
+ciphertext, since a party may await whatever the server says next; of the rest both ends know everything.
 
 The server is a party like any other: it can open what is said to it and nothing that clients say to one
 another.  Where its links are protected otherwise (TLS), clients may seal among themselves alone: messages
 to and from parties that are not named pass unchanged, and flipped bits in them are the transport's business.
 
 Assumes that identities are right: pinned beforehand, or, without pins, introduced over a transport that is
-honest at that moment; a relay that is not can then sit in the middle.  A relay can still withhold messages,
-which looks like silence.  Hidden is what is said, not who speaks when nor how much: a ciphertext is 16 bytes
-longer than the encoding of the message, or than each 64 MiB of it.  Python cannot erase memory, so forward
-secrecy begins when the process ends.
+honest at that moment.  Without pins a relay can sit between two groups of parties, but only if it carries
+all that any of one says to any of the other: parties sign every greeting that they got, so a single honest
+line across is noticed.  A relay can still withhold messages, which looks like silence.  Hidden is what is
+said, not who speaks when nor how much: a ciphertext is 16 bytes longer than the encoding of the message, or
+than each 64 MiB of it; of the plan a greeting shows a digest.  Python cannot erase memory, so forward secrecy
+begins when the process ends, and where a journal is kept, when that is deleted.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -28,10 +29,9 @@ import numpy as np
 
 from field.coins import Coins
 from psu.errors import UnionAborted
-from psu.keys import Channel, Ephemeral, Identity
-from psu.messages import Offer
+from psu.keys import Channel, Identity
 from secfc import wire
-from secfc.description import Difference, digest_of
+from secfc.description import differences
 from secfc.exchange import (
     GREET,
     Exchange,
@@ -44,8 +44,10 @@ from secfc.exchange import (
     faulty,
     to_all,
 )
+from secfc.handshake import Countersign, Greeting, Handshake, Refused
 from secfc.messages import Message
 
+M = TypeVar("M")
 R = TypeVar("R")
 
 OVERHEAD = 16
@@ -71,20 +73,6 @@ class TamperedMessage(ProtocolError):  # noqa: N818 - named for what happened
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Greeting(Message, tag=128):
-    """Party to party, first: the digest of its plan, its identity, its signed ephemeral key."""
-
-    digest: bytes
-    identity: bytes
-    ephemeral: bytes
-    signature: bytes
-
-    def __post_init__(self) -> None:
-        if [len(x) for x in (self.digest, self.identity, self.ephemeral, self.signature)] != [32, 32, 32, 64]:
-            raise ValueError("a greeting has three times 32 bytes and a signature of 64")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Sealed(Message, tag=130):
     """Party to party: the message of a round, encrypted and authenticated; says nothing but its size."""
 
@@ -96,14 +84,6 @@ class Sealed(Message, tag=130):
             raise ValueError("rounds count from 0")
         if len(self.ciphertext) < OVERHEAD:
             raise ValueError(f"a ciphertext has at least {OVERHEAD} bytes")
-
-
-@dataclass(frozen=True)
-class Session:
-    """What keys are bound to: the number of parties and a digest."""
-
-    n: int
-    digest: bytes
 
 
 def sealed(
@@ -123,7 +103,7 @@ def sealed(
     drawn from them before the role starts.  identity: the long-term key of this party, drawn anew if None.
     identities: everybody's pinned public keys.
 
-    The role sends nothing before round GREET + 1, and in rounds that rise.
+    The role sends nothing before round GREET + 2, and in rounds that rise.
 
     Raises TamperedMessage; PlanMismatch, FaultyClient or FaultyServer (genuine, but no message),
     TooFewReplies.
@@ -135,22 +115,20 @@ def sealed(
             raise ValueError(f"no identity is pinned for {', '.join(missing)}: pin every party's")
         if identity is None or identity.public != identities[me]:
             raise ValueError(f"{me!r} needs the identity that the others have pinned for it")
-    return _sealed(
-        role, me, parties, digest_of(description), coins, identity or Identity.draw(coins), identities
-    )
+    return _sealed(role, me, parties, description, coins, identity or Identity.draw(coins), identities)
 
 
 def _sealed(
     role: Role[R],
     me: PartyId,
     parties: tuple[PartyId, ...],
-    digest: bytes,
+    description: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[R]:
     try:
-        lines = yield from greet(me, parties, digest, coins, identity, identities)
+        lines = yield from greet(me, parties, description, coins, identity, identities)
         inbox: Any = None
         while True:
             try:
@@ -179,41 +157,40 @@ def _sealed(
 def greet(
     me: PartyId,
     parties: tuple[PartyId, ...],
-    digest: bytes,
+    description: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[dict[PartyId, Line]]:
-    """Agree on keys with every other party: a line to each."""
+    """Agree on keys with every other party, and find that all hold the same plan: a line to each."""
     others = tuple(c for c in parties if c != me)
-    bound = hashlib.blake2b(digest + repr(parties).encode(), digest_size=32, person=b"secfc sealed").digest()
-    session = Session(len(parties), bound)
-    ephemeral = Ephemeral(session, parties.index(me), identity, coins)
-    offer = ephemeral.offer
-    mine = Greeting(digest, identity.public, offer.ephemeral, offer.signature)
-    inbox = yield Exchange(to_all(others, mine), others, round=GREET, exact=True, phase="greet")
-    for peer, message in inbox.items():
-        if not isinstance(message, Greeting):
-            raise TamperedMessage(peer, f"{type(message).__name__} came instead of a greeting")
-    everyone(inbox, others)
-    if differing := [c for c in others if inbox[c].digest != digest]:
-        raise PlanMismatch(
-            {c: (Difference("the plan's digest", digest.hex(), inbox[c].digest.hex()),) for c in differing}
-        )
-    public = {c: inbox[c].identity for c in others} | {me: identity.public}
-    for peer in others:
-        if identities is not None and public[peer] != identities[peer]:
-            raise TamperedMessage(peer, "another identity than the pinned one came")
-    offers = {j: _offer(j, inbox[c]) for j, c in enumerate(parties) if c != me}
+    number = {c: j for j, c in enumerate(parties)}
+    hands = Handshake(number[me], parties, description, identity, coins)
     try:
-        ring = ephemeral.agree(offers, {j: public[c] for j, c in enumerate(parties)})
-    except UnionAborted as error:
-        raise TamperedMessage(parties[error.parties[0]], "a greeting with a wrong signature came") from None
-    return {c: Line(c, ring.channels[j]) for j, c in enumerate(parties) if c != me}
+        inbox = yield from _meet(to_all(others, hands.greeting), others, GREET, Greeting)
+        for peer in others:
+            if identities is not None and inbox[peer].identity != identities[peer]:
+                raise TamperedMessage(peer, "another identity than the pinned one came")
+        signed = hands.countersign({number[c]: inbox[c] for c in others})
+        send = {c: signed[number[c]] for c in others}
+        answers = yield from _meet(send, others, GREET + 1, Countersign)
+        described = {c: hands.open(number[c], answers[c]) for c in others}
+    except Refused as error:
+        raise TamperedMessage(parties[error.party], error.why) from None
+    if differing := {c: differences(description, d) for c, d in described.items() if d != description}:
+        raise PlanMismatch(differing)
+    return {parties[j]: Line(parties[j], channel) for j, channel in hands.channels().items()}
 
 
-def _offer(number: int, greeting: Greeting) -> Offer:
-    return Offer(number, greeting.ephemeral, greeting.signature)
+def _meet(
+    send: Mapping[PartyId, Message], others: tuple[PartyId, ...], number: int, kind: type[M]
+) -> Role[Mapping[PartyId, M]]:
+    """One step of the handshake, which needs everybody."""
+    inbox = yield Exchange(send, others, round=number, exact=True, phase="greet")
+    for peer, message in inbox.items():
+        if not isinstance(message, kind):
+            raise TamperedMessage(peer, f"{type(message).__name__} came instead of a {kind.__name__}")
+    return everyone(inbox, others)
 
 
 class Line:
@@ -224,7 +201,7 @@ class Line:
     """
 
     def __init__(self, peer: PartyId, channel: Channel) -> None:
-        self.peer, self._channel, self._opened = peer, channel, GREET
+        self.peer, self._channel, self._opened = peer, channel, GREET + 1
 
     def __repr__(self) -> str:
         return f"Line({self.peer!r})"

@@ -34,6 +34,7 @@ WORK = {
 }
 CONTENTS = {
     "Greeting": "signed keys",
+    "Countersign": "signed greetings",
     "Sealed": "anything, encrypted",
     "Introduction": "signing keys",
     "Offer": "key agreement",

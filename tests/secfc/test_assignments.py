@@ -93,7 +93,7 @@ def test_membership_sealing_and_bytes_change_nothing():
     algorithm = secfc.SecFC(k=3, t=2, disclosure=AssignmentsOnly())
     open_run = secfc.fit(algorithm, data)
     sealed = secfc.fit(algorithm, data, sealed=True)
-    assert set(sealed.transcript.summary()["client -> client"]) == {"Greeting", "Sealed"}
+    assert set(sealed.transcript.summary()["client -> client"]) == {"Greeting", "Countersign", "Sealed"}
     assert same(sealed, open_run)
     assert same(secfc.fit(algorithm, data, faults=over_wire()), open_run)
     # The order of the union's rows comes from coins, so both runs have the same.

@@ -160,7 +160,7 @@ def test_a_sealed_run_says_so_and_clusters_the_same(algorithm: str) -> None:
     assert (open_run["parameters"]["sealed"], sealed["parameters"]["sealed"]) == (False, True)
     assert sealed.get("attack") == open_run.get("attack")
     contents = {kind for direction in sealed["transcript"]["by_direction"].values() for kind in direction}
-    assert contents == {"Greeting", "Sealed"}
+    assert contents == {"Greeting", "Countersign", "Sealed"}
     assert "encrypted and authenticated" in run("--algorithm", algorithm, "--sealed").stdout
 
 

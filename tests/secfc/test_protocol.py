@@ -617,7 +617,7 @@ def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext(algorithm):
     sealed = secfc.fit(algorithm, federation(), sealed=True)
     assert same(plain, sealed)
     assert all((a == b).all() for a, b in zip(plain.labels, sealed.labels, strict=True))
-    assert {e.kind for e in sealed.transcript.envelopes} == {"Greeting", "Sealed"}
+    assert {e.kind for e in sealed.transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
 
 
 def test_a_sealed_prediction_gives_the_same_and_shows_only_ciphertext(monkeypatch):
@@ -632,7 +632,7 @@ def test_a_sealed_prediction_gives_the_same_and_shows_only_ciphertext(monkeypatc
         result = secfc.fit(algorithm, federation(), bound=32.0)
         plain, sealed = (result.predict(federation(m=40), sealed=flag) for flag in (False, True))
         assert all((a == b).all() for a, b in zip(plain, sealed, strict=True))
-    assert {e.kind for e in runs[1].transcript.envelopes} == {"Greeting", "Sealed"}
+    assert {e.kind for e in runs[1].transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
 
 
 @pytest.mark.parametrize("blind", [True, False])

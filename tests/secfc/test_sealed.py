@@ -14,9 +14,10 @@ from psu.keys import Channel, Identity
 from secfc import wire
 from secfc.clustering import Public
 from secfc.exchange import GREET, SERVER, Exchange, FaultyClient, PlanMismatch, ProtocolError, TooFewReplies
+from secfc.handshake import Countersign, Greeting
 from secfc.membership import Private
 from secfc.messages import Hello, Shares
-from secfc.sealed import OVERHEAD, Greeting, Line, Sealed, TamperedMessage, sealed
+from secfc.sealed import OVERHEAD, Line, Sealed, TamperedMessage, sealed
 from secfc.simulate import simulate
 from secfc.starts import RandomPoints
 from tests.secfc.test_wire import federation, over_sockets
@@ -64,8 +65,9 @@ def test_a_sealed_run_equals_an_open_one_and_shows_only_ciphertext(algorithm):
     for a, b in zip(plain.results[SERVER].trace.history, got.results[SERVER].trace.history, strict=True):
         assert (a == b).all()
     sent = got.transcript.envelopes
-    assert {e.kind for e in sent} == {"Greeting", "Sealed"}
+    assert {e.kind for e in sent} == {"Greeting", "Countersign", "Sealed"}
     assert Counter(e.kind for e in sent)["Greeting"] == 6 * 5
+    assert Counter(e.kind for e in sent)["Countersign"] == 6 * 5
     # The envelopes are those of the open run after the greetings, each as long as its encoding, a tag of 16
     # and its number.
     lengths = Counter(
@@ -82,7 +84,7 @@ def test_clients_can_seal_among_themselves_alone():
     got = simulate(roles)
     assert (got.results["client-2"].labels == run(wrap=False).results["client-2"].labels).all()
     kinds = {(e.kind, SERVER in (e.sender, e.recipient)) for e in got.transcript.envelopes}
-    assert {kind for kind, to_server in kinds if not to_server} == {"Greeting", "Sealed"}
+    assert {kind for kind, to_server in kinds if not to_server} == {"Greeting", "Countersign", "Sealed"}
     assert {"Hello", "Assignment", "CodedDistances", "Final"} <= {k for k, to_server in kinds if to_server}
 
 
@@ -286,7 +288,7 @@ def test_other_plans_are_named_before_anything_is_sealed():
     assert caught.value.parties in (("client-2",), ("client-0", "client-1", "client-3", "client-4"))
 
 
-@pytest.mark.parametrize("field", ["digest", "identity", "ephemeral", "signature"])
+@pytest.mark.parametrize("field", ["digest", "identity", "nonce", "ephemeral", "signature"])
 def test_altered_greetings_are_refused(field):
     def alter(e):
         if e.kind != "Greeting" or (e.sender, e.recipient) != ("client-1", "client-3"):
@@ -295,14 +297,14 @@ def test_altered_greetings_are_refused(field):
         data[5] ^= 1
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, **{field: bytes(data)})),)
 
-    with pytest.raises((TamperedMessage, PlanMismatch)) as caught:
+    with pytest.raises(TamperedMessage) as caught:
         run(faults=alter)
     assert "client-1" in str(caught.value)
 
     def replace(e):
         return (dataclasses.replace(e, body=Hello(DIGEST)) if e.kind == "Greeting" else e,)
 
-    with pytest.raises(TamperedMessage, match="Hello came instead of a greeting"):
+    with pytest.raises(TamperedMessage, match="Hello came instead of a Greeting"):
         run(faults=replace)
 
 
@@ -389,7 +391,7 @@ def test_the_inner_role_is_closed_and_gives_its_result():
 
     def speaks(peer):
         try:
-            yield Exchange({peer: Hello(b"x")}, (peer,), round=GREET + 1, exact=True)
+            yield Exchange({peer: Hello(b"x")}, (peer,), round=GREET + 2, exact=True)
             return "heard"
         finally:
             closed.append(peer)
@@ -402,8 +404,10 @@ def test_the_inner_role_is_closed_and_gives_its_result():
 def test_messages_check_themselves():
     with pytest.raises(ValueError, match="at least 16 bytes"):
         Sealed(0, bytes(15))
-    with pytest.raises(ValueError, match="three times 32 bytes"):
-        Greeting(bytes(32), bytes(32), bytes(32), bytes(63))
+    with pytest.raises(ValueError, match="four times 32 bytes"):
+        Greeting(bytes(32), bytes(32), bytes(32), bytes(32), bytes(63))
+    with pytest.raises(ValueError, match="two greetings at least"):
+        Countersign(bytes(143))
     assert Sealed(0, bytes(20)).nbytes == 28
 
 

@@ -21,9 +21,10 @@ from secfc import messages as own
 from secfc import summing, toss, wire
 from secfc.clustering import Public
 from secfc.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
+from secfc.handshake import Countersign, Greeting
 from secfc.membership import Private
 from secfc.network import Link, run_party
-from secfc.sealed import Greeting, Sealed
+from secfc.sealed import Sealed
 from secfc.simulate import Envelope, simulate
 from secfc.starts import RandomPoints
 from tests.loading import every_message
@@ -230,7 +231,8 @@ MESSAGES = {
     union.UnionTags: tags(),
     union.Confirmation: st.builds(union.Confirmation, count, count, binary),
     union.HeldOnce: st.builds(union.HeldOnce, st.integers(0, 2**61 - 2)),
-    Greeting: st.builds(Greeting, exactly(32), exactly(32), exactly(32), exactly(64)),
+    Greeting: st.builds(Greeting, exactly(32), exactly(32), exactly(32), exactly(32), exactly(64)),
+    Countersign: st.builds(Countersign, st.binary(min_size=144, max_size=500)),
     Sealed: st.builds(Sealed, count, st.binary(min_size=16, max_size=40)),
 }
 every_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
@@ -365,7 +367,8 @@ def examples():
         union.UnionTags(z, z),
         union.Confirmation(0, 1, b"sealed"),
         union.HeldOnce(2**61 - 2),
-        Greeting(bytes(32), bytes(32), bytes(32), bytes(64)),
+        Greeting(bytes(32), bytes(32), bytes(32), bytes(32), bytes(64)),
+        Countersign(bytes(144)),
         Sealed(7, bytes(range(20))),
         own.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),

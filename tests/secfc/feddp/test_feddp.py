@@ -447,5 +447,5 @@ def test_a_server_that_asks_for_more_steps_than_planned_is_refused(data):
 def test_a_sealed_run_says_nothing_in_the_clear(data):
     small = Federation(data.parties[:4], server_points=data.server_points)
     result = run(algorithm(epsilon=8.0), small, sealed=True)
-    assert {e.kind for e in result.transcript.envelopes} == {"Greeting", "Sealed"}
+    assert {e.kind for e in result.transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
     assert accuracy(small.truth, result.flat) > 0.95
