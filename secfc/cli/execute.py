@@ -107,8 +107,9 @@ def execute(
     from secfc.resolution import FINE, judge
 
     started = datetime.now(UTC).isoformat(timespec="seconds")
+    read = (*settings.files, *([settings.server_file] if settings.server_file else []))
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
-        origin = Origin(shlex.join(command), started, digests(settings.files))
+        origin = Origin(shlex.join(command), started, digests(read))
     with screen.status("Planning"):
         public = make_public(federation, settings)
         algorithm, chosen, notes = choose(settings, federation.n)
