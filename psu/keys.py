@@ -5,8 +5,10 @@ derives keys with HKDF-SHA256, bound to the plan, both identities and both ephem
 with AES-256-GCM under a key of its own for every label, and expands AES-128-CTR streams the same way.  A
 label is used once: asking again raises AlreadyUsed, a message that comes again is refused.
 
-Assumes that the pinned identities are right.  Python cannot erase memory, so forward secrecy begins when
-the process ends.
+Assumes that the pinned identities are right.  An offer is as fresh as the session in the plan: whoever holds
+an old ephemeral key can make its offer again in another run of the same session, so a session must never
+repeat (`secfc.handshake` signs the others' nonces as well).  Python cannot erase memory, so forward secrecy
+begins when the process ends.
 """
 
 from __future__ import annotations

@@ -83,7 +83,14 @@ def test_every_message_says_what_its_sender_can_do_by_deviating():
         assert len(cells) == 4, row
         assert all(cells), row
     named = {re.match(r"\| `(\w+)`", row).group(1) for row in ROWS}
-    for module in ("secfc.messages", "secfc.joint_messages", "secfc.summing", "secfc.sealed", "secfc.toss"):
+    for module in (
+        "secfc.messages",
+        "secfc.joint_messages",
+        "secfc.summing",
+        "secfc.handshake",
+        "secfc.sealed",
+        "secfc.toss",
+    ):
         importlib.import_module(module)
     known = {kind.__name__ for kind in wire.registry().values()}
     assert known - ELSEWHERE <= named, "a message that the security page does not judge"
