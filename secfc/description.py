@@ -34,8 +34,8 @@ Array = NDArray[Any]
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
 PROTOCOL = 2
 
-# A description is not longer, in bytes: 4,000 clients, with names, fit.
-MAXIMUM = 1 << 18
+# A description is not longer, in bytes: 10,000 clients, with names of 25 letters, fit.
+MAXIMUM = 1 << 20
 
 # Of a field that changes nothing another party sees: `field(default=1, metadata=LOCAL)`.
 LOCAL: Mapping[str, bool] = {"agreed": False}
