@@ -128,12 +128,15 @@ def test_a_transcript_alone_suffices(common):
 
 BASELINES = {
     secfc.Lloyd(k=3): {
-        (SERVER,): ({"RawPoints": N}, {"Final": N}),
-        ("client-0", "client-4"): ({"Final": 2}, {"RawPoints": 2}),
+        (SERVER,): ({"Hello": N, "RawPoints": N}, {"Hello": N, "Final": N}),
+        ("client-0", "client-4"): ({"Hello": 2, "Final": 2}, {"Hello": 2, "RawPoints": 2}),
     },
     secfc.KFed(k=3, k_local=2): {
-        (SERVER,): ({"LocalCenters": N, "OwnLabels": N}, {"CenterLabels": N}),
-        ("client-0", "client-4"): ({"CenterLabels": 2}, {"LocalCenters": 2, "OwnLabels": 2}),
+        (SERVER,): ({"Hello": N, "LocalCenters": N, "OwnLabels": N}, {"Hello": N, "CenterLabels": N}),
+        ("client-0", "client-4"): (
+            {"Hello": 2, "CenterLabels": 2},
+            {"Hello": 2, "LocalCenters": 2, "OwnLabels": 2},
+        ),
     },
 }
 
