@@ -67,7 +67,7 @@ TARGETS = {
     "secfc/sharing.py": ["tests/secfc/test_protocol.py", "tests/secfc/test_faults.py"],
     "secfc/dealing.py": ["tests/secfc/test_liars.py", "tests/secfc/test_protocol.py"],
     "secfc/screening.py": ["tests/secfc/test_liars.py"],
-    "secfc/pairing.py": ["tests/secfc/test_protocol.py"],
+    "secfc/pairing.py": ["tests/secfc/test_pairing.py"],
     "secfc/questions.py": ["tests/secfc/test_protocol.py"],
     "secfc/sealed.py": ["tests/secfc/test_sealed.py"],
 }  # fmt: skip
