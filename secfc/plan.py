@@ -42,7 +42,7 @@ class Plan:
     revealing: tuple[PartyId, ...]
     largest: int  # points in the largest cluster that distances are measured to
     headroom: int = 1  # how many times the largest distance must fit, with the noise on it
-    liars: int = 0  # lying clients that are found
+    liars: int = 0  # lying clients that change no label; found are those whose replies are read
     terms: Terms | None = field(
         default=None, compare=False, repr=False, metadata=LOCAL
     )  # described beside it

@@ -180,7 +180,10 @@ def _setup(outcome: Outcome) -> list[tuple[str, str]]:
         if outcome.private:
             lines.append(("Membership", f"private; {identity(outcome)}"))
         if plan.liars:
-            lines.append(("Liars", f"up to {text.count(plan.liars, 'lying client')} found and left out"))
+            liars = text.count(plan.liars, "lying client")
+            lines.append(
+                ("Liars", f"labels are exact with up to {liars}; whose lies are read is named and left out")
+            )
         lines.append(("Coding", f"ell = {code.ell}: each point {segments}"))
         basis = code.basis
         primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
