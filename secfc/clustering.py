@@ -40,6 +40,8 @@ class Public:
     server_points: (s, d), the points that the server holds and may show to everybody, or None.
     features: names of the d features in the order of the columns, so that no site has another; or None.
     Parties compare all of it but counts, bound and server_points, which their plan holds if it uses them.
+    seed: of random starts, the same for all parties; None for coins that clients toss, or, in an algorithm
+    whose clients do not check starts, for the server's choice.
     """
 
     clients: tuple[PartyId, ...]
@@ -50,6 +52,7 @@ class Public:
     session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
     server_points: Array | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
     features: tuple[str, ...] | None = None
+    seed: int | None = None
 
     @property
     def m(self) -> int:
@@ -220,7 +223,7 @@ def fit(
     algorithm: Algorithm,
     federation: Federation,
     *,
-    seed: int = 0,
+    seed: int | None = 0,
     bound: float | None = None,
     coins: Callable[[PartyId], Coins] | None = None,
     keep_bodies: bool = False,
@@ -231,8 +234,9 @@ def fit(
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
-    seed: reproduces starts; it never makes a share predictable.  bound: a public bound on absolute
-    values, in data units; derived from the data if None (see `Public.of`).  coins: secret coins by party,
+    seed: reproduces starts, as a part of the public plan; it never makes a share predictable.  None for
+    starts from coins that the clients toss.  bound: a public bound on absolute values, in data units; derived
+    from the data if None (see `Public.of`).  coins: secret coins by party,
     the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
     transcript holds contents too.  faults: what the network does to messages.  watch: called with
     (party, exchange) at every exchange, before it is sealed, for progress.  sealed: what any party says to
@@ -244,14 +248,17 @@ def fit(
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
     checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
     """
-    rng = np.random.default_rng(np.random.SeedSequence(int(seeded(seed).integers(2**63))))
+    start = None if seed is None else int(seeded(seed).integers(2**63))
     with refusing():
-        public = Public.of(federation, bound)
+        public = replace(Public.of(federation, bound), seed=start)
     # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
     run = fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
         make = coins or kept.coins
         secrets = {name: make(name) for name in (*federation.names, SERVER)}
+        rng = np.random.default_rng(
+            int.from_bytes(secrets[SERVER].bytes(32), "little") if start is None else start
+        )
         with refusing():
             plan = algorithm.plan(replace(public, session=secrets[SERVER].bytes(32)))
             algorithm, _ = judge(algorithm, plan, federation)

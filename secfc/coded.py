@@ -40,6 +40,8 @@ from secfc import words
 from secfc.agreement import agree
 from secfc.cautions import cautions
 from secfc.clustering import Clustering, Public, restarts
+from secfc.course import Referee
+from secfc.course import restarts as planned
 from secfc.description import LOCAL, Terms
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
@@ -53,7 +55,7 @@ from secfc.plan import Plan
 from secfc.predict import CodedModel
 from secfc.questions import question
 from secfc.resolution import Coarse, check_word, judge_at_site
-from secfc.screening import Standing
+from secfc.screening import Screening, Standing
 from secfc.sharing import (
     reply,
     settle_contributors,
@@ -61,7 +63,8 @@ from secfc.sharing import (
     share_rows,
 )
 from secfc.simulate import Run
-from secfc.starts import RandomLabels, Start
+from secfc.starts import RandomLabels, Start, generators
+from secfc.toss import Table, seed_for, toss, toss_at_server
 
 Array = NDArray[Any]
 
@@ -87,30 +90,63 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
     shared = plan
     plan, rows = yield from settle_contributors(shared, received)
     mine = mine.among(shared, plan)
+    seed = yield from start_seed(shared, party.name, coins)
     yield from mine.settle(rows)
     rows.finish()
+    referee = Referee(plan, planned(plan, way.disclosure.exposes, np.random.default_rng(seed)), opens=False)
     answer = yield from way.disclosure.client(plan, party.name, coins=coins)
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
     wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
     while True:
-        request = yield from question(plan, plan.k, wait)
+        request, missed = yield from question(plan, plan.k, wait)
         match request:
             case Assignment():
-                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                message = yield from answer(request, Measured(rows, sums))
-                wait = reply(request.round, message, "distances")
+                message = None
+                if referee.ask(request, missed):
+                    sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                    message = yield from answer(request, Measured(rows, sums))
+                wait = reply(request.round, message, "distances", request.strides)
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
+                referee.end(request.labels, missed)
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 share = partial(rows.residues, sums)
                 message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
                 wait = reply(request.round, message, "centers")
             case Final():
+                referee.end(request.labels, missed)
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 return ClientResult(mine.own(request.labels), mine.rows, sums)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
+
+
+def start_seed(plan: Plan, name: PartyId, coins: Coins) -> Role[int]:
+    """The seed of random starts: the plan's, or one that the clients toss now that rows are fixed."""
+    if plan.seed is not None:
+        return plan.seed
+    return _start((yield from toss(table_of(plan), name, coins)))
+
+
+def start_seed_at_server(plan: Plan, screening: Screening) -> Role[int]:
+    """The same at the server; who falls silent is not there any more."""
+    if plan.seed is not None:
+        return plan.seed
+    # Who is in a dispute, or was found lying, hears the result all the same.
+    who = plan.clients if plan.liars else screening.present
+    seed, who = yield from toss_at_server(table_of(plan), who, lenient=plan.liars > 0)
+    screening.present = tuple(c for c in screening.present if c in who)
+    return _start(seed)
+
+
+def table_of(plan: Plan) -> Table:
+    """Who tosses coins for a run under this plan."""
+    return Table(plan.clients, plan.digest(), plan.code.threshold(2))
+
+
+def _start(seed: bytes) -> int:
+    return int.from_bytes(seed_for(seed, b"secfc start"), "little")
 
 
 # --- server --------------------------------------------------------------------------------------
@@ -130,18 +166,21 @@ class ServerResult:
     standing: Standing
 
 
-def server(way: SecFC, draft: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
+def server(way: SecFC, draft: Any, *, coins: Coins) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
     plan, settle = yield from way.membership.server(draft)
     yield from agree(plan, SERVER)
     shared = plan
     plan, screening = yield from settle_contributors_at_server(shared, coins)
+    seed = yield from start_seed_at_server(shared, screening)
     yield from settle()
     source = yield from way.disclosure.server(plan, screening.active, coins=coins, threads=way.threads)
     source.screening = screening
 
+    each = generators(np.random.default_rng(seed), plan.n_init)
+
     def once() -> Role[Trace]:
-        start = yield from plan.init.draw(plan.m, plan.k, rng, source)
+        start = yield from plan.init.draw(plan.m, plan.k, next(each), source)
         trace = yield from source.lloyd(start, plan.k, plan.max_iter)
         if plan.n_init == 1 or trace.within is not None:
             return trace
@@ -262,7 +301,7 @@ class SecFC:
         plan = Plan(
             code, self.disclosure.clip(quantizer), public.clients, layout, public.d, self.k, self.max_iter,
             self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom, self.liars,
-            Terms(self, public),
+            Terms(self, public), public.seed,
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan
@@ -273,12 +312,12 @@ class SecFC:
         return client(self, plan, party, coins=coins)
 
     def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
-        """The role of the server; rng draws starts only, and its coins are secret.
+        """The role of the server; its coins are secret.  It draws no start, so rng is not used.
 
         Raises ValueError for a plan on other terms.
         """
         plan.terms.check(self)
-        return server(self, plan, rng=rng, coins=coins)
+        return server(self, plan, coins=coins)
 
     def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering all parties agree on."""

@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.checks import check_numbers, is_array, refuse
+from secfc.exchange import STRIDE
 from secfc.messages import Assignment, LabelShare, Message
 
 Array = NDArray[Any]
+
+# Rounds of one step at most: three layers of arithmetic, some 10 of carries, 5 of winners, 40 of changes.
+STEP_ROUNDS = 128
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +46,11 @@ class Cluster(Assignment, tag=51):
         super().__post_init__()
         check_numbers(self.committee, "members of a committee")
         refuse(self.max_iter < 1, "a run has at least one step")
+
+    @property
+    def strides(self) -> int:
+        """How many question numbers its answer takes: the committee's rounds are those of many questions."""
+        return 1 - (-self.max_iter * STEP_ROUNDS // STRIDE)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

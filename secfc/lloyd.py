@@ -11,6 +11,7 @@ The policy both share, without which exactness has no meaning:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -38,15 +39,23 @@ class Step:
     within: tuple[int, ...] | None
 
 
-class Source(Protocol):
-    """Where steps, and what starts need, come from: role fragments, driven with `yield from`."""
+class Stepper(Protocol):
+    """Where steps come from: a role fragment, driven with `yield from`."""
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         """The next assignment after labels (m,) in [-1, k)."""
         ...
 
+
+class Source(Stepper, Protocol):
+    """Where steps, and what starts need, come from."""
+
     def distances(self, labels: Array, k: int) -> Role[Exact]:
-        """Exact scaled distances (k, m) to the centers of labels; for starts that need them."""
+        """Exact scaled distances (k, m) to the centers of labels."""
+        ...
+
+    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
+        """The point that `draw` chooses by distances (1, m) to the one cluster of labels newest."""
         ...
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -104,7 +113,7 @@ def cheaper(a: Trace, b: Trace) -> bool:
     return left is not None and right is not None and left < right
 
 
-def lloyd(labels: Array, k: int, max_iter: int, source: Source) -> Role[Trace]:
+def lloyd(labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
     """Lloyd's heuristic from labels (m,) until nothing changes or max_iter steps are done."""
     history = [compact_labels(labels)]
     for _ in range(max_iter):
@@ -146,6 +155,9 @@ class PlainSource:
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         return _nobody(self.scaled(labels, k))
+
+    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
+        return _nobody(draw(self.scaled(newest, 1)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))

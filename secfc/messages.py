@@ -188,6 +188,11 @@ class Assignment(Message, tag=5):
         check_numbers(self.responders, "responders")
 
     @property
+    def strides(self) -> int:
+        """How many question numbers its answer takes."""
+        return 1
+
+    @property
     def subject(self) -> bytes:
         """32 bytes that name what it asks about: the kind of question and all labels.
 

@@ -43,7 +43,7 @@ from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
 from secfc.messages import Final, RawPoints
 from secfc.resolution import Coarse, check_word
 from secfc.simulate import Run
-from secfc.starts import RandomLabels, Start
+from secfc.starts import RandomLabels, Start, generators
 
 Array = NDArray[Any]
 
@@ -160,8 +160,10 @@ class Lloyd:
         points = np.concatenate([inbox[c].points for c in plan.clients])
         source = PlainSource(points)
 
+        each = generators(rng, self.n_init)
+
         def once() -> Role[Trace]:
-            start = yield from self.init.draw(len(points), self.k, rng, source)
+            start = yield from self.init.draw(len(points), self.k, next(each), source)
             return (yield from lloyd(start, self.k, self.max_iter, source))
 
         trace: Trace = yield from restarts(self.n_init, once, cheaper)

@@ -46,6 +46,7 @@ class Plan:
     terms: Terms | None = field(
         default=None, compare=False, repr=False, metadata=LOCAL
     )  # described beside it
+    seed: int | None = None  # of random starts; None for coins that clients toss
 
     def __post_init__(self) -> None:
         for name, value in (("k", self.k), ("max_iter", self.max_iter), ("n_init", self.n_init)):

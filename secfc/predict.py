@@ -19,6 +19,7 @@ from field.coins import Coins
 from field.rows import ClusterSums
 from secfc.agreement import agree
 from secfc.clustering import heard, seal
+from secfc.course import Referee, prediction
 from secfc.disclosure import Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
@@ -126,12 +127,21 @@ def predicting_client(
     plan, rows = yield from settle_contributors(shared, received)
     rows.finish()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
+    referee = None
+    if centers is not None:
+        courses = prediction(plan, disclosure.exposes, centers.sizes)
+        referee = Referee(plan, courses, opens=False)
     ask = partial(question, plan, k)
-    request = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
+    request, missed = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
     while isinstance(request, Assignment):
-        message = None if centers is None else (yield from answer(request, Measured(rows, centers)))
-        request = yield from ask(reply(request.round, message, "distances"))
-    return mine.among(shared, plan).own(only(take({SERVER: request}, Final), SERVER).labels)
+        message = None
+        if centers is not None and referee is not None and referee.ask(request, missed):
+            message = yield from answer(request, Measured(rows, centers))
+        request, missed = yield from ask(reply(request.round, message, "distances"))
+    labels = only(take({SERVER: request}, Final), SERVER).labels
+    if referee is not None:
+        referee.end(labels, missed)
+    return mine.among(shared, plan).own(labels)
 
 
 def predicting_server(

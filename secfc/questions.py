@@ -10,23 +10,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from secfc.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
+from secfc.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
 from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
 
 
-def question(plan: Plan, k: int, wait: Exchange) -> Role[Any]:
+def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
     """The server's next word, after this exchange: of another type than these, or as the plan has it.
+
+    Also how many questions before it did not come: lost, or put to others.
 
     k: clusters, of which starts may ask for fewer.
 
     Raises FaultyServer; TooFewReplies if the server fell silent.
     """
     # Every question begins a stride of rounds in the last phase of a run.
-    message = only((yield replace(wait, step=STRIDE)), SERVER)
+    inbox = yield replace(wait, step=STRIDE)
+    message = only(inbox, SERVER)
+    due = wait.round if wait.accept is None else wait.accept
+    number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due
     match message:
         case Assignment() | RevealCenters():
-            due = wait.round if wait.accept is None else wait.accept
+            number = message.round
             _refuse(
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
@@ -45,7 +50,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[Any]:
             _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")
             if shown is not None:
                 _refuse(shown.shape[1] != plan.d, f"shows centers of other than d={plan.d} features")
-    return message
+    return message, (number - due) // STRIDE
 
 
 def _refuse(wrong: bool, why: str) -> None:

@@ -168,7 +168,10 @@ def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> N
         check_residues(plan.code.basis, sender, masked.mask, (mask_words(plan.code, plan.liars),))
 
 
-def reply(number: int, message: Any, phase: str) -> Exchange:
-    """A client's answer to the server's question of this number, or silence, and the wait for the next."""
+def reply(number: int, message: Any, phase: str, strides: int = 1) -> Exchange:
+    """A client's answer to the server's question of this number, or silence, and the wait for the next.
+
+    strides: how many question numbers the answer takes.
+    """
     send = {} if message is None else {SERVER: message}
-    return Exchange(send, (SERVER,), round=number, accept=number + STRIDE, phase=phase)
+    return Exchange(send, (SERVER,), round=number, accept=number + strides * STRIDE, phase=phase)

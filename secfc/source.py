@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,9 @@ class CodedSource:
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         values = yield from self.replies(labels, k)
         return decode_scaled(self.plan.code, values)
+
+    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
+        return draw((yield from self.distances(newest, 1)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.distances(labels, k)).separated(cluster_sizes(labels, k), factor)

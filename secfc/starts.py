@@ -6,13 +6,14 @@ plaintext and on coded distances alike, so the oracle and the protocol start fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.exact import Exact
 from field.rows import cluster_sizes
 from secfc.exchange import Role
 from secfc.lloyd import Source
@@ -141,10 +142,13 @@ class KMeansPlusPlus:
         gaps = np.full(m, np.inf)
         while len(chosen) < k:
             newest = _singletons(np.array(chosen[-1:]), m)
-            scaled = yield from source.distances(newest, 1)
-            # Exact distances become floats only as drawing weights, the same on every source.
-            gaps = np.minimum(gaps, scaled.floats()[0])
-            chosen.append(_draw_proportional(gaps, chosen, rng))
+
+            def draw(scaled: Exact) -> int:
+                # Exact distances become floats only as drawing weights, the same on every source.
+                np.minimum(gaps, scaled.floats()[0], out=gaps)
+                return _draw_proportional(gaps, chosen, rng)
+
+            chosen.append((yield from source.drawn(newest, draw)))
         return _singletons(np.array(chosen), m)
 
 
@@ -181,6 +185,12 @@ class CenterSeparation:
         cores = yield from source.separated(labels, k, self.factor)
         kept = cluster_sizes(cores, k) > 0
         return np.where((cores < 0) & (labels >= 0) & ~kept[labels], labels, cores).astype(np.int32)
+
+
+def generators(rng: np.random.Generator, count: int) -> Iterator[np.random.Generator]:
+    """One a restart: rng itself, and others of its seed, whatever the restarts before have drawn."""
+    yield rng
+    yield from rng.spawn(count - 1)
 
 
 def _singletons(points: Array, m: int) -> Array:

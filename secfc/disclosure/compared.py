@@ -14,7 +14,7 @@ from field.blind import PairKeys
 from field.rows import cluster_sizes
 from secfc.disclosure.dealing import deal
 from secfc.disclosure.distances import BlindedSource
-from secfc.disclosure.match import DEAL, Match, check_words, committee_size, contest_of
+from secfc.disclosure.match import DEAL, Match, check_words, committee_size, foregone
 from secfc.disclosure.silence import left_out
 from secfc.exchange import (
     Exchange,
@@ -89,12 +89,8 @@ class ComparedSource(BlindedSource):
 
     def compare(self, labels: Array, sizes: Array, factor: int = 1) -> Role[Array]:
         """The labels (m,) int32 that the centers of clusters of these sizes give."""
-        if not sizes.any():
-            return np.full(self.plan.m, -1, np.int32)
-        contest = contest_of(sizes, factor)
-        if contest.outcomes == 1:
-            return np.full(self.plan.m, contest.labels[-1], np.int32)
-        while True:
+        known = foregone(self.plan.m, sizes, factor)
+        while known is None:
             question = self.players(labels, len(sizes), factor)
             match = Match(self.plan, question, sizes)
             yield Exchange(to_all(self.present, question), round=question.round, phase="assign")
@@ -108,6 +104,7 @@ class ComparedSource(BlindedSource):
             if len(shares) == len(match.committee):
                 return self.add_up(match, shares)
             self.silent |= self.lost(match, set(awaited) - set(inbox), reports)
+        return known
 
     def players(self, labels: Array, k: int, factor: int) -> Compare:
         """A question to those who are able, with its committee."""

@@ -45,7 +45,6 @@ from secfc.disclosure.policy import Answer, Exposure, Measured
 from secfc.disclosure.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
 from secfc.exchange import (
     SERVER,
-    STRIDE,
     Exchange,
     FaultyClient,
     FaultyServer,
@@ -62,9 +61,6 @@ from secfc.plan import Plan
 from secfc.screening import check_residues
 
 Array = NDArray[Any]
-
-# Rounds of one step at most: three layers of arithmetic, some 10 of carries, 5 of winners, 40 of changes.
-STEP_ROUNDS = 128
 
 
 @dataclass(frozen=True)
@@ -356,8 +352,7 @@ class FinalSource(UndealtSource):
                 exact=True,
                 phase="assign",
             )
-            # The committee used rounds of many questions.
-            for _ in range(-(-max_iter * STEP_ROUNDS // STRIDE)):
+            for _ in range(question.strides - 1):
                 next(self.rounds)
             shares, reports = self.sorted(match, inbox, FinalShare)
             if len(shares) == len(match.committee):

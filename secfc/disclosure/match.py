@@ -34,6 +34,14 @@ def contest_of(sizes: Array, factor: int) -> Contest:
     return _contest(tuple(sizes.tolist()), factor)
 
 
+def foregone(m: int, sizes: Array, factor: int) -> Array | None:
+    """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
+    if not sizes.any():
+        return np.full(m, -1, np.int32)
+    contest = contest_of(sizes, factor)
+    return np.full(m, contest.labels[-1], np.int32) if contest.outcomes == 1 else None
+
+
 @lru_cache(maxsize=8)
 def _contest(sizes: tuple[int, ...], factor: int) -> Contest:
     """Public, so that parties in one process may have it together."""

@@ -3,11 +3,18 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
 import secfc
-from secfc.disclosure import distances
-from secfc.exchange import ITERATE
-from secfc.messages import Assignment
+from field import SeededCoins
+from secfc.clustering import Public
+from secfc.course import Referee
+from secfc.disclosure import distances as blinded
+from secfc.disclosure.compared import ComparedSource
+from secfc.exchange import ITERATE, STRIDE, FaultyServer
+from secfc.lloyd import Trace
+from secfc.messages import Assignment, Final
+from secfc.source import CodedSource
 from secfc.starts import GivenLabels
 
 
@@ -21,6 +28,10 @@ def federation(n=5, m=40, d=3, seed=0):
 # --- different labels for different clients --------------------------------------------------------
 
 
+# The second question: the labels of the first follow from the plan.
+ASKED = ITERATE + STRIDE
+
+
 def swapped(labels):
     return ((labels + 1) % 3).astype(labels.dtype)
 
@@ -29,13 +40,13 @@ class Bare:
     """Coded distances before they are masked, by question and client: what no server may compute with."""
 
     def __init__(self, monkeypatch):
-        self.values, hide = {}, distances.hidden
+        self.values, hide = {}, blinded.hidden
 
         def hidden(plan, me, keys, colluding, question, values):
             self.values[question.round, me] = values.copy()
             return hide(plan, me, keys, colluding, question, values)
 
-        monkeypatch.setattr(distances, "hidden", hidden)
+        monkeypatch.setattr(blinded, "hidden", hidden)
 
 
 def told_apart(monkeypatch):
@@ -46,19 +57,19 @@ def told_apart(monkeypatch):
     bare = Bare(monkeypatch)
 
     def lie(e):
-        if isinstance(e.body, Assignment) and e.recipient == "client-0":
+        if e.kind == "Assignment" and e.recipient == "client-0" and e.round == ASKED:
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, labels=swapped(e.body.labels))),)
         return (e,)
 
     start = GivenLabels(np.arange(40) % 3)
-    way = secfc.SecFC(k=3, t=1, init=start, max_iter=1, disclosure=secfc.Distances())
+    way = secfc.SecFC(k=3, t=1, init=start, max_iter=2, disclosure=secfc.Distances())
     result = secfc.fit(way, federation(), faults=lie, keep_bodies=True)
     replies = {
         result.plan.clients.index(e.sender): e.body.values
         for e in result.transcript.envelopes
-        if e.kind == "CodedDistances" and e.round == ITERATE
+        if e.kind == "CodedDistances" and e.round == ASKED
     }
-    unmasked = {j: bare.values[ITERATE, j] for j in replies}
+    unmasked = {j: bare.values[ASKED, j] for j in replies}
     code = result.plan.code
     assert len(replies) == code.threshold(2)
     return bool((code.decode(replies, 2) == code.decode(unmasked, 2)).all())
@@ -71,3 +82,162 @@ def test_labels_told_to_one_client_only_leave_its_share_hidden(monkeypatch):
 def test_masks_that_are_not_bound_to_labels_give_the_share_away(monkeypatch):
     monkeypatch.setattr(Assignment, "subject", b"")
     assert told_apart(monkeypatch)
+
+
+# --- questions that the plan does not have ---------------------------------------------------------
+
+
+class Asked(list):
+    """The labels of all questions that some reply answered."""
+
+
+def ask_more(monkeypatch, questions, policy, **parameters):
+    """Run a server whose heuristic is these questions, each (method of the source, labels, k).
+
+    Returns the labels of those questions that were answered.
+    """
+    answered = Asked()
+
+    def lloyd(self, labels, k, max_iter):
+        history = [labels]
+        for method, asked, clusters in questions(labels, k):
+            step = yield from getattr(self, method)(asked, clusters)
+            answered.append(asked)
+            history.append(step.labels if method == "step" else labels)
+        return Trace(k, (np.maximum(history[-1], 0),), (0,) * k, True)
+
+    for source in (CodedSource, ComparedSource):
+        monkeypatch.setattr(source, "lloyd", lloyd)
+    way = secfc.SecFC(**{"k": 3, "t": 1, "max_iter": 3, "disclosure": policy} | parameters)
+    try:
+        secfc.fit(way, federation())
+    except FaultyServer as error:
+        answered.refused = str(error)
+    else:
+        answered.refused = None
+    return answered
+
+
+def unchecked(monkeypatch):
+    """The variant without a referee."""
+    monkeypatch.setattr(Referee, "ask", lambda self, question, missed=0: True)
+    monkeypatch.setattr(Referee, "end", lambda self, labels, missed=0: True)
+
+
+def pair(i):
+    """Two points as clusters of their own: the answer says which of the two each point is nearer to."""
+    labels = np.full(40, -1, np.int32)
+    labels[[i, i + 1]] = 0, 1
+    return labels
+
+
+def pairs(labels, k):
+    yield "step", labels, k
+    for i in range(30):
+        yield "step", pair(i), k
+
+
+def other_start(labels, k):
+    yield "step", swapped(labels), k
+
+
+def distances(labels, k):
+    yield "distances", labels, k
+
+
+POLICIES = [secfc.AssignmentsOnly(), secfc.AssignmentsOnly(dealer=None), secfc.Distances()]
+every_policy = pytest.mark.parametrize("policy", POLICIES, ids=["dealt", "undealt", "distances"])
+
+
+@every_policy
+def test_more_steps_than_planned_are_refused(monkeypatch, policy):
+    answered = ask_more(monkeypatch, pairs, policy)
+    # Four at most: three steps, and the one that measures the cost of the last labels.
+    assert len(answered) <= 4
+    assert "more than the plan has" in answered.refused or "where the plan has" in answered.refused
+
+
+@every_policy
+def test_without_a_referee_every_question_is_answered(monkeypatch, policy):
+    unchecked(monkeypatch)
+    answered = ask_more(monkeypatch, pairs, policy)
+    assert answered.refused is None
+    assert len(answered) == 31
+
+
+@every_policy
+def test_another_start_than_the_seed_gives_is_refused(monkeypatch, policy):
+    answered = ask_more(monkeypatch, other_start, policy)
+    assert not answered
+    assert "where the plan has Compare(k=3)" in answered.refused or "Assignment(k=3)" in answered.refused
+    unchecked(monkeypatch)
+    assert len(ask_more(monkeypatch, other_start, policy)) == 1
+
+
+def test_distances_that_a_start_was_not_planned_to_ask_for_are_refused(monkeypatch):
+    """Consent is to what the start asks for, beginning with the point that the seed gives."""
+    way = {"init": secfc.KMeansPlusPlus(), "policy": secfc.AssignmentsOnly(consent=True)}
+    answered = ask_more(monkeypatch, distances, **way)
+    assert not answered
+    assert "where the plan has Compare" in answered.refused
+    unchecked(monkeypatch)
+    assert len(ask_more(monkeypatch, distances, **way)) == 1
+
+
+@pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[2]], ids=["dealt", "distances"])
+def test_centers_of_other_labels_than_the_last_are_refused(monkeypatch, policy):
+    """A server that has the centers of single points opened reads these points."""
+    fed, alone = federation(), np.zeros(40, np.int32)
+    alone[7], alone[23] = 1, 2
+    centers = CodedSource.centers
+    monkeypatch.setattr(CodedSource, "centers", lambda self, labels, k: centers(self, alone, k))
+    way = secfc.SecFC(k=3, t=1, reveal_centers=True, disclosure=policy)
+    with pytest.raises(FaultyServer, match="other labels than those last opened"):
+        secfc.fit(way, fed)
+    unchecked(monkeypatch)
+    opened = secfc.fit(way, fed).centers
+    assert np.abs(opened[[1, 2]] - fed.stacked()[[7, 23]]).max() < 0.1
+
+
+def test_a_final_clustering_that_nobody_found_is_refused(monkeypatch):
+    def lie(e):
+        if isinstance(e.body, Final):
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, labels=swapped(e.body.labels))),)
+        return (e,)
+
+    way = secfc.SecFC(k=3, t=1)
+    with pytest.raises(FaultyServer, match="other labels than those last opened"):
+        secfc.fit(way, federation(), faults=lie)
+    unchecked(monkeypatch)
+    secfc.fit(way, federation(), faults=lie)
+
+
+# --- starts ----------------------------------------------------------------------------------------
+
+
+def test_without_a_seed_clients_toss_the_start_and_the_run_is_exact():
+    starts = set()
+    for number in range(3):
+        result = secfc.fit(
+            secfc.SecFC(k=3, t=1, n_init=2), federation(), seed=None,
+            coins=lambda name, number=number: SeededCoins(number, name),
+        )  # fmt: skip
+        starts.add(result.history[0].tobytes())
+        start = GivenLabels(result.history[0])
+        plain = secfc.fit(secfc.Lloyd(k=3, init=start), federation())
+        assert (plain.flat == result.flat).all()
+        assert {"Commitment", "Coin", "Tossed"} <= {e.kind for e in result.transcript.envelopes}
+    assert len(starts) == 3
+
+
+def test_a_seed_is_a_part_of_the_plan_and_gives_the_same_start_everywhere():
+    way = secfc.SecFC(k=3, t=1)
+    a, b = (secfc.fit(way, federation(), seed=4) for _ in range(2))
+    plain = secfc.fit(secfc.Lloyd(k=3), federation(), seed=4)
+    assert (a.history[0] == b.history[0]).all()
+    assert (a.history[0] == plain.history[0]).all()
+    public = Public.of(federation())
+    digests = {
+        way.plan(dataclasses.replace(public, seed=s, session=bytes(32))).digest() for s in (None, 1, 2)
+    }
+    assert len(digests) == 3
