@@ -93,8 +93,9 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
     seed = yield from start_seed(shared, party.name, coins)
     yield from mine.settle(rows)
     rows.finish()
-    referee = Referee(plan, planned(plan, way.disclosure.exposes, np.random.default_rng(seed)), opens=False)
     answer = yield from way.disclosure.client(plan, party.name, coins=coins)
+    courses = planned(plan, way.disclosure.exposes, np.random.default_rng(seed))
+    referee = Referee(plan, courses, opens=answer.opens)
     sums: ClusterSums | None = None
     consenting = party.name in plan.revealing
     wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
@@ -102,10 +103,13 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
         request, missed = yield from question(plan, plan.k, wait)
         match request:
             case Assignment():
-                message = None
-                if referee.ask(request, missed):
-                    sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                message, due = None, referee.ask(request, missed)
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                if due:
                     message = yield from answer(request, Measured(rows, sums))
+                else:
+                    yield from answer.watch(request, sums.sizes)
+                referee.opened = answer.opened
                 wait = reply(request.round, message, "distances", request.strides)
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers

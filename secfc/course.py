@@ -23,7 +23,7 @@ from field.exact import Exact
 from field.rows import cluster_sizes
 from secfc.disclosure.match import foregone
 from secfc.disclosure.policy import Exposure
-from secfc.exchange import SERVER, FaultyServer, Role
+from secfc.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
 from secfc.joint_messages import Cluster
 from secfc.lloyd import Step, Trace, lloyd
 from secfc.messages import Assignment, Compare, MeasureCost
@@ -147,6 +147,7 @@ class Referee:
         self.opened: Array | None = None
         self.course: Course | None = None
         self.due: Due | None = None
+        self.committee: tuple[PartyId, ...] = ()  # who computed what the last answer opened
         self.tried: set[tuple[int, ...]] = set()  # players that this question was put to
         self.ends: list[Array] = []  # of the restarts that ended
         self.next: tuple[Course, Due] | None = None  # the next restart, whose first question is known
@@ -181,6 +182,8 @@ class Referee:
             self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
         elif not due.is_asked(question):
             self.refuse(True, f"asked {self.words(question)} where the plan has {self.words(due)}")
+        members = getattr(question, "committee", np.empty(0, np.int32)).tolist()
+        self.committee = tuple(self.plan.clients[j] for j in members if j < len(self.plan.clients))
         self.due, self.opened, self.tried = due, None, {players}
         return self.sure
 
@@ -272,5 +275,8 @@ class Referee:
         )
 
     def refuse(self, wrong: bool, why: str) -> None:
+        if wrong and self.opened is not None:
+            # What a member told me may be another share than it told the server.
+            raise SuspectedParties((SERVER, *self.committee), f"the server {why}")
         if wrong:
             raise FaultyServer(SERVER, why)

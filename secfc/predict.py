@@ -130,13 +130,17 @@ def predicting_client(
     referee = None
     if centers is not None:
         courses = prediction(plan, disclosure.exposes, centers.sizes)
-        referee = Referee(plan, courses, opens=False)
+        referee = Referee(plan, courses, opens=answer.opens)
     ask = partial(question, plan, k)
     request, missed = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
     while isinstance(request, Assignment):
         message = None
-        if centers is not None and referee is not None and referee.ask(request, missed):
-            message = yield from answer(request, Measured(rows, centers))
+        if centers is not None and referee is not None:
+            if referee.ask(request, missed):
+                message = yield from answer(request, Measured(rows, centers))
+            else:
+                yield from answer.watch(request, centers.sizes)
+            referee.opened = answer.opened
         request, missed = yield from ask(reply(request.round, message, "distances"))
     labels = only(take({SERVER: request}, Final), SERVER).labels
     if referee is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,11 @@ from secfc.disclosure.match import (
     check_opening,
     check_words,
     committee_size,
+    labels_of,
 )
 from secfc.disclosure.policy import Measured
 from secfc.disclosure.silence import NOBODY_MISSED
-from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
+from secfc.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, take, to_all
 from secfc.messages import (
     Assignment,
     CodedCosts,
@@ -54,6 +55,8 @@ class Participant:
     Costs, and distances that were consented to, are blinded against the server with t clients.
     """
 
+    opens: ClassVar[bool] = True
+
     def __init__(
         self,
         plan: Plan,
@@ -72,6 +75,8 @@ class Participant:
         # Costs are opened for one assignment a restart, however often lost replies make it be asked again.
         self.restarts = plan.n_init if plan.n_init > 1 else 0
         self.costed: set[bytes] = set()
+        self.opened: Array | None = None
+        self.left_out: set[int] = set()  # clients that the server did without, so called silent
 
     def __repr__(self) -> str:
         return f"Participant({self.name!r}, secret)"
@@ -82,12 +87,11 @@ class Participant:
         return committee_size(self.plan.code.t)
 
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        self.opened = None
         match question:
             case Compare():
-                self.check_players(question)
-                if np.count_nonzero(measured.sizes) < 2:
-                    raise FaultyServer(SERVER, "asked to compare fewer than two clusters with points")
-                return self.compare(Match(self.plan, question, measured.sizes), measured)
+                contest = self.match(question, measured.sizes)
+                return self.told(contest, question, self.compare(contest, measured))
             case MeasureCost():
                 check_responders(self.plan, question)
                 self.costed.add(question.labels.tobytes())
@@ -99,10 +103,58 @@ class Participant:
             case _:
                 raise FaultyServer(SERVER, "asked for distances, which this policy never shows")
 
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
+        self.opened = None
+        if isinstance(question, Compare):
+            yield from self.hear(self.match(question, sizes), question, {})
+
+    def match(self, question: Compare, sizes: Array) -> Match:
+        """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
+        self.check_players(question)
+        if np.count_nonzero(sizes) < 2:
+            raise FaultyServer(SERVER, "asked to compare fewer than two clusters with points")
+        return Match(self.plan, question, sizes)
+
+    def shares_of(self, question: Assignment) -> type[LabelShare]:
+        """What a member of the committee says of the labels that an answer opens."""
+        return LabelShare
+
+    def schedule(self, match: Match) -> Any:
+        """How the labels of a match are coded."""
+        return match.schedule
+
+    def told(self, match: Match, question: Assignment, answer: Role[Message | None]) -> Role[None]:
+        """Answer the server, and if I am in the committee, tell all clients before it what I tell it.
+
+        So whoever asks about these labels next asks clients that know them.
+        """
+        message = yield from answer
+        number, mine = question.round, {}
+        if self.name in match.committee:
+            share = message if isinstance(message, LabelShare) else Unheard(0, NOBODY_MISSED)
+            others = (c for c in self.plan.clients if c != self.name)
+            yield Exchange(to_all(others, share), round=shown_in(question), phase="open")
+            mine = {self.name: share}
+        send = {} if message is None else {SERVER: message}
+        yield Exchange(send, round=number, phase="distances")
+        yield from self.hear(match, question, mine)
+
+    def hear(self, match: Match, question: Assignment, mine: dict[PartyId, Any]) -> Role[None]:
+        """What the committee opens, unless one of it could not, or is not heard."""
+        members = tuple(c for c in match.committee if c != self.name)
+        wait = Exchange({}, members, 0, round=shown_in(question), exact=True, phase="open")
+        inbox = {**mine, **(yield wait)}
+        told = {c: m for c, m in inbox.items() if not isinstance(m, Unheard)}
+        shares = take(told, self.shares_of(question))
+        if len(shares) == len(match.committee):
+            self.opened = labels_of(match, self.schedule(match), shares)
+
     def check_players(self, question: Compare) -> None:
         """Raises FaultyServer for players or a comparison that the plan does not have."""
         check_responders(self.plan, question)
         self.check_committee(question.committee)
+        self.check_order(question.responders.tolist(), question.committee.tolist())
         if question.factor not in (1, self.plan.init.factor):
             raise FaultyServer(SERVER, f"asked to compare by a factor of {question.factor}")
 
@@ -113,6 +165,20 @@ class Participant:
         if strangers or len(members) != self.seats:
             rule = f"{self.seats} clients that do not deal"
             raise FaultyServer(SERVER, f"asked for another committee than {rule}")
+
+    def check_order(self, responders: list[int], committee: list[int]) -> None:
+        """Raises FaultyServer for other players than the first in the plan's order that are not left out.
+
+        Who was once left out, as silent, stays out: so the server can seat another client only for good, and
+        only as often as clients may fall silent.
+        """
+        dealing = {j for j, c in enumerate(self.plan.clients) if c == self.dealer}
+        skipped = set(range(max(responders) + 1)) - set(responders)
+        skipped |= set(range(max(committee) + 1)) - set(committee) - dealing
+        players = {*responders, *committee}
+        if committee != sorted(committee) or players & (skipped | self.left_out):
+            raise FaultyServer(SERVER, "asked for other players than the first that did not fall silent")
+        self.left_out |= skipped
 
     def cost(self, question: Assignment, measured: Measured) -> Role[CodedCosts | Unheard | None]:
         """My coded distances of every cluster's own points, summed and blinded."""
@@ -225,6 +291,11 @@ class Participant:
         part = match.parts[member]
         check_residues(match.schedule.basis, sender, values, (match.shape[0], part.stop - part.start))
         return values
+
+
+def shown_in(question: Assignment) -> int:
+    """The round in which clients tell one another the labels that an answer opens: its last one."""
+    return question.round + question.strides * STRIDE - 1
 
 
 class _NothingHeardError(Exception):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field import dealt
 from field.blind import PairKeys
 from field.rows import cluster_sizes
 from secfc.disclosure.dealing import deal
 from secfc.disclosure.distances import BlindedSource
-from secfc.disclosure.match import DEAL, Match, check_words, committee_size, foregone
+from secfc.disclosure.match import DEAL, Match, committee_size, foregone, labels_of
 from secfc.disclosure.silence import left_out
 from secfc.exchange import (
     Exchange,
@@ -22,7 +20,6 @@ from secfc.exchange import (
     Indispensable,
     PartyId,
     Role,
-    SuspectedParties,
     TooFewReplies,
     take,
     to_all,
@@ -122,12 +119,13 @@ class ComparedSource(BlindedSource):
             np.array(members[:size], np.int32), self.turn % size, factor,
         )  # fmt: skip
 
-    def add_up(self, match: Match, inbox: Mapping[PartyId, Any]) -> Array:
+    def schedule(self, match: Match) -> Any:
+        """How the labels of a match are coded."""
+        return match.schedule
+
+    def add_up(self, match: Match, shares: Mapping[PartyId, LabelShare]) -> Array:
         """The labels whose shares all members sent."""
-        schedule = match.schedule
-        shape = (schedule.places, schedule.per)
-        shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
-        return opened_labels(match, schedule, reduce(np.bitwise_xor, shares))
+        return labels_of(match, self.schedule(match), shares)
 
     def sorted(
         self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]
@@ -147,15 +145,3 @@ class ComparedSource(BlindedSource):
         """Whom to do without: at least one who was not left out before, so that repetitions end."""
         lost = left_out(self.plan, gone, reports, spared=(self.dealer,))
         return lost - self.silent or {c for c in reports if c in match.committee}
-
-
-def opened_labels(match: Match, schedule: Any, planes: Array) -> Array:
-    """The labels (m,) int32 whose digits all members' shares add up to.
-
-    Raises SuspectedParties for digits that no honest committee opens.
-    """
-    try:
-        return dealt.labels(schedule, planes)
-    except ValueError:
-        why = "the shares of the labels add up to clusters that are not there"
-        raise SuspectedParties(match.committee, why) from None

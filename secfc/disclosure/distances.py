@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from field.blind import PairKeys, blind, mask_context, partners
 from field.coins import Coins
 from secfc.disclosure.dealt import DealtAnswer, DealtSource
-from secfc.disclosure.policy import Answer, Exactly, Exposure, Measured
+from secfc.disclosure.policy import Answer, Decoded, Exactly, Exposure, Measured
 from secfc.disclosure.silence import left_out
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.messages import Assignment, CodedDistances, Unheard, compact_labels
@@ -57,12 +57,12 @@ class Distances(Exactly):
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         if not self.blind:
             yield from ()
-            return partial(bare, plan)
+            return Decoded(partial(bare, plan))
         keys = yield from pair_keys(plan, name, coins)
         me = plan.clients.index(name)
         if self.dealt or plan.liars:
-            return DealtAnswer(plan, me, keys, coins, self.colluding)
-        return partial(masked, plan, me, keys, self.colluding)
+            return Decoded(DealtAnswer(plan, me, keys, coins, self.colluding))
+        return Decoded(partial(masked, plan, me, keys, self.colluding))
 
     def server(
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int

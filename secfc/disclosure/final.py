@@ -55,7 +55,7 @@ from secfc.exchange import (
 )
 from secfc.joint_messages import ChangeShare, Cluster, FinalShare, Reshared
 from secfc.lloyd import Trace
-from secfc.messages import Assignment, Compare, Message, compact_labels
+from secfc.messages import Assignment, Compare, LabelShare, Message, compact_labels
 from secfc.pairing import pair_keys
 from secfc.plan import Plan
 from secfc.screening import check_residues
@@ -130,14 +130,35 @@ class Clusterer(Comparer):
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         match question:
             case Cluster():
-                self.check(question)
-                self.check_committee(question.committee)
-                return self.unless_stalled(question, self.cluster(question, measured.rows))
+                self.opened = None
+                contest = self.contest(question)
+                answer = self.unless_stalled(question, self.cluster(question, measured.rows))
+                return self.told(contest, question, answer)
             case Compare() if (question.labels >= 0).any():
                 # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
                 raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
             case _:
                 return super().__call__(question, measured)
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        if isinstance(question, Cluster):
+            self.opened = None
+            yield from self.hear(self.contest(question), question, {})
+        else:
+            yield from super().watch(question, sizes)
+
+    def shares_of(self, question: Assignment) -> type[LabelShare]:
+        return FinalShare if isinstance(question, Cluster) else LabelShare
+
+    def contest(self, question: Cluster) -> Match:
+        """The last comparison of a run.  Raises FaultyServer for a run that the plan does not have."""
+        self.check(question)
+        self.check_committee(question.committee)
+        self.check_order(question.responders.tolist(), question.committee.tolist())
+        seats = Compare(
+            question.round, question.k, question.labels, question.responders, question.committee, 0, 1
+        )
+        return Match(self.plan, seats, np.ones(question.k, np.int64))
 
     def check(self, question: Cluster) -> None:
         """Refuse a second run, whose end would be one more labeling; attempts repeat the first question."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field import dealt
 from field.basis import Basis, lanes_for
 from field.contest import Contest
 from field.dealt import Schedule
 from field.threads import cuts
 from field.tournament import DIRECT, Tournament
 from secfc.disclosure.policy import Measured
-from secfc.exchange import PartyId, faulty
-from secfc.messages import Compare
+from secfc.exchange import PartyId, SuspectedParties, faulty
+from secfc.messages import Compare, LabelShare
 from secfc.plan import Plan
 from secfc.screening import check_residues
 
@@ -163,6 +165,20 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
     if words.dtype != np.uint64 or words.shape != shape:
         raise faulty(sender, f"sent {words.dtype}{words.shape} where uint64{shape} was due")
     return words
+
+
+def labels_of(match: Match, schedule: Any, shares: Mapping[PartyId, LabelShare]) -> Array:
+    """The labels (m,) int32 that all members' shares add up to, compared by this schedule.
+
+    Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens.
+    """
+    shape = schedule.places, schedule.per
+    words = [check_words(c, m.words, shape) for c, m in shares.items()]
+    try:
+        return dealt.labels(schedule, reduce(np.bitwise_xor, words))
+    except ValueError:
+        why = "the shares of the labels add up to clusters that are not there"
+        raise SuspectedParties(match.committee, why) from None
 
 
 def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:

@@ -17,7 +17,7 @@ from field.noise import discrete_gaussian
 from field.rows import cluster_sizes
 from secfc.dealing import check_count
 from secfc.disclosure.budgeted import Budgeted, NoisySource, Steps
-from secfc.disclosure.policy import Answer, Exposure, Measured
+from secfc.disclosure.policy import Answer, Decoded, Exposure, Measured
 from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, take, to_all
 from secfc.lloyd import Step
 from secfc.messages import (
@@ -116,7 +116,7 @@ class NoiseInShares(Budgeted):
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         yield from ()
         noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
-        return partial(noised, plan, name, noise, coins)
+        return Decoded(partial(noised, plan, name, noise, coins))
 
     def open_centers(
         self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins

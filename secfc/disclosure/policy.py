@@ -41,7 +41,45 @@ class Measured:
 
 # A client's part in answering an assignment, given its shares of what it asks about: a fragment that may
 # talk to others in rounds after the question's, and returns what the server is due, None for silence.
-Answer = Callable[[Assignment, Measured], Role[Message | None]]
+Answering = Callable[[Assignment, Measured], Role[Message | None]]
+
+
+class Answer(Protocol):
+    """How a client answers; and what it hears of the answer from other clients.
+
+    opens: whether clients hear the labels that an answer opens from those who computed them.  opened: these
+    labels (m,) int32 of the last question, None if I did not hear all of them.
+    """
+
+    @property
+    def opens(self) -> bool: ...
+
+    @property
+    def opened(self) -> Array | None: ...
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        """My part."""
+        ...
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decoded:
+    """The answers of a policy under which the server decodes, and clients hear of no label but from it."""
+
+    answer: Answering
+    opens: ClassVar[bool] = False
+    opened: ClassVar[None] = None
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        return self.answer(question, measured)
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        yield from ()
+
 
 # What the server sees in every iteration beside the public parameters, and so what it can attack:
 # "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; or "nothing" but

@@ -38,13 +38,13 @@ from field.contest import Contest
 from field.dealt import codes
 from field.replicated import Committee, Rooms
 from secfc.disclosure.committee import Participant
-from secfc.disclosure.compared import ComparedSource, opened_labels
+from secfc.disclosure.compared import ComparedSource
 from secfc.disclosure.distances import hidden
 from secfc.disclosure.joint import Joint, Seats, Stalled, Steps, sit_down
-from secfc.disclosure.match import Match, check_words
+from secfc.disclosure.match import Match
 from secfc.disclosure.policy import Answer, Comparing, Measured
 from secfc.disclosure.silence import NOBODY_MISSED
-from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, take, to_all
+from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, to_all
 from secfc.joint_messages import Cluster
 from secfc.messages import Compare, LabelShare, MaskedDistances, Message, Unheard
 from secfc.pairing import pair_keys
@@ -108,6 +108,9 @@ class Comparer(Participant):
     @property
     def seats(self) -> int:
         return Committee(self.plan.code.t).size
+
+    def schedule(self, match: Match) -> Any:
+        return match.all_pairs
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
         return self.unless_stalled(match.question, self.labels(match, measured))
@@ -236,8 +239,5 @@ class UndealtSource(ComparedSource):
     def seats(self) -> int:
         return Committee(self.plan.code.t).size
 
-    def add_up(self, match: Match, inbox: Mapping[PartyId, Any]) -> Array:
-        schedule = match.all_pairs
-        shape = schedule.places, schedule.per
-        shares = [check_words(c, m.words, shape) for c, m in take(inbox, LabelShare).items()]
-        return opened_labels(match, schedule, np.bitwise_xor.reduce(shares))
+    def schedule(self, match: Match) -> Any:
+        return match.all_pairs

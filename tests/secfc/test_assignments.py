@@ -167,7 +167,7 @@ def test_a_server_that_asks_for_distances_is_refused(consent):
     if consent:  # then a client answers, as the plan says
         run(federation(), consent=True, init=KMeansPlusPlus(), max_iter=1)
     else:
-        with pytest.raises(FaultyServer, match="distances, which this policy never shows"):
+        with pytest.raises(FaultyServer, match=r"asked Assignment.* where the plan has Compare"):
             run(federation(), faults=curious)
 
 
@@ -327,22 +327,23 @@ GOLDEN = {
             "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "PublicKey": 2 * (N - 2),
             "Compare": 2 * ASKED, "MaskedDistances": (RESPOND - 2) * 3, "MaskedSum": 2,
             "MaskedBits": 2 * OPENINGS * ASKED, "Corrections": 3, "Final": 2,
+            "LabelShare": 2 * (MEMBERS - 2) * ASKED,
         },
         "sent": {
             "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "PublicKey": 2 * (N - 2),
             "MaskSeed": 2, "MaskedDistances": 2, "MaskedSum": 3,
-            "MaskedBits": 2 * OPENINGS * ASKED, "LabelShare": 2 * ASKED,
+            "MaskedBits": 2 * OPENINGS * ASKED, "LabelShare": 2 * (N - 1) * ASKED,
         },
         "inside": {
             "Hello": 2, "Shares": 2, "PublicKey": 2, "MaskedDistances": 3, "MaskedSum": 3,
-            "MaskedBits": 2 * OPENINGS * ASKED,
+            "MaskedBits": 2 * OPENINGS * ASKED, "LabelShare": 2 * ASKED,
         },
     },
     # The dealing server with a client outside the committee that responds, and one that does not.
     (SERVER, "client-6", "client-8"): {
         "received": {
             "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "Contributors": N - 2, "PublicKey": 2 * (N - 2),
-            "MaskSeed": N - 2, "LabelShare": MEMBERS * ASKED, "Unheard": (RESPOND - MEMBERS - 1) * ASKED,
+            "MaskSeed": N - 2, "LabelShare": 3 * MEMBERS * ASKED, "Unheard": (RESPOND - MEMBERS - 1) * ASKED,
         },
         "sent": {
             "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "Contributors": N - 2, "PublicKey": 2 * (N - 2),

@@ -222,11 +222,11 @@ GOLDEN = {
     (SERVER,): {"Hello": 3, "Contributors": 3, "LabelShare": 3 * ASKED},
     ("client-0",): {
         "Hello": 3, "Contributors": 1, "Shares": 2, "PublicKey": 2, "Compare": ASKED, "Final": 1,
-        "MaskedDistances": ASKED, "MaskedBits": ROUNDS * ASKED,
+        "MaskedDistances": ASKED, "MaskedBits": ROUNDS * ASKED, "LabelShare": 2 * ASKED,
     },
     ("client-2",): {
         "Hello": 3, "Contributors": 1, "Shares": 2, "PublicKey": 2, "Compare": ASKED, "Final": 1,
-        "SetKeys": 2, "MaskedBits": (ROUNDS + 1) * ASKED,
+        "SetKeys": 2, "MaskedBits": (ROUNDS + 1) * ASKED, "LabelShare": 2 * ASKED,
     },
 }  # fmt: skip
 

@@ -7,11 +7,13 @@ import pytest
 
 import secfc
 from field import SeededCoins
+from field.blind import PairKeys
 from secfc.clustering import Public
 from secfc.course import Referee
 from secfc.disclosure import distances as blinded
+from secfc.disclosure.committee import Participant
 from secfc.disclosure.compared import ComparedSource
-from secfc.exchange import ITERATE, STRIDE, FaultyServer
+from secfc.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
 from secfc.lloyd import Trace
 from secfc.messages import Assignment, Final
 from secfc.source import CodedSource
@@ -111,8 +113,9 @@ def ask_more(monkeypatch, questions, policy, **parameters):
     way = secfc.SecFC(**{"k": 3, "t": 1, "max_iter": 3, "disclosure": policy} | parameters)
     try:
         secfc.fit(way, federation())
-    except FaultyServer as error:
+    except (FaultyServer, SuspectedParties) as error:
         answered.refused = str(error)
+        answered.parties = getattr(error, "parties", ())
     else:
         answered.refused = None
     return answered
@@ -192,7 +195,7 @@ def test_centers_of_other_labels_than_the_last_are_refused(monkeypatch, policy):
     centers = CodedSource.centers
     monkeypatch.setattr(CodedSource, "centers", lambda self, labels, k: centers(self, alone, k))
     way = secfc.SecFC(k=3, t=1, reveal_centers=True, disclosure=policy)
-    with pytest.raises(FaultyServer, match="other labels than those last opened"):
+    with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
         secfc.fit(way, fed)
     unchecked(monkeypatch)
     opened = secfc.fit(way, fed).centers
@@ -206,7 +209,7 @@ def test_a_final_clustering_that_nobody_found_is_refused(monkeypatch):
         return (e,)
 
     way = secfc.SecFC(k=3, t=1)
-    with pytest.raises(FaultyServer, match="other labels than those last opened"):
+    with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
         secfc.fit(way, federation(), faults=lie)
     unchecked(monkeypatch)
     secfc.fit(way, federation(), faults=lie)
@@ -241,3 +244,78 @@ def test_a_seed_is_a_part_of_the_plan_and_gives_the_same_start_everywhere():
         way.plan(dataclasses.replace(public, seed=s, session=bytes(32))).digest() for s in (None, 1, 2)
     }
     assert len(digests) == 3
+
+
+# --- labels that were not opened, and players out of order -----------------------------------------
+
+
+def chosen(labels, k):
+    """One honest step, then a clustering of the server's choice."""
+    yield "step", labels, k
+    yield "step", pair(5), 3
+
+
+@pytest.mark.parametrize("policy", POLICIES[:2], ids=["dealt", "undealt"])
+def test_labels_that_are_not_the_last_opened_ones_are_refused(monkeypatch, policy):
+    answered = ask_more(monkeypatch, chosen, policy)
+    assert len(answered) == 1
+    assert "the labels that are next" in answered.refused
+    assert answered.parties[:2] == ("server", "client-0")
+
+
+@pytest.mark.parametrize("policy", POLICIES[:2], ids=["dealt", "undealt"])
+def test_clients_that_take_the_servers_word_for_labels_answer_chosen_ones(monkeypatch, policy):
+    monkeypatch.setattr(Participant, "opens", False)
+    monkeypatch.setattr(Participant, "hear", lambda self, match, question, mine: iter(()))
+    assert len(ask_more(monkeypatch, chosen, policy)) == 2
+
+
+def test_a_client_that_lacks_a_share_of_the_labels_answers_nothing_about_them():
+    """Not even if the server, which carries messages, lets it hear nothing: then it is lost, as if silent."""
+
+    def faults(e):
+        unheard = e.kind == "LabelShare" and e.recipient == "client-3" and e.round < ASKED
+        return () if unheard else (e,)
+
+    way = secfc.SecFC(k=3, t=1, max_iter=4)
+    clean, result = (
+        secfc.fit(way, federation(), faults=f, keep_bodies=True) for f in (lambda e: (e,), faults)
+    )
+    assert (clean.flat == result.flat).all()
+    assert len(clean.history) == len(result.history)
+
+
+def seat(monkeypatch, friend):
+    """A server that seats a friend, for no reason: the labels it gets, or why it is refused."""
+    players = ComparedSource.players
+
+    def seated(self, labels, k, factor):
+        question = players(self, labels, k, factor)
+        committee = np.array([question.committee[0], friend], np.int32)
+        return dataclasses.replace(question, committee=committee)
+
+    monkeypatch.setattr(ComparedSource, "players", seated)
+    return secfc.fit(secfc.SecFC(k=3, t=1, max_iter=2), federation())
+
+
+def test_a_friend_is_not_seated_while_others_are_there(monkeypatch):
+    with pytest.raises(FaultyServer, match="other players than the first"):
+        seat(monkeypatch, 2)
+
+
+def test_without_an_order_any_friend_is_seated(monkeypatch):
+    monkeypatch.setattr(Participant, "check_order", lambda self, responders, committee: None)
+    assert seat(monkeypatch, 2).n_iter == 2
+
+
+def test_who_was_left_out_stays_out():
+    public = Public.of(federation())
+    plan = secfc.SecFC(k=3, t=1).plan(public)
+    client = Participant(plan, "client-0", "server", PairKeys({}), PairKeys({}), None, consent=False)
+    client.check_order([0, 1, 2], [0, 1])
+    client.check_order([0, 2, 3], [0, 2])
+    with pytest.raises(FaultyServer, match="other players than the first"):
+        client.check_order([0, 1, 2], [0, 1])
+    with pytest.raises(FaultyServer, match="other players than the first"):
+        client.check_order([0, 2, 3], [0, 3])
+    client.check_order([0, 3, 4], [0, 3])
