@@ -35,7 +35,7 @@ from field.basis import Basis
 from field.code import LagrangeCode
 from field.coins import Coins
 from field.quantize import plan_quantization
-from field.rows import ClusterSums
+from field.rows import ClusterSums, CodedRows
 from secfc import words
 from secfc.agreement import agree
 from secfc.cautions import cautions
@@ -52,7 +52,7 @@ from secfc.lloyd import Trace, cheaper
 from secfc.membership import Membership, Open
 from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
-from secfc.predict import CodedModel
+from secfc.predict import Allowance, CodedModel
 from secfc.questions import question
 from secfc.resolution import Coarse, check_word, judge_at_site
 from secfc.screening import Screening, Standing
@@ -115,7 +115,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
                 consenting = False  # to one opening, of the final centers
                 referee.end(request.labels, missed)
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                share = partial(rows.residues, sums)
+                share = partial(large_only, plan, rows, sums)
                 message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
                 wait = reply(request.round, message, "centers")
             case Final():
@@ -124,6 +124,13 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
                 return ClientResult(mine.own(request.labels), mine.rows, sums)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
+
+
+def large_only(plan: Plan, rows: CodedRows, sums: ClusterSums) -> Array:
+    """My shares of the sums of clusters (lanes, k, width), zeros for those too small to be opened."""
+    shares = rows.residues(sums)
+    shares[:, sums.sizes < plan.smallest_center] = 0
+    return shares
 
 
 def start_seed(plan: Plan, name: PartyId, coins: Coins) -> Role[int]:
@@ -228,6 +235,10 @@ class SecFC:
     "private".
     disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else `Distances()`, or
     noisy ones; also "assignments", "final-labels" or "distances" (`secfc.words`).
+    smallest_center: points of the smallest cluster whose center is opened; smaller ones stay closed, a row of
+    NaN.  The center of one point is that point, and who owns one of two reads the other.
+    predictions: new points that may be labeled after the run, None for ten times as many as it has.  Each
+    label of a chosen point tells a side of a hyperplane between two hidden centers: enough fix the centers.
     reveal_centers: True, or the names of at least ell + t clients that consent to open the centers.  So
     many are needed to compute them; t + 1 that collude can read small or categorical values without asking.
     coarse: what to do where rounding leaves a feature fewer than 8 steps of its spread (`secfc.resolution`):
@@ -250,6 +261,8 @@ class SecFC:
     membership: Membership = Open()
     disclosure: Disclosure = AssignmentsOnly()
     liars: int = 0
+    smallest_center: int = 3
+    predictions: int | None = None
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
@@ -305,7 +318,8 @@ class SecFC:
         plan = Plan(
             code, self.disclosure.clip(quantizer), public.clients, layout, public.d, self.k, self.max_iter,
             self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom, self.liars,
-            Terms(self, public), public.seed,
+            Terms(self, public), public.seed, self.smallest_center,
+            10 * layout.m if self.predictions is None else self.predictions,
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan
@@ -345,6 +359,7 @@ class SecFC:
                 self.disclosure,
                 {c: run.results[c].centers for c in plan.clients if c in run.results},
                 result.standing,
+                {c: Allowance(plan.predictions) for c in plan.clients},
             )
             if self.disclosure.exact
             else None,

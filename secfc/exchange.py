@@ -201,6 +201,14 @@ class RangeExceeded(ProtocolError):  # noqa: N818
         self.size, self.largest = size, largest
 
 
+class BudgetSpent(ProtocolError):  # noqa: N818
+    """More was asked for than parties agreed to give away: `asked` beyond what is `left` of `limit`."""
+
+    def __init__(self, what: str, asked: int, left: int, limit: int, remedy: str) -> None:
+        super().__init__(f"{asked} {what}: {left} of {limit} are left. {remedy}")
+        self.asked, self.left, self.limit = asked, left, limit
+
+
 class UnionFailed(ProtocolError):  # noqa: N818
     """The private set union ended without a result.  parties: whom that points at, perhaps nobody.
 

@@ -47,9 +47,15 @@ class Plan:
         default=None, compare=False, repr=False, metadata=LOCAL
     )  # described beside it
     seed: int | None = None  # of random starts; None for coins that clients toss
+    smallest_center: int = 1  # points of the smallest cluster whose center is opened
+    predictions: int = 1  # new points that may be labeled after the run
 
     def __post_init__(self) -> None:
-        for name, value in (("k", self.k), ("max_iter", self.max_iter), ("n_init", self.n_init)):
+        least = {
+            "k": self.k, "max_iter": self.max_iter, "n_init": self.n_init,
+            "smallest_center": self.smallest_center, "predictions": self.predictions,
+        }  # fmt: skip
+        for name, value in least.items():
             if value < 1:
                 raise ValueError(f"{name}={value} is too small: it must be at least 1")
         if self.k > self.m:

@@ -9,7 +9,7 @@ their labels.  Labels of chosen points locate the hidden centers, more exactly w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from secfc.agreement import agree
 from secfc.clustering import heard, seal
 from secfc.course import Referee, prediction
 from secfc.disclosure import Disclosure, Measured
-from secfc.exchange import ITERATE, SERVER, Exchange, PartyId, Role, only, take, to_all
+from secfc.exchange import ITERATE, SERVER, BudgetSpent, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
 from secfc.membership import Open
@@ -49,6 +49,7 @@ class CodedModel:
     disclosure: Disclosure
     centers: Mapping[PartyId, ClusterSums]
     standing: Standing
+    allowances: Mapping[PartyId, Allowance] = field(default_factory=dict)
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
@@ -61,7 +62,8 @@ class CodedModel:
         A client that missed the end of the fit gets labels of its new points, as long as enough others have
         their shares of the centers.
 
-        Raises ValueError if the clients or the features are not those of the fit, TooFewReplies.
+        Raises ValueError if the clients or the features are not those of the fit, TooFewReplies, BudgetSpent
+        for more points, with those of earlier calls, than `SecFC(predictions=...)` allows.
         """
         if federation.names != self.plan.clients or federation.d != self.plan.d:
             raise ValueError(
@@ -81,6 +83,7 @@ class CodedModel:
                 self.centers.get(party.name),
                 len(sizes),
                 coins=secrets[party.name],
+                allowance=self.allowances.get(party.name),
             )
             for party in federation.parties
         }
@@ -112,14 +115,40 @@ class CodedModel:
         )
 
 
+class Allowance:
+    """How many new points a client still helps to label.  No frozen value: what is left is what changes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.left = limit
+
+    def spend(self, points: int) -> None:
+        """Raises BudgetSpent, and spends nothing, for more points than are left."""
+        if points > self.left:
+            raise BudgetSpent(
+                "new points to be labeled", points, self.left, self.limit,
+                "Each label tells where hidden centers lie: plan for more with SecFC(predictions=...)",
+            )  # fmt: skip
+        self.left -= points
+
+
 def predicting_client(
-    disclosure: Disclosure, plan: Plan, party: Party, centers: ClusterSums | None, k: int, *, coins: Coins
+    disclosure: Disclosure,
+    plan: Plan,
+    party: Party,
+    centers: ClusterSums | None,
+    k: int,
+    *,
+    coins: Coins,
+    allowance: Allowance | None = None,
 ) -> Role[Array]:
     """Share new points, answer for the k retained centers, receive labels.
 
     centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
     if it were gone, and the others answer for it as long as they are enough.
+    allowance: kept from one prediction to the next, and spent before anything is said.
     """
+    if allowance is not None:
+        allowance.spend(plan.m)
     _, mine = yield from Open().client(plan, party, coins=coins)
     yield from agree(plan, party.name)
     received = yield from share_rows(plan, mine, coins)

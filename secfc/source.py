@@ -94,9 +94,11 @@ class CodedSource:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
         sums = (yield from self.opened(labels, k)).astype(np.float64)
         sizes = cluster_sizes(labels, k)[:, None]
-        # A cluster without points has no center, also where there is noise on its sum.
+        # A cluster without points, or of too few, has no center, also where there is noise on its sum.
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(sizes > 0, sums / (sizes * self.plan.quantizer.scale), np.nan)
+            return np.where(
+                sizes >= self.plan.smallest_center, sums / (sizes * self.plan.quantizer.scale), np.nan
+            )
 
     def opened(self, labels: Array, k: int) -> Role[Array]:
         """The cluster sums (k, d) as integers."""
