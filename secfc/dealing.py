@@ -83,12 +83,13 @@ def judge_rows(plan: Plan, screening: Screening) -> Role[Array]:
     Raises TooFewReplies, LiarsExceeded.
     """
     number, n = SHARE + max(plan.chunks), len(plan.clients)
-    said = yield Exchange({}, plan.clients, screening.needed(2), round=number, exact=True, phase="share")
+    # Who is not counted now is not asked again, so all who are there are waited for.
+    said = yield Exchange({}, plan.clients, 0, round=number, exact=True, phase="share")
     reports = screening.checked(said, Contributors, partial(check_count, n))
     inbox = yield Exchange(
         to_all(said, screening.challenge()),
         tuple(reports),
-        screening.needed(2),
+        0,
         round=number,
         accept=number + 1,
         exact=True,

@@ -131,9 +131,8 @@ def settle_contributors_at_server(
 def count_at_server(plan: Plan) -> Role[tuple[Array, tuple[PartyId, ...]]]:
     """Whose rows are everywhere, (n,) bool, and who is still there.  Raises TooFewReplies."""
     needed, number = plan.code.threshold(2), SHARE + max(plan.chunks)
-    inbox = take(
-        (yield Exchange({}, plan.clients, needed, round=number, exact=True, phase="share")), Contributors
-    )
+    # Who is not counted now is not asked again, so all who are there are waited for.
+    inbox = take((yield Exchange({}, plan.clients, 0, round=number, exact=True, phase="share")), Contributors)
     if len(inbox) < needed:
         raise TooFewReplies(needed, tuple(inbox))
     for sender, message in inbox.items():

@@ -15,6 +15,7 @@ from field.blind import seeded_clients
 from secfc import wire
 from secfc.exchange import ITERATE, SERVER
 from secfc.messages import CheckedDistances, Combined, Contributors, Hello, MaskedShares
+from secfc.readings import Questions
 from secfc.screening import BLINDING, DEALING, MALFORMED, OFF, WORDS
 from secfc.simulate import simulate
 from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
@@ -543,7 +544,7 @@ def interpolated(disclosure):
         fed,
         keep_bodies=True,
     )
-    question = next(View.of(result, result.plan, SERVER).questions())
+    question = next(Questions.of(result, result.plan, SERVER).questions())
     assert len(question.replies) == 9
     code = result.plan.code
     return code, code.interpolate(question.replies, 2), question
