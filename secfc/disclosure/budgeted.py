@@ -56,10 +56,10 @@ class Steps:
     centers: int
 
     @classmethod
-    def of(cls, plan: Any) -> Steps:
-        """Of a plan."""
+    def of(cls, plan: Any, repeats: int = 0) -> Steps:
+        """Of a plan, in which so many questions may be put anew."""
         code = plan.code
-        return cls(code.n, code.t, plan.k, asked(plan), int(bool(plan.revealing)))
+        return cls(code.n, code.t, plan.k, asked(plan) + repeats, int(bool(plan.revealing)))
 
 
 def asked(plan: Any) -> int:
@@ -76,10 +76,13 @@ class Budgeted(ABC):
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
     center_share: float = 0.1
 
+    repeats: ClassVar[int] = 0  # questions that may be put anew, each of which is a release of its own
     least_lanes: ClassVar[int] = 2
     exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:
+        if self.repeats < 0:
+            raise ValueError(f"repeats={self.repeats} is negative: it counts questions that are put anew")
         if not 0 < self.center_share < 1:
             raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
@@ -94,6 +97,10 @@ class Budgeted(ABC):
     @abstractmethod
     def released(self, plan: Plan) -> Event:
         """All that a run releases at most."""
+
+    def steps(self, plan: Plan) -> Steps:
+        """What a run releases at most."""
+        return Steps.of(plan, self.repeats)
 
     def weights(self, steps: Steps) -> tuple[float, ...]:
         """Shares of the budget: of every question, and of the centers if they are opened."""
@@ -110,7 +117,9 @@ class Budgeted(ABC):
                 "the bound on absolute values would be read off the private data, which no noise protects: "
                 "give fit a bound that you know, such as the radius"
             )
-        steps = Steps(len(public.clients), way.t, way.k, asked(way), int(bool(way.reveal_centers)))
+        steps = Steps(
+            len(public.clients), way.t, way.k, asked(way) + self.repeats, int(bool(way.reveal_centers))
+        )
         rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
         parties = self.contributors(steps.n)
         widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)
@@ -129,7 +138,7 @@ class Budgeted(ABC):
         labels = np.zeros(plan.m, np.int32)
         parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
         self.budget.check(self.released(plan))
-        steps = Steps.of(plan)
+        steps = self.steps(plan)
         noise = self.noise(steps, plan.quantizer.radius or 1)
         if steps.centers:
             one = noise.on_sums(plan.layout, labels, plan.k, plan.d)
@@ -140,7 +149,7 @@ class Budgeted(ABC):
     def _ledger(self, plan: Plan, how: str) -> Ledger:
         centers = " and opened centers" if plan.revealing else ""
         event = NonPrivate() if self.radius.private else self.released(plan)
-        what = f"labels of at most {Steps.of(plan).questions} iterations{centers}, {how}"
+        what = f"labels of at most {self.steps(plan).questions} iterations{centers}, {how}"
         return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)
 
 

@@ -63,7 +63,7 @@ class NoiseAtServer(Budgeted):
         return 0.0  # the server sees exact distances
 
     def released(self, plan: Plan) -> Event:
-        steps = Steps.of(plan)
+        steps = self.steps(plan)
         noise = self.noise(steps, 1)
         asked = RoundedGaussian(noise.distances, plan.m * plan.k * DISTANCE)
         opened = RoundedGaussian(noise.sums, plan.k * plan.d * DISTANCE)
@@ -81,7 +81,7 @@ class NoiseAtServer(Budgeted):
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
-        noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
         return NoisingSource(plan, present, noise, coins, threads=threads)
 
     def ledger(self, plan: Plan) -> Ledger:

@@ -17,14 +17,25 @@ from field.noise import discrete_gaussian
 from field.rows import cluster_sizes
 from secfc.dealing import check_count
 from secfc.disclosure.budgeted import Budgeted, NoisySource, Steps
-from secfc.disclosure.policy import Answer, Decoded, Exposure, Measured
-from secfc.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, take, to_all
+from secfc.disclosure.policy import Answer, Answering, Decoded, Exposure, Measured
+from secfc.exchange import (
+    SERVER,
+    BudgetSpent,
+    Exchange,
+    FaultyServer,
+    PartyId,
+    Role,
+    TooFewReplies,
+    take,
+    to_all,
+)
 from secfc.lloyd import Step
 from secfc.messages import (
     Assignment,
     CodedCenters,
     CodedDistances,
     Contributors,
+    Message,
     NoiseShares,
     RevealCenters,
     compact_labels,
@@ -58,6 +69,9 @@ class NoiseInShares(Budgeted):
 
     budget: for everything that anybody sees, also the server together with t clients: noise of the
     other n - t - absent clients alone suffices.  absent: how many clients may vanish after they shared.
+    repeats: how many questions more are paid for, to be put anew where replies are lost.  A question that is
+    repeated has fresh noise, so it is a release of its own; in a run that converges early, the steps that it
+    leaves out pay for repeats as well.  Clients stop at the paid count with BudgetSpent.
     radius, neighbors, center_share: as for `NoiseAtServer`.  If centers are opened, at least as many
     clients must consent as noise needs, and all who consent must be there.
 
@@ -68,6 +82,7 @@ class NoiseInShares(Budgeted):
     exposes: ClassVar[Exposure] = "noisy distances"
 
     absent: int = 0
+    repeats: int = 0  # type: ignore[misc]
 
     def contributors(self, n: int) -> int:
         return n
@@ -89,12 +104,12 @@ class NoiseInShares(Budgeted):
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:
         """That of the noise of all contributors together."""
-        noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
         one = float(noise.on_distances(plan.layout, labels, k))
         return math.sqrt(self.contributors(plan.code.n)) * one / plan.quantizer.scale**2
 
     def released(self, plan: Plan) -> Event:
-        steps = Steps.of(plan)
+        steps = self.steps(plan)
         radius = plan.quantizer.radius or 1
         noise = self.noise(steps, radius)
         # Sensitivities are at least 4 and 2 in units of radius**2 and radius, and s_h at least 1.
@@ -115,13 +130,14 @@ class NoiseInShares(Budgeted):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         yield from ()
-        noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
-        return Decoded(partial(noised, plan, name, noise, coins))
+        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
+        paid = self.steps(plan).questions
+        return Decoded(Paid(partial(noised, plan, name, noise, coins), paid))
 
     def open_centers(
         self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
     ) -> Role[CodedCenters | None]:
-        noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
         code, labels = plan.code, question.labels.astype(np.int32)
         total = noise.draw_sums(code.basis, plan.layout, labels, question.k, plan.d, coins=coins)
         shares = dict(zip(plan.clients, code.share(total, coins), strict=True))
@@ -132,7 +148,7 @@ class NoiseInShares(Budgeted):
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
-        noise = self.noise(Steps.of(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
         return NoisedSource(plan, present, noise, threads=threads)
 
     def ledger(self, plan: Plan) -> Ledger:
@@ -148,6 +164,23 @@ class NoiseInShares(Budgeted):
 
 
 # --- client --------------------------------------------------------------------------------------
+
+
+class Paid:
+    """Answers until the paid questions are used up, repeats included.  No frozen value: it counts."""
+
+    def __init__(self, answer: Answering, limit: int) -> None:
+        self.answer, self.limit, self.left = answer, limit, limit
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        """Raises BudgetSpent for a question beyond those that the noise pays for."""
+        if not self.left:
+            raise BudgetSpent(
+                "more noisy question", 1, self.left, self.limit,
+                "Each is a release: plan for lost replies with NoiseInShares(repeats=...), or fewer steps",
+            )  # fmt: skip
+        self.left -= 1
+        return self.answer(question, measured)
 
 
 def noised(

@@ -56,6 +56,7 @@ from secfc.exchange import (
     ITERATE,
     SERVER,
     STRIDE,
+    BudgetSpent,
     FaultyParty,
     LiarsExceeded,
     PlanMismatch,
@@ -633,6 +634,8 @@ def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
             assert set(error.parties) <= guilty, f"{error.parties} differ, corrupted {guilty}"
         case UnionFailed() if error.proof:
             assert set(error.parties) <= guilty, f"blamed {error.parties}, corrupted {guilty}: {error}"
+        case BudgetSpent():
+            assert network.lost, f"a budget was spent although nothing was lost: {error!r}"
         case TooFewReplies() | RowsLost() | UnionFailed():
             assert network.lost or not scenario.liars or beyond, f"planned liars ended the run: {error!r}"
         case LiarsExceeded():

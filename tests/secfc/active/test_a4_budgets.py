@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.exchange import BudgetSpent
+from secfc.disclosure.noise_in_shares import Paid
+from secfc.exchange import ITERATE, STRIDE, BudgetSpent
 from secfc.predict import Allowance
+from secfc.privacy import Bound, Budget, Neighbors
 from secfc.starts import GivenLabels
 
 
@@ -73,3 +75,45 @@ def test_centers_of_few_points_stay_closed():
     assert len(replies) == 5
     opened = secfc.fit(dataclasses.replace(way, smallest_center=1), federation(points))
     assert abs(opened.centers[1, 0] - 5.5) < 0.01, "the control: who owns one of the two reads the other"
+
+
+# --- noise -----------------------------------------------------------------------------------------
+
+
+def noisy(repeats=0, lost=1):
+    """How many noisy releases a server gets of a run whose two questions lose a noise share each time.
+
+    All honest: what is lost is put anew, with fresh noise.
+    """
+    policy = secfc.NoiseInShares(
+        Budget(50, 1e-6), radius=Bound.given(6.0), neighbors=Neighbors("replace"), absent=lost,
+        repeats=repeats,
+    )  # fmt: skip
+    points = np.random.default_rng(0).uniform(-3, 3, (42, 2))
+    way = secfc.SecFC(k=2, t=1, max_iter=1, init=GivenLabels(np.arange(42) % 2), disclosure=policy)
+
+    def faults(e):
+        gone = (e.round - ITERATE) // STRIDE < lost and e.kind == "NoiseShares"
+        names = {f"client-{6 - (e.round - ITERATE) // STRIDE}"}
+        return () if gone and {e.sender} & names else (e,)
+
+    result = secfc.fit(way, federation(points, 7), bound=8.0, faults=faults)
+    asked = {e.round for e in result.transcript.envelopes if e.kind == "Assignment"}
+    return len(asked), result
+
+
+def test_repeats_beyond_what_was_paid_for_are_refused():
+    with pytest.raises(BudgetSpent, match=r"0 of 2 are left.*repeats="):
+        noisy()
+
+
+def test_without_the_count_lost_messages_buy_a_release_that_nobody_paid_for(monkeypatch):
+    monkeypatch.setattr(Paid, "__call__", lambda self, question, measured: self.answer(question, measured))
+    assert noisy()[0] == 3
+
+
+def test_repeats_that_are_reserved_are_paid_for_in_the_ledger():
+    releases, reserved = noisy(repeats=1)
+    assert releases == 3
+    assert "at most 3 iterations" in repr(reserved.ledger.entries)
+    assert reserved.ledger.epsilon(1e-6) <= 50
