@@ -92,13 +92,16 @@ class Quantizer:
         return clip(whole.astype(np.int64), self.radius)[0]
 
 
-def finest_scale(basis: Basis, d: int, m: int, bound: float) -> float:
+def finest_scale(basis: Basis, d: int, m: int, bound: float, *, most: int | None = None) -> float:
     """The largest power of two as scale whose scaled distances the basis holds for clusters of m points.
+
+    most: a further limit on the largest integer.
 
     Raises ValueError if not even a single integer step per bound fits.
     """
     # d (2 eta m)**2 < modulus, so eta <= sqrt((modulus - 1) / d) / (2 m); scale * bound must not exceed it.
-    most = min(math.isqrt((basis.modulus - 1) // d) // (2 * m), MAX_INT)
+    held = min(math.isqrt((basis.modulus - 1) // d) // (2 * m), MAX_INT)
+    most = held if most is None else min(held, most)
     if most < 1:
         raise ValueError(
             f"clusters of m={m} points leave no room for a single step in {basis.lanes} lanes: use more lanes"

@@ -251,3 +251,13 @@ def shared_products(x: Array, y: Array, mine: Array) -> Array:
     for c, e in np.argwhere(mine):
         out ^= x[c] & y[e]
     return out
+
+
+def project(words: Sequence[int], signs: Array, p: int | None = None) -> list[list[int]]:
+    """Sums of blocks of words under rows of signs, modulo p if there is one (`field.projections`)."""
+    size = signs.shape[1]
+    blocks = [words[i : i + size] for i in range(0, len(words), size)]
+    sums = [
+        [sum(int(s) * int(w) for s, w in zip(row, block, strict=False)) for row in signs] for block in blocks
+    ]
+    return sums if p is None else [[total % p for total in block] for block in sums]

@@ -9,7 +9,8 @@ Assumes a server that follows the protocol and secure channels between clients; 
 except for the `liars` that a plan allows for: those may compute and deal falsely, together, and no label is
 wrong for it; the server finds those whose replies it reads (`secfc.screening` says what is proven).  Nobody
 is kept from lying about its own points: a client that shares other data than it has, within the bound, is a
-client with other data.
+client with other data.  What it shares is tested before it is used (`secfc.validity`): rows far beyond the
+bound, or off the code, end the run with its name.
 
 Any t clients together learn nothing beyond the labels, if they follow the protocol.  What the server sees is
 a policy (`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server
@@ -34,7 +35,6 @@ from numpy.typing import NDArray
 from field.basis import Basis
 from field.code import LagrangeCode
 from field.coins import Coins
-from field.quantize import plan_quantization
 from field.rows import ClusterSums, CodedRows
 from secfc import words
 from secfc.agreement import agree
@@ -54,6 +54,7 @@ from secfc.messages import Assignment, Final, RevealCenters
 from secfc.plan import Plan
 from secfc.predict import Allowance, CodedModel
 from secfc.questions import question
+from secfc.ranges import choose_range
 from secfc.resolution import Coarse, check_word, judge_at_site
 from secfc.screening import Screening, Standing
 from secfc.sharing import (
@@ -88,7 +89,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
     judge_at_site(way, plan.quantizer, party)
     received = yield from share_rows(plan, mine, coins, threads=way.threads)
     shared = plan
-    plan, rows = yield from settle_contributors(shared, received)
+    plan, rows = yield from settle_contributors(shared, mine, received, coins)
     mine = mine.among(shared, plan)
     seed = yield from start_seed(shared, party.name, coins)
     yield from mine.settle(rows)
@@ -305,21 +306,16 @@ class SecFC:
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
-        headroom = self.disclosure.headroom(self, public, layout)
-        basis, quantizer = plan_quantization(
-            headroom * public.d, self.largest or layout.m, public.bound,
-            scale=self.scale, basis=self.basis, rounding=self.rounding,
-            least_lanes=self.disclosure.least_lanes,
-        )  # fmt: skip
-        code = LagrangeCode(basis, len(public.clients), self.ell, self.t)
+        chosen = choose_range(self, public, layout, self.ell)
+        code = LagrangeCode(chosen.basis, len(public.clients), self.ell, self.t)
         revealing = self.reveal_centers
         if isinstance(revealing, bool):
             revealing = public.clients if revealing else ()
         plan = Plan(
-            code, self.disclosure.clip(quantizer), public.clients, layout, public.d, self.k, self.max_iter,
-            self.n_init, self.init, tuple(revealing), self.largest or layout.m, headroom, self.liars,
-            Terms(self, public), public.seed, self.smallest_center,
-            10 * layout.m if self.predictions is None else self.predictions,
+            code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d, self.k,
+            self.max_iter, self.n_init, self.init, tuple(revealing), self.largest or layout.m,
+            chosen.headroom, self.liars, chosen.block, Terms(self, public), public.seed,
+            self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan

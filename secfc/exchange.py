@@ -139,6 +139,23 @@ class SuspectedParties(ProtocolError):  # noqa: N818
         self.parties = tuple(parties)
 
 
+class RowsRefused(ProtocolError):  # noqa: N818
+    """Some client shared what no honest client shares, and as rows are merged nobody can be named."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "some client shared values far beyond the public bound, or false shares; as it is hidden whose "
+            "rows are whose, nobody can tell which client: run with membership=Open() to have it named"
+        )
+
+
+class MasksSpent(ProtocolError):  # noqa: N818
+    """An honest client could not hide the test of its rows: bad luck, of probability below 2**-40."""
+
+    def __init__(self) -> None:
+        super().__init__("no mask hides the test of this client's rows, by bad luck: start again")
+
+
 class LiarsExceeded(ProtocolError):  # noqa: N818
     """More clients lie than the plan can tell from honest ones: `liars` of them are planned for.
 

@@ -7,7 +7,7 @@ of them is a value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
 
@@ -27,6 +27,11 @@ class Layout(Protocol):
         """Clients."""
         ...
 
+    @property
+    def mixed(self) -> bool:
+        """Whether several clients share the same rows, so that only their sum is held and tested."""
+        ...
+
     def span(self, client: int) -> tuple[int, int]:
         """(first row, number of rows) that a client shares."""
         ...
@@ -44,6 +49,8 @@ class OwnRows:
     """Client j shares its own counts[j] rows, one client's after the other's.  Owners are public."""
 
     counts: tuple[int, ...]
+
+    mixed: ClassVar[bool] = False
 
     @property
     def m(self) -> int:
@@ -66,6 +73,8 @@ class AllRows:
 
     m: int
     n: int
+
+    mixed: ClassVar[bool] = True
 
     def span(self, client: int) -> tuple[int, int]:
         return 0, self.m

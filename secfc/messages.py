@@ -86,33 +86,21 @@ class Multiplicities(Message, tag=3):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shares(Message, tag=4):
+class Shares(Message, tag=39):
     """Client to client: its share for the recipient of some rows.
 
-    start: the first row, in the numbering of all m rows.  values: (lanes, rows, width) residues, uniform
-    to the recipient.
+    start: the first row, in the numbering of all m rows.  values: (lanes, rows, width) residues, and masks:
+    (lanes, masks, words), which hide what the recipient tells of them later; both uniform to the recipient.
     """
 
     start: int
     values: Array
+    masks: Array
 
     def __post_init__(self) -> None:
         check_residues(self.values, "shares, (lanes, rows, width),")
+        check_residues(self.masks, "shares of masks, (lanes, masks, words),")
         refuse(self.start < 0, "rows are numbered from 0")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class MaskedShares(Shares, tag=40):
-    """The first of a client's `Shares` if lying clients are planned for: with the recipient's mask words.
-
-    mask: (lanes, words) residues, uniform to the recipient; they hide what it publishes of all shares.
-    """
-
-    mask: Array
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_residues(self.mask, "mask words, (lanes, words),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,19 +118,6 @@ class Challenge(Message, tag=41):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Combined(Message, tag=42):
-    """Client to server: random words of the shares it was dealt, (lanes, dealers, words) residues.
-
-    Masked by the dealer, so they show whether all shares lie on one polynomial and nothing else.
-    """
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        check_residues(self.values, "combined shares, (lanes, dealers, words),")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Blinding(Message, tag=43):
     """Client to client: its share of polynomials that blind replies, then of their mask words.
 
@@ -157,9 +132,9 @@ class Blinding(Message, tag=43):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributors(Message, tag=14):
-    """After sharing, client to server: whose shares I have completely, one bool a dealer; later, whose noise.
+    """Server to every client, once rows are tested: whose count, one bool a client.
 
-    Then, for rows, server to every client: whose rows count.
+    Client to server, where clients deal for a question: whose shares I have completely.
     """
 
     complete: Array
@@ -217,7 +192,7 @@ class CodedDistances(Message, tag=6):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckedDistances(CodedDistances, tag=44):
-    """The same under a dealt blinding, with words of it as in `Combined`: (lanes, dealers, words)."""
+    """The same under a dealt blinding, with random words of it, masked: (lanes, dealers, words)."""
 
     words: Array
 

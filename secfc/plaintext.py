@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from field.basis import Basis
 from field.coins import Coins
 from field.exact import Exact
-from field.quantize import Quantizer, plan_quantization
+from field.quantize import Quantizer
 from field.rows import cluster_sizes
 from secfc import words
 from secfc.agreement import agree_with_server
@@ -41,6 +41,7 @@ from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
 from secfc.lloyd import PlainSource, Trace, cheaper, lloyd
 from secfc.messages import Final, RawPoints
+from secfc.ranges import choose_range
 from secfc.resolution import Coarse, check_word
 from secfc.simulate import Run
 from secfc.starts import RandomLabels, Start, generators
@@ -96,8 +97,8 @@ class PlainModel:
 class Lloyd:
     """Plaintext integer Lloyd on the pooled data; parameters as in `SecFC`, results the same.
 
-    disclosure: of the run to compare with, for the same automatic scale.  Non-private: the server receives
-    every point.
+    disclosure: of the run to compare with, for the same automatic scale (where that has ell <= 2).
+    Non-private: the server receives every point.
     """
 
     k: int
@@ -118,12 +119,7 @@ class Lloyd:
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""
-        headroom = self.disclosure.headroom(self, public, OwnRows(public.counts))
-        _, quantizer = plan_quantization(
-            headroom * public.d, self.largest or public.m, public.bound,
-            scale=self.scale, basis=self.basis, rounding=self.rounding,
-            least_lanes=self.disclosure.least_lanes,
-        )  # fmt: skip
+        quantizer = choose_range(self, public, OwnRows(public.counts), ell=1).quantizer
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
             if value < 1:
                 raise ValueError(f"{name}={value} is too small: it must be at least 1")

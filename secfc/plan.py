@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from field.basis import lanes_for
 from field.code import LagrangeCode
+from field.projections import Projections, spare_masks
 from field.quantize import Quantizer, distance_bound
 from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.exchange import PartyId, RangeExceeded, RowsLost
@@ -41,8 +42,9 @@ class Plan:
     init: Start
     revealing: tuple[PartyId, ...]
     largest: int  # points in the largest cluster that distances are measured to
-    headroom: int = 1  # how many times the largest distance must fit, with the noise on it
+    headroom: int = 1  # how many times the largest distance of honest rows must fit
     liars: int = 0  # lying clients that change no label; found are those whose replies are read
+    block: int = 1  # words of a row's share that are tested together (`field.projections`)
     terms: Terms | None = field(
         default=None, compare=False, repr=False, metadata=LOCAL
     )  # described beside it
@@ -70,6 +72,11 @@ class Plan:
         if needed >= self.code.basis.modulus:
             raise ValueError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
+            )
+        if self.largest * self.projections.proven >= self.code.basis.modulus // 2:
+            raise ValueError(
+                f"rows that pass the test, up to 2**{self.projections.proven.bit_length()}, do not fit the "
+                "modulus: lower the scale"
             )
         self.init.check(self.m, self.k)
         strangers = set(self.revealing) - set(self.clients)
@@ -117,6 +124,35 @@ class Plan:
         begin = number * self.chunk
         return begin, min(begin + self.chunk, self.layout.span(client)[1])
 
+    @cached_property
+    def projections(self) -> Projections:
+        """The test that everybody's rows pass before they are used."""
+        dealers = self.layout.n if self.layout.mixed else 1
+        return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Clients, by number, whose rows are tested together: each alone, or all where rows are mixed."""
+        everybody = tuple(range(len(self.clients)))
+        return (everybody,) if self.layout.mixed else tuple((j,) for j in everybody)
+
+    def words(self, client: int, number: int) -> int:
+        """Words of the rows in a client's message of this number."""
+        begin, end = self.part(client, number)
+        return (end - begin) * self.code.width(self.d)
+
+    def masks(self, client: int, number: int) -> int:
+        """Masks that it carries."""
+        return self.projections.masks(self.words(client, number))
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """How many blocks the rows of each client make."""
+        return tuple(
+            sum(self.projections.blocks(self.words(j, number)) for number in range(chunks))
+            for j, chunks in enumerate(self.chunks)
+        )
+
     def kept_rows(self, contributors: Array) -> Array:
         """The rows of these clients, (n,) bool, among all m: ascending."""
         if contributors.all():
@@ -161,7 +197,8 @@ class Plan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, fact by fact, which parties compare (`secfc.description`)."""
-        return described(self, self.terms, chunk=self.chunk)
+        masks = spare_masks(CHUNK_RESIDUES // self.block, self.code.ell)
+        return described(self, self.terms, chunk=self.chunk, masks=masks)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""

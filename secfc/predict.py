@@ -153,7 +153,7 @@ def predicting_client(
     yield from agree(plan, party.name)
     received = yield from share_rows(plan, mine, coins)
     shared = plan
-    plan, rows = yield from settle_contributors(shared, received)
+    plan, rows = yield from settle_contributors(shared, mine, received, coins)
     rows.finish()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
     referee = None

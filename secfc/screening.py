@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from field.basis import Basis
 from field.coins import Coins
 from field.correct import judge_dealing, locate, screen
+from field.projections import judge
 from field.reedsolomon import TooManyLiars
 from secfc.exchange import FaultyClient, LiarsExceeded, PartyId, TooFewReplies, take
 from secfc.messages import Challenge
@@ -44,6 +45,7 @@ OFF = "its replies lie off the polynomial of all others"
 MALFORMED = "it sent what no honest client sends"
 DEALING = "the shares it dealt of its rows lie on no polynomial"
 WORDS = "what it published of shares contradicts its own dealing, or more dealers than may lie"
+RANGE = "the rows it dealt hold values far beyond the public bound"
 BLINDING = "the blinding it dealt lies on no polynomial, or does not sum to zero"
 
 
@@ -66,6 +68,7 @@ class Judgement:
     good: bool
     proof: bool
     doubted: tuple[int, ...]
+    why: str = DEALING
 
 
 def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[int, ...]) -> None:
@@ -193,6 +196,19 @@ class Screening:
         verdict = judge_dealing(self.plan.code, words, found, degree=degree, zero_sum=zero_sum)
         # Fewer words leave less to blame on receivers: the verdict then holds, but proves nothing.
         return Judgement(not verdict.dealer, verdict.dealer and found == self.left, verdict.receivers)
+
+    def judged_rows(self, words: Mapping[int, Array]) -> Judgement:
+        """Whether rows that were dealt are false or out of range, by masked projections (lanes, words) of
+        them."""
+        test, code = self.plan.projections, self.plan.code
+        errors = min(self.left, len(words) - self.needed(1))
+        if errors < 0:
+            return Judgement(False, False, ())
+        if not next(iter(words.values())).size:
+            return Judgement(True, False, ())
+        finding = judge(code, test, words, errors)
+        good, why = finding.on_code and finding.small, RANGE if finding.on_code else DEALING
+        return Judgement(good, not good and errors == self.left, finding.receivers, why)
 
     def names(self, numbers: Iterable[int]) -> tuple[PartyId, ...]:
         """The names of clients by number."""

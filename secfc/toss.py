@@ -126,6 +126,14 @@ def seed_for(seed: bytes, purpose: bytes) -> bytes:
 def toss(table: Table, name: PartyId, coins: Coins) -> Role[bytes]:
     """32 public bytes that this client's coin makes uniform, whatever all others do.
 
+    Raises what `toss_with` raises.
+    """
+    return (yield from toss_with(table, name, coins))[0]
+
+
+def toss_with(table: Table, name: PartyId, coins: Coins) -> Role[tuple[bytes, Array]]:
+    """The same, and whose coins count, (n,) bool: the seed is bound to them.
+
     Raises FaultyServer for coins that break the rules above; TooFewReplies if the server fell silent, as it
     does to a client that it did not hear.
     """
@@ -144,7 +152,7 @@ def toss(table: Table, name: PartyId, coins: Coins) -> Role[bytes]:
         left = np.array([j in opened for j in range(len(left))])
         if opened.keys() == committed.keys():
             values = np.frombuffer(b"".join(opened.values()), np.uint8)
-            return table.seed(left, values)
+            return table.seed(left, values), left
     raise FaultyServer(SERVER, "had coins tossed more often than clients can fall silent")
 
 

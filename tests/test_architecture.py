@@ -18,6 +18,7 @@ KERNEL_FILES = {
     "microkernel.py",
     "decoding.py",
     "correcting.py",
+    "projecting.py",
     "comparing.py",
     "replicating.py",
     "hashing.py",

@@ -128,6 +128,10 @@ class Budgeted(ABC):
         wide = (self.radius.value / public.bound) ** 2 * (1 + REACH * widest * parties / 2) / public.d
         return int(math.ceil(wide * (1 + 1e-9)) + 1 + parties)
 
+    def stretched(self, headroom: int, stretch: int) -> int:
+        # Noise is as large as honest rows ask for; only the distances grow.
+        return headroom + stretch**2
+
     def check(self, plan: Plan) -> None:
         """Raises PrivacyError or ValueError for a run that this noise does not cover."""
         if not isinstance(plan.init, RandomLabels | GivenLabels):
@@ -142,7 +146,7 @@ class Budgeted(ABC):
         noise = self.noise(steps, plan.quantizer.radius or 1)
         if steps.centers:
             one = noise.on_sums(plan.layout, labels, plan.k, plan.d)
-            reach = plan.largest * noise.radius + self.contributors(steps.n) * REACH * one
+            reach = plan.largest * plan.projections.proven + self.contributors(steps.n) * REACH * one
             if 2 * reach >= plan.code.basis.modulus:
                 raise ValueError("noisy cluster sums do not fit the modulus: lower the scale")
 

@@ -123,6 +123,11 @@ class Disclosure(Protocol):
         """
         ...
 
+    def stretched(self, headroom: int, stretch: int) -> int:
+        """That headroom where clients that deviate may have integers `stretch` times as large as honest
+        ones."""
+        ...
+
     def clip(self, quantizer: Quantizer) -> Quantizer:
         """The quantizer that makes rows fit this policy."""
         ...
@@ -167,6 +172,10 @@ class Exactly:
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return 1
+
+    def stretched(self, headroom: int, stretch: int) -> int:
+        # Distances are squares.
+        return headroom * stretch**2
 
     def clip(self, quantizer: Quantizer) -> Quantizer:
         return quantizer

@@ -51,6 +51,7 @@ from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
 from secfc import summing, wire
+from secfc import validity_messages as rows
 from secfc.clustering import Public, seal
 from secfc.exchange import (
     ITERATE,
@@ -62,6 +63,7 @@ from secfc.exchange import (
     PlanMismatch,
     ProtocolError,
     RowsLost,
+    SuspectedParties,
     TooFewReplies,
     UnionFailed,
     faulty,
@@ -80,7 +82,7 @@ from tests.secfc.lying import Lie, telling
 UNCHECKABLE = (
     own.Shares, own.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
     own.Final, own.Multiplicities, own.PublicKey, own.RawPoints, own.LocalCenters, own.CenterLabels,
-    own.OwnLabels, own.Challenge, own.Combined, own.Blinding,
+    own.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, own.CodedCosts, own.NoiseShares, joint.SetKeys, joint.Reshared, joint.ChangeShare,
     summing.SumShares, summing.CodedSum, summing.Project, summing.GroupAbout, summing.NoisyCenters,
@@ -625,6 +627,10 @@ def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
     if getattr(error, "accuser", None) in beyond:
         return  # an honest answer to a lie may look like a fault; a liar's accusations prove nothing
     match error:
+        case SuspectedParties():
+            assert set(error.parties) & guilty, f"suspected {error.parties}, corrupted {guilty}: {error}"
+        case FaultyParty() if len(beyond) > 1 and "dealt" in str(error):
+            pass  # several that lie about what they were dealt can frame who dealt it
         case FaultyParty():
             assert error.party in guilty, f"blamed {error.party}, corrupted {guilty}: {error}"
         case TamperedMessage():

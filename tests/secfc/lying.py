@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from field.code import LagrangeCode
 from secfc.messages import Contributors, Hello, PublicKey, Shares
+from secfc.validity_messages import Hiding, Projected
 
 # What clients compute, deal or report.  Their words of the plan and of their names are compared anyway.
 KINDS = (
-    "CodedDistances", "CheckedDistances", "Shares", "MaskedShares", "Combined", "Blinding", "CodedCenters",
+    "CodedDistances", "CheckedDistances", "Shares", "Hiding", "Projected", "Blinding", "CodedCenters",
     "Contributors", "PublicKey",
 )  # fmt: skip
 WAYS = ("one value", "one prime", "every value", "noise", "zeros", "together", "silence", "nonsense")
@@ -72,6 +73,15 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             return None
         case _ if way == "nonsense":
             return Hello(b"x")
+        case Hiding():
+            # Other masks than were dealt, in another order, or told of as hidden under other coins.
+            if way == "one value" and len(message.masks) > 1:
+                return dataclasses.replace(message, masks=message.masks[::-1].copy())
+            if way in ("zeros", "together"):
+                return dataclasses.replace(message, digest=bytes(32))
+            return dataclasses.replace(message, used=np.roll(message.used, 1, axis=1))
+        case Projected() if way == "one prime":
+            return dataclasses.replace(message, complete=~message.complete)
         case PublicKey():
             return PublicKey(rng.bytes(32))
         case Contributors():
@@ -80,7 +90,7 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             return Contributors(said)
     if isinstance(message, Shares) and way in ("zeros", "together"):
         way = "noise"  # the same lie to all is no lie, but the truth about other points
-    fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "mask", "words")]
+    fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "masks", "words")]
     changed = rng.choice(fields, rng.integers(1, len(fields) + 1), replace=False)
     return dataclasses.replace(
         message, **{f: _moved(getattr(message, f), way, code, me, rng) for f in changed}

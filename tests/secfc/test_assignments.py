@@ -22,6 +22,7 @@ from secfc.readings import Questions
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.views import View
 from secfc.wire import over_wire
+from tests.secfc.rowtest import with_rowtest
 
 N, T, STEPS = 9, 2, 3
 # ell=2, t=2: seven respond, three compare, and ask once more for the labels of the result.
@@ -313,24 +314,24 @@ OPENINGS = 3
 GOLDEN = {
     (SERVER,): {
         "received": {
-            "Hello": N, "Contributors": N, "MaskSeed": N, "LabelShare": MEMBERS * ASKED,
+            "Hello": N, "MaskSeed": N, "LabelShare": MEMBERS * ASKED,
             "Unheard": (RESPOND - MEMBERS) * ASKED,  # whoever is not in the committee: that it did its part
         },
         "sent": {
-            "Hello": N, "Contributors": N, "Compare": N * ASKED, "Corrections": ASKED, "Final": N,
+            "Hello": N, "Compare": N * ASKED, "Corrections": ASKED, "Final": N,
         },
         "inside": {},
     },
     # Two members: three of the four times one of them gets the corrections, and sums up.
     ("client-0", "client-1"): {
         "received": {
-            "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "PublicKey": 2 * (N - 2),
+            "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "PublicKey": 2 * (N - 2),
             "Compare": 2 * ASKED, "MaskedDistances": (RESPOND - 2) * 3, "MaskedSum": 2,
             "MaskedBits": 2 * OPENINGS * ASKED, "Corrections": 3, "Final": 2,
             "LabelShare": 2 * (MEMBERS - 2) * ASKED,
         },
         "sent": {
-            "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "Contributors": 2, "PublicKey": 2 * (N - 2),
+            "Hello": 2 * (N - 1), "Shares": 2 * (N - 2), "PublicKey": 2 * (N - 2),
             "MaskSeed": 2, "MaskedDistances": 2, "MaskedSum": 3,
             "MaskedBits": 2 * OPENINGS * ASKED, "LabelShare": 2 * (N - 1) * ASKED,
         },
@@ -342,20 +343,21 @@ GOLDEN = {
     # The dealing server with a client outside the committee that responds, and one that does not.
     (SERVER, "client-6", "client-8"): {
         "received": {
-            "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "Contributors": N - 2, "PublicKey": 2 * (N - 2),
+            "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "PublicKey": 2 * (N - 2),
             "MaskSeed": N - 2, "LabelShare": 3 * MEMBERS * ASKED, "Unheard": (RESPOND - MEMBERS - 1) * ASKED,
         },
         "sent": {
-            "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "Contributors": N - 2, "PublicKey": 2 * (N - 2),
+            "Hello": 3 * (N - 2), "Shares": 2 * (N - 2), "PublicKey": 2 * (N - 2),
             "Compare": (N - 2) * ASKED, "Corrections": ASKED, "MaskedDistances": ASKED,
             "Final": N - 2,
         },
         "inside": {
-            "Hello": 6, "Shares": 2, "Contributors": 4, "PublicKey": 2, "MaskSeed": 2, "Compare": 2 * ASKED,
+            "Hello": 6, "Shares": 2, "PublicKey": 2, "MaskSeed": 2, "Compare": 2 * ASKED,
             "Unheard": ASKED, "Final": 2,
         },
     },
 }  # fmt: skip
+GOLDEN = with_rowtest(GOLDEN, N, T)
 
 
 @pytest.mark.parametrize("parties", GOLDEN, ids="+".join)

@@ -21,8 +21,8 @@ TABLES = {
 }
 ALWAYS = TABLES.pop("every policy")
 ROWS = [line for line in PAGE.splitlines() if re.match(r"\| `[A-Z]\w+` \|", line)]
-# Baselines that protect nothing, and coins that no run tosses yet.
-ELSEWHERE = {"RawPoints", "LocalCenters", "CenterLabels", "OwnLabels", "Commitment", "Coin", "Tossed"}
+# Baselines that protect nothing.
+ELSEWHERE = {"RawPoints", "LocalCenters", "CenterLabels", "OwnLabels"}
 
 
 def kinds(tree):
@@ -90,6 +90,7 @@ def test_every_message_says_what_its_sender_can_do_by_deviating():
         "secfc.handshake",
         "secfc.sealed",
         "secfc.toss",
+        "secfc.validity_messages",
     ):
         importlib.import_module(module)
     known = {kind.__name__ for kind in wire.registry().values()}

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
+from field.projections import ROWS
 from secfc import aggregate, wire
 from secfc.exchange import (
     ITERATE,
@@ -204,6 +205,7 @@ def test_the_campaign_notices_dealings_that_nobody_judges(monkeypatch):
     monkeypatch.setattr(
         Screening, "judged", lambda self, words, degree, zero_sum=False: Judgement(True, False, ())
     )
+    monkeypatch.setattr(Screening, "judged_rows", lambda self, words: Judgement(True, False, ()))
     assert first_lie(SCENARIOS["a liar"], ways=("noise",)) is not None
 
 
@@ -557,10 +559,10 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
     def fault(e):
         if {e.sender, e.recipient} & {"client-1", "client-2"}:
             return ()
-        if (e.kind, e.sender) != ("Combined", "client-0"):
+        if (e.kind, e.sender) != ("Projected", "client-0"):
             return (e,)
         values = e.body.values.copy()
-        values[0, 3, 0] ^= 1
+        values[0, 3 * ROWS] ^= 1
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
 
     for name in ("a liar", "a liar, bare"):

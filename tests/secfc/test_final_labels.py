@@ -19,6 +19,7 @@ from secfc.membership import Private
 from secfc.messages import Assignment, Compare
 from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.views import View
+from tests.secfc.rowtest import kinds
 
 
 def federation(n, m, d, seed=0, whole=False):
@@ -210,18 +211,21 @@ def common():
 # one-hot labels.  Three lanes make fractions of 93 digits: 8 rounds of carries, 1 against empty
 # clusters, 1 of winners, 4 + 6 of changes; the members deal bits besides.
 GOLDEN = {
-    (SERVER,): {"Hello": 3, "Contributors": 3, "FinalShare": 3},
+    (SERVER,): {"Hello": 3, "FinalShare": 3},
     ("client-0",): {
-        "Hello": 3, "Contributors": 1, "Shares": 2, "PublicKey": 2, "Cluster": 1, "Final": 1,
+        "Hello": 3, "Shares": 2, "PublicKey": 2, "Cluster": 1, "Final": 1,
         "Reshared": 3 * 2 * STEPS + (1 + 2) * (STEPS - 1), "MaskedDistances": STEPS,
         "MaskedBits": (8 + 1 + 1 + 10) * STEPS, "ChangeShare": STEPS, "FinalShare": 2,
     },
     ("client-2",): {
-        "Hello": 3, "Contributors": 1, "Shares": 2, "PublicKey": 2, "Cluster": 1, "Final": 1,
+        "Hello": 3, "Shares": 2, "PublicKey": 2, "Cluster": 1, "Final": 1,
         "Reshared": 3 * 2 * STEPS + (2 + 2) * (STEPS - 1), "SetKeys": 2,
         "MaskedBits": (1 + 8 + 1 + 1 + 10) * STEPS, "ChangeShare": 2 * STEPS, "FinalShare": 2,
     },
 }  # fmt: skip
+GOLDEN = {
+    parties: Counter(table) + Counter(kinds(3, 1, parties)["received"]) for parties, table in GOLDEN.items()
+}
 
 
 @pytest.mark.parametrize("parties", GOLDEN, ids="+".join)
@@ -302,7 +306,8 @@ def test_without_noise_in_shares_the_same_test_fails(monkeypatch):
 
     def narrow(self, prime, out):
         fill(self, prime, out)
-        out >>= out.dtype.type(8)
+        if out.dtype == np.uint32:  # and not the masks that tested rows are hidden under
+            out >>= out.dtype.type(8)
 
     monkeypatch.setattr(Coins, "fill_residues", narrow)
     result = run(federation(3, 320, 3), k=3, max_iter=STEPS)

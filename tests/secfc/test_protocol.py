@@ -9,6 +9,7 @@ import pytest
 import secfc
 from field import SeededCoins
 from field.lagrange import transfer_matrix
+from field.projections import WORDS
 from secfc import messages
 from secfc.clustering import Public
 from secfc.exchange import (
@@ -53,10 +54,12 @@ def test_golden_view_of_each_party():
 
     steps = result.n_iter
     assert received(SERVER) == {
-        ("Hello", False): 9, ("Contributors", False): 9, ("CodedDistances", False): 7 * steps,
+        ("Hello", False): 9, ("Commitment", False): 9, ("Coin", False): 9, ("Projected", False): 9,
+        ("CodedDistances", False): 7 * steps,
     }  # fmt: skip
     assert received("client-0") == {
-        ("Hello", False): 8, ("Hello", True): 1, ("Shares", False): 8, ("Contributors", True): 1,
+        ("Hello", False): 8, ("Hello", True): 1, ("Shares", False): 8, ("Tossed", True): 2,
+        ("Hiding", False): 8, ("Projected", False): 8, ("Contributors", True): 1,
         ("PublicKey", False): 8,
         ("Assignment", True): steps, ("Final", True): 1,
     }  # fmt: skip
@@ -70,9 +73,11 @@ def test_a_transcript_keeps_no_contents_unless_asked():
     assert all(e.body is None for e in result.transcript.envelopes)
     assert result.transcript.nbytes() == sum(e.nbytes for e in result.transcript.envelopes) > 0
     shares = [e for e in result.transcript.envelopes if e.kind == "Shares"]
-    # 9 clients share 10 rows each of 3 = ceil(5/2) features, in two 4-byte lanes, with 8 peers.
+    # 9 clients share 10 rows each of 3 = ceil(5/2) features, and masks, in 4-byte lanes, with 8 peers.
+    plan = result.plan
+    words = 10 * 3 + plan.masks(0, 0) * WORDS
     assert len(shares) == 72
-    assert all(e.nbytes == 10 * 3 * 2 * 4 + 8 for e in shares)
+    assert all(e.nbytes == words * plan.code.basis.lanes * 4 + 8 for e in shares)
 
 
 def test_transcript_bytes_of_replies_match_the_plan():
@@ -357,8 +362,8 @@ def corrupted(kind, sender, change):
         ("CodedDistances", lambda b: CodedDistances(b.values[:, :, :-1]), FaultyClient, "malformed"),
         ("CodedDistances", lambda b: CodedDistances(b.values | np.uint32(2**31)), FaultyClient, "canonical"),
         ("CodedDistances", lambda b: Hello(b"x"), FaultyClient, "sent Hello where CodedDistances"),
-        ("Shares", lambda b: Shares(b.start + 1, b.values), FaultyClient, "shared rows from"),
-        ("Shares", lambda b: Shares(b.start, b.values[:, :, :1]), FaultyClient, "malformed"),
+        ("Shares", lambda b: Shares(b.start + 1, b.values, b.masks), FaultyClient, "shared rows from"),
+        ("Shares", lambda b: Shares(b.start, b.values[:, :, :1], b.masks), FaultyClient, "malformed"),
         ("Hello", lambda b: Hello(bytes(32)), PlanMismatch, "client-3 holds a different plan"),
     ],
 )
@@ -485,7 +490,7 @@ def test_nothing_secret_is_shown():
 
 def test_messages_check_themselves():
     with pytest.raises(ValueError, match="lanes, rows, width"):
-        Shares(0, np.zeros((2, 2), np.uint32))
+        Shares(0, np.zeros((2, 2), np.uint32), np.zeros((2, 1, 2), np.uint32))
     with pytest.raises(ValueError, match=r"\[-1, 2\)"):
         Assignment(0, 2, np.array([0, 2], np.int8), EVERYBODY)
     with pytest.raises(ValueError, match="signed integer"):

@@ -19,6 +19,7 @@ from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
 from secfc import summing, toss, wire
+from secfc import validity_messages as rows
 from secfc.clustering import Public
 from secfc.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
 from secfc.handshake import Countersign, Greeting
@@ -167,16 +168,23 @@ def groups_about(draw):
     return summing.GroupAbout(centers, origins, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
 
 
+@st.composite
+def hidings(draw):
+    blocks = draw(st.integers(0, 3))
+    masks = draw(npst.arrays(np.int32, blocks))
+    return rows.Hiding(draw(exactly(32)), masks, draw(npst.arrays(np.bool_, (blocks, 5))))
+
+
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
     own.Hello: st.builds(own.Hello, binary),
     own.Introduction: st.builds(own.Introduction, exactly(32)),
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
     own.Multiplicities: multiplicities(),
-    own.Shares: st.builds(own.Shares, count, coded()),
-    own.MaskedShares: st.builds(own.MaskedShares, count, coded(), coded(2)),
+    own.Shares: st.builds(own.Shares, count, coded(), coded()),
+    rows.Hiding: hidings(),
+    rows.Projected: st.builds(rows.Projected, arrays(dtype=np.bool_, axes=(1, 1)), coded(2)),
     own.Challenge: st.builds(own.Challenge, exactly(32) | exactly(0)),
-    own.Combined: st.builds(own.Combined, coded()),
     own.Blinding: st.builds(own.Blinding, coded(2)),
     own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
     own.Contributors: st.builds(own.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
@@ -346,7 +354,7 @@ def examples():
         own.Hello(bytes(range(32))),
         own.Introduction(bytes(32)),
         own.Multiplicities(np.array([1, 2], np.uint16), np.array([1], np.int64)),
-        own.Shares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3)),
+        own.Shares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
         own.Assignment(7, 2, np.array([0, 1, -1], np.int8), np.array([0, 3], np.int32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
         own.RevealCenters(8, 2, np.array([0, 1], np.int8)),
@@ -373,10 +381,10 @@ def examples():
         own.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),
         own.NoiseShares(np.array([[[5]], [[6]]], np.uint32)),
-        own.MaskedShares(0, np.arange(2, dtype=np.uint32).reshape(2, 1, 1), np.ones((2, 1), np.uint32)),
         own.Challenge(bytes(range(32))),
         own.Challenge(b""),
-        own.Combined(np.arange(4, dtype=np.uint32).reshape(2, 2, 1)),
+        rows.Hiding(bytes(32), np.array([0, 2], np.int32), np.array([[True, False], [True, True]])),
+        rows.Projected(np.array([True, False]), np.arange(4, dtype=np.uint32).reshape(2, 2)),
         own.Blinding(np.arange(6, dtype=np.uint32).reshape(2, 3)),
         own.CheckedDistances(np.zeros((1, 1, 2), np.uint64), np.ones((1, 2, 1), np.uint64)),
         own.Compare(

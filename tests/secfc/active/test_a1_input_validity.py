@@ -1,0 +1,305 @@
+"""A client whose rows are no points within the bound, or lie off the code: it reads data, and is refused."""
+
+import dataclasses
+from math import gcd
+
+import numpy as np
+import pytest
+
+import secfc
+from field import projections
+from field.correct import Verdict
+from secfc import validity
+from secfc.exchange import SERVER, FaultyClient, SuspectedParties
+from secfc.privacy import Bound, Budget
+from secfc.screening import RANGE
+from tests.secfc.active.cheating import BOUND, forced, honest, run, shameless
+from tests.secfc.lying import saying
+
+CHEATER, FEATURE = "client-6", 1
+BUDGET = {"budget": Budget(10.0, 1e-5), "radius": Bound.given(8.0)}
+POLICIES = {
+    "distances": secfc.Distances(),
+    "bare": secfc.Distances(blind=False),
+    "dealt": secfc.Distances(dealt=True),
+    "assignments": secfc.AssignmentsOnly(),
+    "client as dealer": secfc.AssignmentsOnly(dealer="client-5"),
+    "no dealer": secfc.AssignmentsOnly(dealer=None),
+    "final labels": secfc.FinalLabelsOnly(),
+    "noise in shares": secfc.NoiseInShares(**BUDGET),
+    "noise at server": secfc.NoiseAtServer(**BUDGET),
+}
+policies = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+
+
+def federation(n=7, rows=10, d=3, seed=1):
+    rng = np.random.default_rng(seed)
+    points = np.round(rng.uniform(-BOUND, BOUND, (n * rows, d)) * 64) / 64
+    return secfc.Federation.from_arrays(np.array_split(points, n))
+
+
+def algorithm(policy, **options):
+    return secfc.SecFC(**{"k": 2, "t": 2, "max_iter": 3, **options}, disclosure=policy)
+
+
+def far(plan):
+    """All points at the origin but one, so far off that differences of distances wrap around."""
+    s = plan.m // 2
+    out = np.zeros((10, 3), object)
+    out[0, FEATURE] = plan.code.basis.modulus // (s**3 * plan.quantizer.max_int)
+    return out
+
+
+@pytest.fixture(autouse=True)
+def _cheats_as_well_as_it_can(monkeypatch):
+    """Where no mask hides what a client shares, it announces those that hide the most of it."""
+    monkeypatch.setattr(validity, "choose", shameless)
+    monkeypatch.setattr(validity, "project_integers", forced)
+
+
+def unchecked(monkeypatch, what):
+    """Remove one check of what is opened."""
+    if what == "size":
+        monkeypatch.setattr(projections, "small", lambda test, basis, residues: np.ones(1, bool))
+    else:
+        monkeypatch.setattr(projections, "judge_dealing", lambda code, told, errors: Verdict(False, ()))
+
+
+# --- size ---------------------------------------------------------------------------------------------
+
+
+def test_far_rows_show_a_bit_of_everybodys_feature_where_nobody_looks(monkeypatch):
+    # A label is a bit of theta + phi x modulo P, phi known to the cheater: an arc of the circle each.
+    unchecked(monkeypatch, "size")
+    fed, borders = federation(), []
+    others = np.concatenate([party.read() for party in fed.parties[:6]])
+    for seed in range(8):
+        result = run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER, seed=seed).results[SERVER]
+        plan, (first, second) = result.plan, result.trace.history[:2]
+        sizes = np.bincount(first, minlength=2).tolist()
+        weight = sizes[1 - first[60]] ** 2 * sizes[first[60]] // gcd(*sizes) ** 2
+        phi = 2 * weight * int(far(plan)[0, FEATURE])
+        angles = phi * plan.quantizer(others)[:, FEATURE].astype(object) % plan.code.basis.modulus
+        around = np.asarray(second[:60])[np.argsort(angles)]
+        borders.append(int((around != np.roll(around, 1)).sum()))
+    assert set(borders) <= {0, 2}
+    assert borders.count(2) >= 4
+
+
+@policies
+def test_far_rows_are_refused_and_named(monkeypatch, policy):
+    fed = federation()
+    for seed in range(3):
+        with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
+            run(algorithm(policy), fed, far, cheater=CHEATER, seed=seed)
+        assert caught.value.party == CHEATER
+    unchecked(monkeypatch, "size")
+    assert run(algorithm(policy), fed, far, cheater=CHEATER).results[SERVER].trace.labels.shape == (70,)
+
+
+def test_with_liars_planned_for_the_run_goes_on_without_far_rows(monkeypatch):
+    fed = federation(n=9)
+    way = algorithm(secfc.Distances(), liars=1, t=2)
+    result = run(way, fed, far, cheater=CHEATER).results[SERVER]
+    assert result.standing.liars == {CHEATER: RANGE}
+    assert result.excluded == (CHEATER,)
+    unchecked(monkeypatch, "size")
+    result = run(way, fed, far, cheater=CHEATER).results[SERVER]
+    assert (result.standing.liars, result.excluded) == ({}, ())
+
+
+@pytest.mark.parametrize("ell", [1, 2, 3])
+@pytest.mark.parametrize("feature", [0, 3])
+def test_every_segment_is_tested(ell, feature):
+    fed = federation(n=9, d=4)
+
+    def rows(plan):
+        out = np.zeros((10, 4), object)
+        out[3, feature] = 4 * plan.projections.proven
+        return out
+
+    with pytest.raises(FaultyClient, match="beyond the public bound"):
+        run(algorithm(secfc.AssignmentsOnly(), ell=ell, t=1), fed, rows, cheater=CHEATER)
+
+
+def test_a_value_just_above_what_is_proven_is_refused_and_whatever_passes_fits_the_plan():
+    fed = federation()
+
+    def rows(plan):
+        out = np.zeros((10, 3), object)
+        out[3, 1] = plan.projections.proven + 1
+        return out
+
+    way = algorithm(secfc.AssignmentsOnly())
+    for seed in range(5):
+        with pytest.raises(FaultyClient, match="beyond the public bound"):
+            run(way, fed, rows, cheater=CHEATER, seed=seed)
+
+
+def test_rows_of_other_data_within_the_bound_are_other_data():
+    fed = federation()
+    way = algorithm(secfc.AssignmentsOnly())
+    result = run(way, fed, honest(fed, 2), cheater=CHEATER).results[SERVER]
+    arrays = [party.read() for party in fed.parties]
+    arrays[6] = arrays[2]
+    plain = secfc.Lloyd(k=2, max_iter=3, scale=result.plan.quantizer.scale)
+    start = secfc.starts.GivenLabels(result.trace.history[0])
+    expected = secfc.fit(
+        dataclasses.replace(plain, init=start), secfc.Federation.from_arrays(arrays), bound=BOUND
+    )
+    assert (np.concatenate(expected.labels) == result.trace.labels).all()
+
+
+# --- shares off the code --------------------------------------------------------------------------------
+
+
+def off_code(errors, kind="Shares"):
+    """A role that adds errors[lane, j] to the first word of what it deals to client number j."""
+
+    def change(to, message):
+        if type(message).__name__ != kind or not to.startswith("client-"):
+            return message
+        values = message.values.copy()
+        for lane, error in errors.get(int(to.removeprefix("client-")), {}).items():
+            p = 2**30 - (35, 41, 83, 101)[lane]
+            values[lane, 0, 0] = (int(values[lane, 0, 0]) + error) % p
+        return dataclasses.replace(message, values=values)
+
+    return lambda role: saying(role, change)
+
+
+def kernel(plan):
+    """Errors that no decoding of degree 2 from the first threshold(2) receivers sees, in every lane."""
+    chosen, weights = plan.code.decoding(tuple(range(plan.code.threshold(2))), 2)
+    a, b = chosen[:2]
+    return {
+        j: {lane: int(weights[lane, other]) * sign for lane in range(plan.code.basis.lanes)}
+        for j, other, sign in ((a, 1, 1), (b, 0, -1))
+    }
+
+
+@policies
+def test_shares_in_the_kernel_of_the_decoding_are_refused(monkeypatch, policy):
+    fed, way = federation(), algorithm(policy)
+    plan = way.plan(secfc.clustering.Public.of(fed, BOUND))
+    cheat = {"cheater": CHEATER, "change": off_code(kernel(plan))}
+    with pytest.raises((FaultyClient, SuspectedParties)) as caught:
+        run(way, fed, honest(fed, 6), **cheat)
+    assert CHEATER in getattr(caught.value, "parties", ()) or caught.value.party == CHEATER
+    unchecked(monkeypatch, "degree")
+    run(way, fed, honest(fed, 6), **cheat)
+
+
+def test_one_false_share_is_one_of_two_and_many_name_the_dealer():
+    fed, way = federation(), algorithm(secfc.AssignmentsOnly())
+    with pytest.raises(SuspectedParties) as suspected:
+        run(way, fed, honest(fed, 6), cheater=CHEATER, change=off_code({2: {0: 5}}))
+    assert suspected.value.parties == (CHEATER, "client-2")
+    with pytest.raises(FaultyClient, match="on no polynomial") as caught:
+        run(
+            way, fed, honest(fed, 6), cheater=CHEATER,
+            change=off_code({j: {0: 7 + j**5} for j in range(6)}),
+        )  # fmt: skip
+    assert caught.value.party == CHEATER
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
+    # Comparisons may use fewer lanes than the plan has; the test uses all.
+    fed = federation()
+    way = algorithm(secfc.AssignmentsOnly())
+
+    def rows(plan):
+        basis = plan.code.basis
+        out = plan.quantizer(fed.parties[6].read()).astype(object)
+        first = basis.modulus // basis.primes[-1]
+        out[3, 1] += first * (1 + seed)  # the same in all lanes but the last
+        return out
+
+    with pytest.raises(FaultyClient, match="beyond the public bound"):
+        run(way, fed, rows, cheater=CHEATER, seed=seed)
+
+
+# --- coins --------------------------------------------------------------------------------------------
+
+
+def tells_another_coin(told):
+    """A server that tells one client another coin of client-3, which did not commit to it there either."""
+    from secfc.toss import Table
+
+    def equivocate(envelope):
+        told.append(envelope.kind)
+        if envelope.recipient != "client-1" or envelope.kind != "Tossed":
+            return (envelope,)
+        values = envelope.body.values.copy()
+        if envelope.round % 2 == first.first % 2:
+            values[3] = np.frombuffer(first.commitment(0, 3, b"x" * 32), np.uint8)
+        else:
+            values[3] = np.frombuffer(b"x" * 32, np.uint8)
+        return (dataclasses.replace(envelope, body=dataclasses.replace(envelope.body, values=values)),)
+
+    first: Table
+
+    def of(plan):
+        nonlocal first
+        first = validity.table_of(plan)
+        return equivocate
+
+    return of
+
+
+def test_a_server_that_tells_clients_different_coins_is_caught_before_anything_is_told(monkeypatch):
+    fed, way, told = federation(), algorithm(secfc.AssignmentsOnly()), []
+    plan = way.plan(dataclasses.replace(secfc.clustering.Public.of(fed, BOUND), session=bytes(32)))
+    faults = tells_another_coin(told)(plan)
+    with pytest.raises(SuspectedParties, match="told other coins") as caught:
+        run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
+    assert SERVER in caught.value.parties
+    assert "Projected" not in told
+    # Positive control: where the choice of masks is bound to no coins, sums under other signs are told.
+    monkeypatch.setattr(validity, "echo_of", lambda seed: bytes(32))
+    with pytest.raises((FaultyClient, SuspectedParties)):
+        run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
+    assert "Projected" in told
+
+
+def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
+    # The server judges nothing; the verifying clients do.
+    real = validity.judge_at_server
+
+    def lax(plan, screening):
+        role, value = real(plan, screening), None
+        while True:
+            with monkeypatch.context() as patch:
+                patch.setattr(validity, "verify", lambda *args: None)
+                try:
+                    exchange = role.send(value)
+                except StopIteration as done:
+                    return done.value
+            value = yield exchange
+
+    monkeypatch.setattr("secfc.sharing.judge_at_server", lax)
+    fed = federation()
+    with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
+        run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
+    assert caught.value.party == CHEATER
+    monkeypatch.setattr(validity, "verifiers", lambda plan, present: ())
+    run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
+
+
+@pytest.mark.parametrize("kind", ["Commitment", "Coin", "Tossed", "Hiding", "Projected", "Contributors"])
+def test_a_client_lost_while_rows_are_tested_costs_its_rows_at_most(kind):
+    fed = federation()
+    way = algorithm(secfc.AssignmentsOnly())
+    seen = [False]
+
+    def lost(envelope):
+        seen[0] |= "client-2" in (envelope.sender, envelope.recipient) and envelope.kind == kind
+        return () if seen[0] and "client-2" in (envelope.sender, envelope.recipient) else (envelope,)
+
+    result = secfc.fit(way, fed, faults=lost, bound=BOUND)
+    kept = [p for p in fed.parties if p.name not in result.excluded]
+    assert set(result.excluded) <= {"client-2"}
+    plain = secfc.Lloyd(k=2, max_iter=3, scale=result.plan.quantizer.scale)
+    expected = secfc.fit(plain, secfc.Federation(tuple(kept)), bound=BOUND)
+    assert all((a == b).all() for a, b in zip(result.history, expected.history, strict=True))
