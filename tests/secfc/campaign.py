@@ -529,7 +529,14 @@ def with_sums(scenario: Scenario, summed: tuple[tuple[str, ...], ...]) -> Outcom
 # --- the scenarios ---------------------------------------------------------------------------------
 
 BASE = secfc.SecFC(
-    k=K, t=1, scale=SCALE, n_init=2, max_iter=4, init=RandomPoints(), disclosure=secfc.Distances()
+    k=K,
+    t=1,
+    scale=SCALE,
+    n_init=2,
+    max_iter=4,
+    init=RandomPoints(),
+    disclosure=secfc.Distances(),
+    smallest_center=1,
 )
 BARE = secfc.Distances(blind=False)
 
