@@ -151,7 +151,9 @@ class Referee:
         self.tried: set[tuple[int, ...]] = set()  # players that this question was put to
         self.ends: list[Array] = []  # of the restarts that ended
         self.next: tuple[Course, Due] | None = None  # the next restart, whose first question is known
-        self.sure, self.over, self.lost = True, False, False
+        self.sure, self.over = True, False
+        # Whether a question was ever missed, and whether what came later did not fit any more.
+        self.gap, self.lost = False, False
 
     def ask(self, question: Assignment, missed: int = 0) -> bool:
         """Take a question; False if I did not hear what it must follow from, so that I must not answer.
@@ -174,10 +176,11 @@ class Referee:
             if due is None or due.is_asked(question):
                 break
             due = self.go_on(question.labels)
-        self.lost = self.lost or (missed > 0 and (due is None or not due.is_asked(question)))
+        self.gap = self.gap or missed > 0
+        self.lost = self.lost or (self.gap and (due is None or not due.is_asked(question)))
         self.sure = not self.lost and heard and not (self.opens and missed)
         if self.lost:
-            return False  # no blame: what I did not hear may explain it
+            return False  # no blame: what I once did not hear may explain it
         if due is None:
             self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
         elif not due.is_asked(question):
@@ -210,8 +213,8 @@ class Referee:
 
         Raises FaultyServer for other labels than a restart ended with.
         """
-        self.lost = self.lost or missed > 0
-        if self.lost:
+        self.gap = self.gap or missed > 0
+        if self.lost or self.gap:
             return not self.opens
         if not self.over:
             self.over, due = True, self.due

@@ -319,3 +319,17 @@ def test_who_was_left_out_stays_out():
     with pytest.raises(FaultyServer, match="other players than the first"):
         client.check_order([0, 2, 3], [0, 3])
     client.check_order([0, 3, 4], [0, 3])
+
+
+def test_a_client_that_missed_the_start_of_a_restart_blames_nobody():
+    """What comes then looks like more steps than the restart before can have."""
+    way = secfc.SecFC(k=3, t=1, n_init=3, max_iter=2, disclosure=secfc.Distances(blind=False))
+    clean = secfc.fit(way, federation())
+    for missed in range(9):
+
+        def faults(e, missed=missed):
+            gone = e.recipient == "client-3" and e.round == ITERATE + missed * STRIDE
+            return () if gone else (e,)
+
+        result = secfc.fit(way, federation(), faults=faults)
+        assert all((a == b).all() for a, b in zip(clean.history, result.history, strict=True))
