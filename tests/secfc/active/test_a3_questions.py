@@ -194,7 +194,7 @@ def test_centers_of_other_labels_than_the_last_are_refused(monkeypatch, policy):
     alone[7], alone[23] = 1, 2
     centers = CodedSource.centers
     monkeypatch.setattr(CodedSource, "centers", lambda self, labels, k: centers(self, alone, k))
-    way = secfc.SecFC(k=3, t=1, reveal_centers=True, disclosure=policy)
+    way = secfc.SecFC(k=3, t=1, reveal_centers=True, smallest_center=1, disclosure=policy)
     with pytest.raises((FaultyServer, SuspectedParties), match="other labels than those last opened"):
         secfc.fit(way, fed)
     unchecked(monkeypatch)
