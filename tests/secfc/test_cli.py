@@ -92,7 +92,7 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "ell = 1",
         "3 lanes",
         "90 bits",
-        "524,288 steps",
+        "64 steps a data unit",
         "Exact: the labels equal those of plaintext k-means",
         "Accuracy    99.",
         "Iterations  ",

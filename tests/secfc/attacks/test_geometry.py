@@ -120,7 +120,7 @@ def test_numbers_stay_sound_for_tight_far_clusters(shift):
 def test_what_was_asked_twice_and_empty_clusters_add_nothing():
     # Cluster 2 is empty; the clustering is stable, so the question for the cost repeats the last one.
     points = np.repeat([[0.0, 0, 0], [9.0, 1, 0]], 10, axis=0) + np.linspace(0, 0.1, 20)[:, None]
-    case = Case(points, 3, init=GivenLabels(np.repeat([0, 1], 10)), max_iter=1)
+    case = Case(points, 3, init=GivenLabels(np.repeat([0, 1], 10)), max_iter=1, coarse="allow")
     geometry = attack(case.view())
     questions = list(case.view().questions())
     assert (questions[-1].labels == questions[0].labels).all()
