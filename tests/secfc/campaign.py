@@ -50,7 +50,7 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import joint_messages as joint
 from secfc import messages as own
-from secfc import summing, wire
+from secfc import summing, toss, wire
 from secfc import validity_messages as rows
 from secfc.clustering import Public, seal
 from secfc.exchange import (
@@ -85,7 +85,8 @@ UNCHECKABLE = (
     own.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, own.CodedCosts, own.NoiseShares, joint.SetKeys, joint.Reshared, joint.ChangeShare,
-    summing.SumShares, summing.CodedSum, summing.Project, summing.GroupAbout, summing.NoisyCenters,
+    toss.Commitment, summing.SumShares, summing.CodedSum, summing.Project, summing.GroupAbout,
+    summing.NoisyCenters,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
 
