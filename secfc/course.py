@@ -40,7 +40,7 @@ class Due:
     """A question: its type, clusters, labels (m,) and factor.
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
-    asks about.
+    asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
     """
 
     kind: type[Assignment]
@@ -49,6 +49,7 @@ class Due:
     factor: int = 1
     opens: bool = True
     result: bool = True
+    last: bool = True
 
     def is_asked(self, question: Assignment) -> bool:
         """Whether this is what the question asks."""
@@ -69,11 +70,12 @@ Course = Generator[Due, Array, Array]
 class Foreseen:
     """A `lloyd.Source` of what would be asked: its fragments yield what is due instead of exchanges.
 
-    exposes: what the policy shows the server, which decides how it asks.
+    exposes: what the policy shows the server, which decides how it asks.  started: whether the start is
+    drawn, so that a restart may end.
     """
 
     def __init__(self, plan: Plan, exposes: Exposure) -> None:
-        self.plan, self.exposes = plan, exposes
+        self.plan, self.exposes, self.started = plan, exposes, False
 
     @property
     def compares(self) -> bool:
@@ -83,7 +85,7 @@ class Foreseen:
     def ask(self, labels: Array, k: int, sizes: Array, factor: int = 1, *, result: bool = True) -> Asking:
         """The labels that the centers of clusters of these sizes give."""
         if not self.compares:
-            told: Array = yield Due(Assignment, k, labels, result=result)
+            told: Array = yield Due(Assignment, k, labels, result=result, last=self.started)
             return told
         known = foregone(self.plan.m, sizes, factor)
         if known is None:
@@ -101,11 +103,12 @@ class Foreseen:
 
     def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Generator[Any, Any, int]:
         """The point that the server says it drew: the last one in a cluster of the next question."""
-        told = yield Due(Assignment, 1, newest, opens=False)
+        told = yield Due(Assignment, 1, newest, opens=False, last=False)
         return int(np.argmax(told))
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
+        self.started = True
         if self.exposes != "nothing":
             return (yield from lloyd(labels, k, max_iter, self))
         if k == 1 or labels.max() < 0:
@@ -117,9 +120,9 @@ class Foreseen:
 
 def restarts(plan: Plan, exposes: Exposure, rng: np.random.Generator) -> Iterator[Course]:
     """The courses of a run, one a restart; rng: at its beginning, the same for all parties."""
-    source = Foreseen(plan, exposes)
 
     def restart(own: np.random.Generator) -> Asking:
+        source = Foreseen(plan, exposes)
         labels = yield from plan.init.draw(plan.m, plan.k, own, source)
         trace = yield from source.lloyd(labels, plan.k, plan.max_iter)
         if plan.n_init > 1 and source.compares:
@@ -131,8 +134,9 @@ def restarts(plan: Plan, exposes: Exposure, rng: np.random.Generator) -> Iterato
 
 def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
     """The course of labeling new points by retained centers, of clusters of these sizes."""
-    nobody = np.full(plan.m, -1, np.int32)
-    return iter([Foreseen(plan, exposes).ask(nobody, len(sizes), sizes, result=False)])
+    nobody, source = np.full(plan.m, -1, np.int32), Foreseen(plan, exposes)
+    source.started = True
+    return iter([source.ask(nobody, len(sizes), sizes, result=False)])
 
 
 class Referee:
@@ -200,7 +204,7 @@ class Referee:
         if self.opened is not None:
             return self.go_on(self.opened)
         begins = self.peek()
-        if begins is not None and not self.opens and begins[1].is_asked(question):
+        if begins is not None and not self.opens and due.last and begins[1].is_asked(question):
             self.ends.append(due.labels)
             return self.begin()
         # Whether the last step changed a label is told by what is asked about next.
@@ -222,6 +226,7 @@ class Referee:
                 due = self.begin()
                 self.refuse(due is not None, EARLY)
             elif due.opens and self.opened is None:
+                self.refuse(not self.opens and not due.last, EARLY)
                 if not due.result:
                     return not self.opens
                 self.ends.append(due.labels)

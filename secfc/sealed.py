@@ -143,7 +143,7 @@ def _sealed(
             }
             arrived = yield replace(exchange, send=send)
             # Nor one of all ciphertexts beside it: each is let go as soon as it is opened.
-            waiting, inbox = dict(arrived), {}
+            waiting, inbox = dict(arrived), Inbox({}, arrived.rounds if isinstance(arrived, Inbox) else {})
             if isinstance(arrived, Inbox):
                 arrived.clear()
             for sender in list(waiting):

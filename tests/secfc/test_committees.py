@@ -55,10 +55,10 @@ def numbers(*clients):
     [
         ({"responders": numbers(1, 0, 2, 3, 4)}, "threshold of them, in order"),
         ({"responders": numbers(0, 1, 2, 3, 4, 5)}, "threshold of them, in order"),
-        ({"factor": 9}, "compare by a factor of 9"),
-        ({"factor": 2**62}, "compare by a factor"),
-        ({"labels": np.zeros(70, np.int8)}, "fewer than two clusters"),
-        ({"labels": np.full(70, -1, np.int8)}, "fewer than two clusters"),
+        ({"factor": 9}, r"Compare\(k=3\) by a factor of 9 of some labels where the plan has Compare"),
+        ({"factor": 2**62}, r"Compare\(k=3\) by a factor of \d+ of some labels where the plan has Compare"),
+        ({"labels": np.zeros(70, np.int8)}, "some labels where the plan has"),
+        ({"labels": np.full(70, -1, np.int8)}, "some labels where the plan has"),
     ],
 )
 def test_a_server_that_asks_for_another_comparison_is_refused(dealer, change, rule):
@@ -73,7 +73,7 @@ def test_the_factor_of_the_start_is_no_other_comparison():
 
 def test_without_a_dealer_the_committee_keeps_its_own_replies():
     faults = changing(Compare, lambda b: dataclasses.replace(b, committee=numbers(0, 1, 6)))
-    with pytest.raises(FaultyServer, match="committee of others than the responders"):
+    with pytest.raises(FaultyServer, match="other players than the first that did not fall silent"):
         run(federation(), AssignmentsOnly(None), faults=faults)
 
 
@@ -96,7 +96,7 @@ def test_consent_is_to_what_the_start_needs(policy):
     def curious(b):
         return Assignment(b.round, b.k, b.labels, b.responders)
 
-    with pytest.raises(FaultyServer, match="distances, which this policy never shows"):
+    with pytest.raises(FaultyServer, match=r"Assignment\(k=3\) of some labels where the plan has Compare"):
         run(federation(), policy, faults=changing(Compare, curious))
 
 
@@ -215,7 +215,7 @@ class Overheard:
         }
         found = []
         for number in sorted({number for number, _ in replies}):
-            responders = tuple(j for r, j in replies if r == number)
+            responders = tuple(sorted(j for r, j in replies if r == number))
             for friends in itertools.combinations(responders, code.t):
                 others = [j for j in responders if j not in friends]
                 seen = {j: self.stripped(replies[number, j], number, responders, friends, j) for j in others}

@@ -31,7 +31,7 @@ DIGEST = bytes(range(32))
 def roles_of(algorithm, fed, wrap=True, **options):
     """Roles with reproducible coins; all wrapped, each with sealing coins of its own."""
     # Two unions with the same session number their rows alike.
-    plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32)))
+    plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32), seed=0))
     roles = {}
     for p in fed.parties:
         role = algorithm.client(plan, p, coins=SeededCoins(1, p.name))

@@ -661,7 +661,7 @@ def over_sockets(roles, **options):
 
 def roles_of(algorithm, fed, seed=0):
     # Two unions with the same session number their rows alike.
-    plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32)))
+    plan = algorithm.plan(dataclasses.replace(Public.of(fed), session=bytes(32), seed=0))
     roles = {p.name: algorithm.client(plan, p, coins=coins(p.name)) for p in fed.parties}
     roles[SERVER] = algorithm.server(plan, rng=np.random.default_rng(seed), coins=SeededCoins(seed, SERVER))
     return roles

@@ -333,3 +333,18 @@ def test_a_client_that_missed_the_start_of_a_restart_blames_nobody():
 
         result = secfc.fit(way, federation(), faults=faults)
         assert all((a == b).all() for a, b in zip(clean.history, result.history, strict=True))
+
+
+def test_restarts_whose_questions_are_all_alike_are_answered():
+    # Of one cluster every question has the same labels: the first of a restart looks like a step of the last.
+    data = secfc.Federation.from_arrays([np.array([[float(x)]]) for x in range(3)])
+    for count in (2, 3):
+        way = secfc.SecFC(
+            k=1,
+            t=1,
+            n_init=count,
+            init=secfc.CenterSeparation(),
+            disclosure=secfc.Distances(),
+            coarse="allow",
+        )
+        assert secfc.fit(way, data, seed=0).flat.tolist() == [0, 0, 0]
