@@ -37,6 +37,74 @@ def project(words: Any, signs: Any, out: Any) -> None:
 
 
 @compiled()
+def project_blocks(words: Any, firsts: Any, counts: Any, signs: Any, p: Any, out: Any) -> None:
+    """The same of int32 residues modulo p, block b being counts[b] words from firsts[b] on.
+
+    out (blocks, rows), canonical.
+    """
+    rows = signs.shape[0]
+    for b in range(len(firsts)):
+        count = counts[b]
+        block = words[firsts[b] : firsts[b] + count]
+        for r in range(0, rows, 4):
+            one, two, three, four = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            for i in range(count):
+                word = np.int64(block[i])
+                one += word * np.int64(signs[r, i])
+                two += word * np.int64(signs[r + 1, i])
+                three += word * np.int64(signs[r + 2, i])
+                four += word * np.int64(signs[r + 3, i])
+            out[b, r], out[b, r + 1], out[b, r + 2], out[b, r + 3] = one % p, two % p, three % p, four % p
+
+
+@compiled()
+def add_masks(masks: Any, numbers: Any, used: Any, p: Any, sums: Any) -> None:
+    """Add to sums (blocks, rows) the used (blocks, words) words of masks (count, words), in their order.
+
+    All canonical residues modulo p, below 2**62; used has at most `rows` words of a block.
+    """
+    for b in range(len(numbers)):
+        r = 0
+        for word in range(used.shape[1]):
+            if used[b, word]:
+                total = np.uint64(sums[b, r]) + np.uint64(masks[numbers[b], word])
+                sums[b, r] = total - p if total >= p else total
+                r += 1
+
+
+@compiled()
+def serving(sums: Any, mask: Any, most: Any, spare: Any, places: Any) -> bool:
+    """Whether words of a mask (words, ell) hide sums (rows, ell), at most `spare` of them skipped.
+
+    places (rows,) is filled with those that do, ascending.  A sum and a mask add up to less than 2**62.
+    """
+    skipped = 0
+    for r in range(sums.shape[0]):
+        while True:
+            inside = True
+            for segment in range(sums.shape[1]):
+                inside &= abs(sums[r, segment] + mask[r + skipped, segment]) <= most
+            if inside:
+                break
+            skipped += 1
+            if skipped > spare:
+                return False
+        places[r] = r + skipped
+    return True
+
+
+@compiled()
+def read_tiles(tiles: Any, begin: Any, p: Any, out: Any) -> None:
+    """Rows from `begin` on of int32 tiles (tiles, features + 1, slots), centered, into canonical ones."""
+    slots = tiles.shape[2]
+    for i in range(out.shape[0]):
+        tile, slot = (begin + i) // slots, (begin + i) % slots
+        for j in range(out.shape[1]):
+            value = np.int64(tiles[tile, j, slot])
+            out[i, j] = value + p if value < 0 else value
+
+
+@compiled()
 def project_wide(words: Any, signs: Any, p: Any, out: Any) -> None:
     """The same of canonical uint64 residues modulo p < 2**62, canonical: sums of two stay below 2**63."""
     rows, size = signs.shape

@@ -41,7 +41,7 @@ from field import projecting
 from field.basis import MERSENNE_61, Basis
 from field.code import LagrangeCode
 from field.coins import Coins
-from field.correct import judge_dealing
+from field.correct import Checks, combinations, judge_dealing
 
 Array = NDArray[Any]
 
@@ -57,6 +57,8 @@ REACH = 20
 LARGEST = 1 << 12
 # What is opened fits into 64 bits together with a mask.
 MOST = 1 << 60
+# Words off the code pass a judge's parity checks with probability below 2**-CHECKED.
+CHECKED = 80
 # The masks that go with some rows run out with probability below 2**-RUN_OUT.
 RUN_OUT = 50
 
@@ -203,6 +205,20 @@ def project(basis: Basis, words: Array, signs: Array) -> Array:
     return sums.astype(basis.dtype)
 
 
+def project_blocks(
+    basis: Basis, words: Array, firsts: Array, counts: Array, signs: Array, out: Array
+) -> None:
+    """Sums of counts words from firsts on of (lanes, ...), flat, into out (lanes, blocks, ROWS)."""
+    lanes = len(words)
+    flat = np.ascontiguousarray(words).reshape(lanes, -1)
+    if basis.primes[0] == MERSENNE_61:
+        for b, (first, count) in enumerate(zip(firsts.tolist(), counts.tolist(), strict=True)):
+            out[:, b : b + 1] = project(basis, flat[:, first : first + count], signs)
+        return
+    for lane, p in enumerate(basis.primes[:lanes]):
+        projecting.project_blocks(flat[lane].view(np.int32), firsts, counts, signs, np.int64(p), out[lane])
+
+
 def project_integers(values: Array, ell: int, signs: Array) -> Array:
     """The same sums of a dealer's own integers (rows, d) in all `ell` segments: (blocks, ROWS, ell) int64."""
     rows, d = values.shape
@@ -258,8 +274,14 @@ class Choice:
     def hide(self, basis: Basis, sums: Array, masks: Array) -> Array:
         """Sums (lanes, blocks, ROWS) under the chosen words of masks (lanes, count, WORDS): the same
         shape."""
-        places = np.nonzero(self.used)[1].reshape(-1, ROWS)
-        return basis.prefix(len(sums)).add(sums, masks[:, self.masks[:, None], places])
+        hidden = sums.copy()
+        self.add_to(basis, hidden, masks)
+        return hidden
+
+    def add_to(self, basis: Basis, sums: Array, masks: Array) -> None:
+        """The same in place.  Trusts that it fits."""
+        for lane, p in enumerate(basis.primes[: len(sums)]):
+            projecting.add_masks(masks[lane], self.masks, self.used, np.uint64(p), sums[lane])
 
 
 def choose(test: Projections, sums: Array, masks: Array) -> Choice:
@@ -286,18 +308,8 @@ def choose(test: Projections, sums: Array, masks: Array) -> Choice:
 
 def _serving(values: Array, mask: Array, most: int) -> Array | None:
     """Ascending places of words that hide these values (ROWS, ell), or None after too many skips."""
-    # A word that is skipped moves all later rows on by one.
-    places = np.arange(ROWS)
-    skipped = 0
-    while True:
-        # A sum is at most beta and a mask at most B, so the total stays within 2**61.
-        off = (np.abs(values + mask[places]) > most).any(axis=1)
-        if not off.any():
-            return places
-        skipped += 1
-        if skipped > SPARE:
-            return None
-        places[int(np.argmax(off)) :] += 1
+    places = np.empty(ROWS, np.int64)
+    return places if projecting.serving(values, mask, most, SPARE, places) else None
 
 
 # --- what is opened ----------------------------------------------------------------------------------
@@ -333,6 +345,23 @@ class Finding:
     @property
     def good(self) -> bool:
         return self.on_code and self.small and not self.receivers
+
+
+def passes(code: LagrangeCode, test: Projections, told: Mapping[int, Array], coins: Coins) -> bool:
+    """Whether all words (lanes, words) by receiver lie on one polynomial and its values are within T.
+
+    The polynomial is looked for in random combinations of the words' parity checks.  Off it they all vanish
+    with probability below 2^-CHECKED, if the coins, the judge's own, are drawn after all words are told.
+
+    Raises TooFewValues.
+    """
+    receivers = tuple(sorted(told))
+    count = combinations(code.basis, 0, CHECKED)
+    checks = Checks.draw(code, code.basis, receivers, 1, count, coins)
+    columns = {j: words[:, None] for j, words in told.items()}
+    if checks.failing(columns, np.zeros(1, np.int64)) is not None:
+        return False
+    return bool(small(test, code.basis, code.interpolate(told, 1)).all())
 
 
 def judge(code: LagrangeCode, test: Projections, told: Mapping[int, Array], errors: int) -> Finding:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field import folded, kernels, microkernel
+from field import folded, kernels, microkernel, projecting
 from field.basis import LANE, Basis
 from field.threads import cuts, spread
 
@@ -96,14 +96,9 @@ class TiledRows(CodedRows):
             microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
 
     def read(self, begin: int, end: int) -> Array:
-        first, last = begin // kernels.TILE, -(-end // kernels.TILE)
         out = np.empty((self.basis.lanes, end - begin, self.width), self.basis.dtype)
-        skipped = begin - first * kernels.TILE
         for tiles, lane, p in zip(self._tiles, out, self.basis.primes, strict=True):
-            turned = tiles[first:last, : self.width].transpose(0, 2, 1).reshape(-1, self.width)
-            rows = turned[skipped : skipped + len(lane)]
-            # Centered entries lie within (p - 1) / 2 of zero, so adding p to negative ones stays in 31 bits.
-            lane[:] = np.where(rows < 0, rows + np.int32(p), rows)
+            projecting.read_tiles(tiles, begin, np.int64(p), lane)
         return out
 
     def scale(self, rows: Array, factors: Array) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from field.basis import lanes_for
 from field.code import LagrangeCode
-from field.projections import Projections, spare_masks
+from field.projections import ROWS, Projections, spare_masks
 from field.quantize import Quantizer, distance_bound
 from secfc.description import LOCAL, Terms, described, digest_of
 from secfc.exchange import PartyId, RangeExceeded, RowsLost
@@ -25,6 +26,31 @@ Array = NDArray[Any]
 
 # Shares leave in messages of about this many residues a lane, so memory does not grow with m.
 CHUNK_RESIDUES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows begin, ..., end - 1, which follow one another, and the blocks in their words.
+
+    firsts, counts (blocks,) int64: where in these words each block begins, and how many it has.
+    """
+
+    begin: int
+    end: int
+    firsts: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, parts: list[tuple[int, int]], width: int, block: int) -> Batch:
+        """Of the rows of some messages, begin to end each: a block never reaches into the next message."""
+        begin = parts[0][0]
+        cuts = [
+            (first, min(block, (to - begin) * width - first))
+            for at, to in parts
+            for first in range((at - begin) * width, (to - begin) * width, block)
+        ]
+        firsts, counts = np.array(cuts, np.int64).reshape(-1, 2).T.copy()
+        return cls(begin, parts[-1][1], firsts, counts)
 
 
 @dataclass(frozen=True)
@@ -119,10 +145,17 @@ class Plan:
         """How many messages of shares each client sends to each peer."""
         return tuple(-(-self.layout.span(j)[1] // self.chunk) for j in range(len(self.clients)))
 
+    @cached_property
+    def _parts(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        counts = [self.layout.span(j)[1] for j in range(len(self.clients))]
+        return tuple(
+            tuple((begin, min(begin + self.chunk, count)) for begin in range(0, count, self.chunk))
+            for count in counts
+        )
+
     def part(self, client: int, number: int) -> tuple[int, int]:
         """(begin, end) within a client's span of the rows in its message of this number."""
-        begin = number * self.chunk
-        return begin, min(begin + self.chunk, self.layout.span(client)[1])
+        return self._parts[client][number]
 
     @cached_property
     def projections(self) -> Projections:
@@ -146,12 +179,39 @@ class Plan:
         return self.projections.masks(self.words(client, number))
 
     @cached_property
-    def blocks(self) -> tuple[int, ...]:
-        """How many blocks the rows of each client make."""
+    def blocks_of(self) -> tuple[tuple[int, ...], ...]:
+        """How many blocks the rows in each message of each client make."""
         return tuple(
-            sum(self.projections.blocks(self.words(j, number)) for number in range(chunks))
+            tuple(self.projections.blocks(self.words(j, number)) for number in range(chunks))
             for j, chunks in enumerate(self.chunks)
         )
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """How many blocks the rows of each client make."""
+        return tuple(sum(blocks) for blocks in self.blocks_of)
+
+    @cached_property
+    def word_slices(self) -> tuple[slice, ...]:
+        """Where the words of each group of dealers stand among all that a receiver tells."""
+        ends = np.cumsum([0, *(ROWS * self.blocks[group[0]] for group in self.groups)]).tolist()
+        return tuple(slice(begin, end) for begin, end in pairwise(ends))
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """The blocks of all groups in their order, with rows as they are read: a message of them at once."""
+        width = self.code.width(self.d)
+        out: list[Batch] = []
+        opened: list[tuple[int, int]] = []
+        for group in self.groups:
+            first = self.layout.span(group[0])[0]
+            for number in range(self.chunks[group[0]]):
+                begin, end = (first + row for row in self.part(group[0], number))
+                if opened and end - opened[0][0] > self.chunk:
+                    out.append(Batch.of(opened, width, self.block))
+                    opened = []
+                opened.append((begin, end))
+        return tuple([*out, *([Batch.of(opened, width, self.block)] if opened else [])])
 
     def kept_rows(self, contributors: Array) -> Array:
         """The rows of these clients, (n,) bool, among all m: ascending."""

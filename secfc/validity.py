@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,8 @@ from field.projections import (
     choose,
     draw_signs,
     judge,
-    project,
+    passes,
+    project_blocks,
     project_integers,
 )
 from field.rows import CodedRows
@@ -139,7 +139,7 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
     if not plan.liars and (contributors & ~told.complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
     if mine.name in verifying:
-        verify(plan, {me: told} | {plan.clients.index(c): m for c, m in good.items()}, contributors)
+        verify(plan, {me: told} | {plan.clients.index(c): m for c, m in good.items()}, contributors, coins)
     return contributors
 
 
@@ -192,7 +192,7 @@ def heard(plan: Plan, seed: bytes, inbox: Mapping[PartyId, Any]) -> dict[int, li
 def _parts(plan: Plan, dealer: int, message: Hiding) -> list[Choice]:
     parts, at = [], 0
     for number in range(plan.chunks[dealer]):
-        end = at + plan.projections.blocks(plan.words(dealer, number))
+        end = at + plan.blocks_of[dealer][number]
         parts.append(Choice(message.masks[at:end], message.used[at:end]))
         at = end
     return parts
@@ -204,7 +204,7 @@ def check_hiding(plan: Plan, sender: PartyId, message: Hiding) -> None:
     if message.masks.shape != (plan.blocks[j],) or message.used.shape != (plan.blocks[j], WORDS):
         raise FaultyClient(sender, "hides other rows than it dealt")
     for number, choice in enumerate(_parts(plan, j, message)):
-        if not choice.fits(plan.projections.blocks(plan.words(j, number)), plan.masks(j, number)):
+        if not choice.fits(plan.blocks_of[j][number], plan.masks(j, number)):
             raise FaultyClient(
                 sender, "hides its rows under masks that it did not deal, or one of them twice"
             )
@@ -216,34 +216,32 @@ def projected(plan: Plan, received: Received, chosen: Mapping[int, list[Choice]]
     empty = np.array([not blocks for blocks in plan.blocks])
     has = np.array([j in chosen for j in range(len(plan.clients))])
     complete = received.complete & (empty | has)
-    slices = word_slices(plan)
-    words = np.zeros((basis.lanes, slices[-1].stop), basis.dtype)
-    for group, where in zip(plan.groups, slices, strict=True):
+    sums = np.zeros((basis.lanes, plan.word_slices[-1].stop // ROWS, ROWS), basis.dtype)
+    at = 0
+    for batch in plan.batches:
+        to = at + len(batch.firsts)
+        words = received.rows.read(batch.begin, batch.end)
+        project_blocks(basis, words, batch.firsts, batch.counts, signs, sums[:, at:to])
+        at = to
+    for group, where in zip(plan.groups, plan.word_slices, strict=True):
+        at, end = where.start // ROWS, where.stop // ROWS
         if not complete[list(group)].all():
+            # Nothing is told of these, and what there is of them was never hidden.
+            sums[:, at:end] = 0
             continue
-        first, out = plan.layout.span(group[0])[0], []
-        for number in range(plan.chunks[group[0]]):
-            begin, end = plan.part(group[0], number)
-            sums = project(basis, received.rows.read(first + begin, first + end), signs)
+        for number, blocks in enumerate(plan.blocks_of[group[0]]):
             for j in group:
-                sums = chosen[j][number].hide(basis, sums, received.masks[plan.clients[j]][number])
-            out.append(sums.reshape(basis.lanes, -1))
-        if out:
-            words[:, where] = np.concatenate(out, axis=1)
-    return Projected(complete, words)
-
-
-def word_slices(plan: Plan) -> list[slice]:
-    """Where the words of each group of dealers stand in `Projected.values`."""
-    ends = np.cumsum([0, *(ROWS * plan.blocks[group[0]] for group in plan.groups)]).tolist()
-    return [slice(begin, end) for begin, end in pairwise(ends)]
+                mask = received.masks[plan.clients[j]][number]
+                chosen[j][number].add_to(basis, sums[:, at : at + blocks], mask)
+            at += blocks
+    return Projected(complete, sums.reshape(basis.lanes, -1))
 
 
 def check_projected(plan: Plan, sender: PartyId, message: Projected) -> None:
     """Raises FaultyClient naming the sender of anything but residues of all words, and a bool a dealer."""
     if message.complete.shape != (len(plan.clients),):
         raise FaultyClient(sender, "told of other dealers than there are")
-    check_residues(plan.code.basis, sender, message.values, (word_slices(plan)[-1].stop,))
+    check_residues(plan.code.basis, sender, message.values, (plan.word_slices[-1].stop,))
 
 
 # --- whoever judges -----------------------------------------------------------------------------------
@@ -256,21 +254,21 @@ def found(plan: Plan, told: Mapping[int, Array], errors: int) -> Finding:
     return judge(plan.code, plan.projections, told, errors)
 
 
-def verify(plan: Plan, told: Mapping[int, Projected], counted: Array) -> None:
+def verify(plan: Plan, told: Mapping[int, Projected], counted: Array, coins: Coins) -> None:
     """Refuse rows that count and do not pass.
 
     Words are told by at least threshold(2) clients, of whom t may collude: the others fix the polynomial.
     If nobody lies, nobody is blamed.  A dealer is named if no polynomial of the code is near what was told of
     it, or its values are out of range; where few receivers are off, one of them or the dealer lied.
+    coins: of whoever judges, secret until all was told.
 
     Raises FaultyClient, SuspectedParties, RowsRefused, TooFewReplies.
     """
-    slices = word_slices(plan)
+    slices = plan.word_slices
     if counted.all() and len(told) >= plan.code.threshold(2) and all(m.complete.all() for m in told.values()):
         # Most often nothing is amiss, and all dealings can be looked at together.
-        errors = plan.liars or (len(told) - plan.code.threshold(1)) // 2
-        errors = min(errors, (len(told) - plan.code.threshold(1)) // 2)
-        if found(plan, {j: m.values for j, m in told.items()}, errors).good:
+        values = {j: m.values for j, m in told.items()}
+        if not slices[-1].stop or passes(plan.code, plan.projections, values, coins):
             return
     for group, where in zip(plan.groups, slices, strict=True):
         if not counted[list(group)].all():
@@ -312,9 +310,9 @@ def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
     if plan.liars:
         complete = {c: m.complete for c, m in told.items()}
         values = {c: m.values for c, m in told.items()}
-        counted = judge_dealers(plan, screening, complete, values, word_slices(plan))
+        counted = judge_dealers(plan, screening, complete, values, plan.word_slices)
     else:
         counted = np.logical_and.reduce([message.complete for message in told.values()])
-        verify(plan, {plan.clients.index(c): m for c, m in told.items()}, counted)
+        verify(plan, {plan.clients.index(c): m for c, m in told.items()}, counted, screening.coins)
     yield Exchange(to_all(hearing, Contributors(counted)), round=number + 1, phase="share")
     return counted

@@ -26,7 +26,9 @@ from field.projections import (
     failing,
     judge,
     miss_bits,
+    passes,
     project,
+    project_blocks,
     project_integers,
     rise,
     small,
@@ -53,6 +55,23 @@ def test_sums_of_residues_are_those_of_python(basis, words, size, seed):
     got = project(basis, values, signs)
     for lane, p in enumerate(basis.primes):
         assert got[lane].tolist() == reference.project(values[lane].tolist(), signs, p)
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_sums_of_blocks_that_begin_and_end_anywhere(basis):
+    signs, values = draw_signs(16, coins()), basis.sample((5, 9), coins(1))
+    firsts, counts = np.array([0, 16, 20, 36]), np.array([16, 4, 16, 9])
+    got = np.empty((basis.lanes, 4, ROWS), basis.dtype)
+    project_blocks(basis, values, firsts, counts, signs, got)
+    for lane, p in enumerate(basis.primes):
+        flat = values[lane].reshape(-1).tolist()
+        blocks = [flat[at : at + count] for at, count in zip(firsts, counts, strict=True)]
+        assert got[lane].tolist() == [reference.project(block, signs, p)[0] for block in blocks]
+    top = np.array(basis.primes, basis.dtype)[:, None] - 1
+    signs, got = np.full((ROWS, LARGEST), -1, np.int32), np.empty((basis.lanes, 1, ROWS), basis.dtype)
+    words = np.repeat(top, LARGEST, axis=1)
+    project_blocks(basis, words, np.array([0]), np.array([LARGEST]), signs, got)
+    assert [row.tolist() for row in got[:, 0]] == [[LARGEST % p] * ROWS for p in basis.primes]
 
 
 @pytest.mark.parametrize("basis", BASES)
@@ -245,6 +264,12 @@ def test_honest_words_pass_and_lies_are_located(basis):
         for j in range(9)
     }
     assert judge(code, test, told, 2).good
+    assert passes(code, test, told, coins(6))
+    # Each told word of each receiver is looked at, in each lane.
+    for j, lane, place in itertools.product(range(9), range(basis.lanes), (0, told[0].shape[1] - 1)):
+        one = {**told, j: told[j].copy()}
+        one[j][lane, place] = (int(one[j][lane, place]) + 1) % basis.primes[lane]
+        assert not passes(code, test, one, coins(7 + j))
     lying = {j: words.copy() for j, words in told.items()}
     lying[3][0, 5] = (int(lying[3][0, 5]) + 1) % basis.primes[0]
     assert judge(code, test, lying, 2).receivers == (3,)
@@ -261,6 +286,7 @@ def test_honest_words_pass_and_lies_are_located(basis):
     finding = judge(code, test, told, 2)
     assert finding.on_code
     assert not finding.small
+    assert not passes(code, test, told, coins(8))
 
 
 @pytest.mark.parametrize("basis", [LANES, Basis(LANE_PRIMES[:2]), Basis((MERSENNE_61,))])
