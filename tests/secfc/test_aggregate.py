@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from field import SeededCoins
 from field.basis import Basis
 from field.code import LagrangeCode
+from secfc import aggregate
 from secfc.aggregate import ROUNDS, SumPlan, add_shares, contribute, receive_sum, share_vector
 from secfc.exchange import SERVER, FaultyServer, TooFewReplies
 from secfc.messages import Contributors
@@ -23,13 +24,30 @@ def names(n):
     return tuple(f"client-{j}" for j in range(n))
 
 
-def run(plan, vectors, faults=deliver, sums=1, keep_bodies=False):
-    """What the server learns of `sums` sums: vectors[s] is (n, D)."""
+def run(plan, vectors, faults=deliver, sums=1, keep_bodies=False, dealing=None):
+    """What the server learns of `sums` sums: vectors[s] is (n, D).
+
+    dealing: by client that lies, what it makes of the shares that it should deal.
+    """
+
+    def dealt_as(change, role):
+        """The role whose shares, its own among them, are what `change` makes of them."""
+        with pytest.MonkeyPatch.context() as patch:
+            honest = aggregate.share_vector
+            patch.setattr(aggregate, "share_vector", lambda *given: change(honest(*given)))
+            exchange = next(role)
+        while True:
+            try:
+                exchange = role.send((yield exchange))
+            except StopIteration:
+                return
 
     def client(j):
         for s in range(sums):
             coins = SeededCoins(s, plan.clients[j])
-            yield from contribute(plan, plan.clients[j], vectors[s][j], ROUNDS * s, coins)
+            role = contribute(plan, plan.clients[j], vectors[s][j], ROUNDS * s, coins)
+            change = (dealing or {}).get(plan.clients[j])
+            yield from role if change is None else dealt_as(change, role)
 
     def server():
         totals = []
@@ -75,6 +93,38 @@ def test_a_number_beyond_the_bound_is_refused_before_it_is_shared(value):
     plan = SumPlan.of(names(4), 1000)
     with pytest.raises(ValueError, match="exceeds the plan's bound of 1000"):
         share_vector(plan, np.array([0, value]), SeededCoins(0, "a"))
+
+
+@pytest.mark.parametrize("shift", [1, -1, 10**6, -(2**40), 2**62])
+@pytest.mark.parametrize("how", ["a summand beyond the bound", "shares on no polynomial"])
+def test_one_lying_summand_moves_the_sum_by_anything_and_nobody_notices(how, shift):
+    # What the module says of a deviating client, at its full extent: modulo the ring, and nothing else.
+    plan, honest = SumPlan.of(names(7), 1000), np.random.default_rng(0).integers(-1000, 1001, (1, 7, 4))
+    modulus = plan.code.basis.modulus
+
+    def beyond(dealt):
+        vector = np.array([0, shift, 0, 0]).astype(object) + honest[0, 3]
+        residues = plan.code.basis.reduce(vector[None, :])
+        return [share[:, 0] for share in plan.code.share(residues, SeededCoins(9, "liar"))]
+
+    def spoiled(dealt):
+        # The server decodes from the first members; what it gets of each counts with a public weight.
+        chosen, weights = plan.code.decoding(tuple(range(plan.code.threshold(1))), 1)
+        dealt = [share.copy() for share in dealt]
+        for lane, p in enumerate(plan.code.basis.primes):
+            error = shift * pow(int(weights[lane, 0]), -1, p)
+            dealt[chosen[0]][lane, 1] = (int(dealt[chosen[0]][lane, 1]) + error) % p
+        return dealt
+
+    change = beyond if how.startswith("a summand") else spoiled
+    (total,), done = run(plan, honest, dealing={"client-3": change})
+    exact = honest[0].sum(axis=0).astype(object)
+    exact[1] = (exact[1] + shift + modulus // 2) % modulus - modulus // 2
+    assert total.total.tolist() == exact.tolist()
+    assert (total.clients, done.silent) == (plan.clients, {})
+    # Control: without the lie the sum is the honest one.
+    (total,), _ = run(plan, honest)
+    assert total.total.tolist() == honest[0].sum(axis=0).tolist()
 
 
 def dropping(*lost):
