@@ -65,6 +65,10 @@ class Exact:
         """As float64, within a relative error of 2**-52."""
         return np.asarray(np.ldexp(self.high.astype(np.float64), 64) + self.low)
 
+    def divided(self, by: int) -> Exact:
+        """The whole parts of the quotients by a positive integer."""
+        return self if by == 1 else Exact.of(self.integers() // by)
+
     def nearest(self, sizes: Array) -> Array:
         """The center h minimizing scaled[h, i] / sizes[h]**2, exactly: (m,) int32.
 

@@ -3,7 +3,9 @@
 Two more sheets of m rows, dealt and opened like any other.
 
 counts: a holder adds 1, and the sum itself is opened: everybody who sees it learns how many clients hold
-each row, not which.  The inverses let each ID count once.
+each row, not which.  With L the least common multiple of all counts, a row that c clients hold is multiplied
+by L / c: then every row is L times what each of its holders has.  Nothing is divided, so if holders have
+different data, what comes out is still an integer, and no larger than L times their sum.
 
 spread: a holder adds r (1, f, f^2), r a fresh secret coefficient and f a keyed fingerprint of its data and
 their ID.  With the sums s0, s1, s2 over the holders, s0 s2 - s1^2 = sum_{i<j} r_i r_j (f_i - f_j)^2.  It is
@@ -16,6 +18,7 @@ fingerprinted no two rows have equal ones: to the server they are random numbers
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,14 +56,20 @@ def counts(values: Array, n: int) -> Array:
     return flat.astype(np.int64)
 
 
-def reciprocals(held: Array, basis: Basis) -> Array:
-    """The inverses of counts in every lane of a basis: (lanes, m) canonical residues.
+def multiple(held: Array) -> int:
+    """L, the least common multiple of the counts (m,) that occur: at least 1."""
+    return math.lcm(*np.unique(held).tolist())
 
-    A sum over the holders of equal data times this is the data itself, exactly.
+
+def factors(held: Array, basis: Basis) -> Array:
+    """L / c for counts (m,) in every lane of a basis: (lanes, m) canonical residues.
+
+    A sum over the c holders of equal data times this is L times the data, as integers.
     """
-    top = int(held.max(initial=1))
-    inverse = [[0, *(pow(c, -1, p) for c in range(1, top + 1))] for p in basis.primes]
-    return np.asarray(np.array(inverse, basis.dtype)[:, held])
+    top, common = int(held.max(initial=1)), multiple(held)
+    # Where c does not divide L no row has c holders.
+    table = [[0, *(common // c % p for c in range(1, top + 1))] for p in basis.primes]
+    return np.asarray(np.array(table, basis.dtype)[:, held])
 
 
 def fingerprints(data: Array, ids: Array, secrets: Secrets) -> Array:

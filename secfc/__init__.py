@@ -52,6 +52,7 @@ _HOME = {
     "SecFC": "secfc.coded",
     "TamperedMessage": "secfc.sealed",
     "TooFewReplies": "secfc.exchange",
+    "TooManyHolders": "secfc.exchange",
     "SharedIds": "secfc.exchange",
     "UnionFailed": "secfc.exchange",
     "fit": "secfc.clustering",
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from secfc.exchange import RowsLost as RowsLost
     from secfc.exchange import SharedIds as SharedIds
     from secfc.exchange import TooFewReplies as TooFewReplies
+    from secfc.exchange import TooManyHolders as TooManyHolders
     from secfc.exchange import UnionFailed as UnionFailed
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.federation import Federation as Federation

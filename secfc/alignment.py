@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
-from psu import align, disjoint, masked, opening, peeling, sharing, sizing, tables
+from psu import align, disjoint, masked, merge, opening, peeling, sharing, sizing, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import Tags
 from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
@@ -51,7 +51,7 @@ from secfc.exchange import (
     take,
     to_all,
 )
-from secfc.messages import Introduction
+from secfc.messages import Disputes, Introduction, Multiplicities
 
 Array = NDArray[Any]
 M = TypeVar("M")
@@ -236,15 +236,46 @@ def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:
 
     rows: its own.  Raises SharedIds if some row has, or none.
     """
-    sheet = disjoint.sheet()
-    member = yield from deal(seat, sheet, disjoint.table(seat.plan, seat.secrets, rows, union))
+    table = disjoint.table(seat.plan, seat.secrets, rows, union)
+    told = yield from open_for_all(seat, disjoint.sheet(), table, HeldOnce)
+    if not disjoint.held_once(told.word, seat.secrets):
+        raise SharedIds(len(union.z))
+
+
+def count_holders(seat: Seat, union: UnionTags, rows: Array) -> Role[Array]:
+    """A client's part in opening how many clients hold each row of the union: (m,) int64, not which.
+
+    rows: its own.
+    """
+    m = len(union.z)
+    sheet, _ = merge.sheets(m)
+    told = yield from open_for_all(seat, sheet, merge.indicator(rows, m), Multiplicities)
+    if len(told.held) != m or int(told.held.max(initial=1)) > len(seat.clients):
+        raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
+    return np.asarray(told.held, np.int64)
+
+
+def find_disputes(seat: Seat, rows: Array, prints: Array, m: int) -> Role[Array]:
+    """A client's part in finding the rows whose holders have different data: ascending.
+
+    rows, prints: its own rows, and fingerprints of its data there.
+    """
+    _, sheet = merge.sheets(m)
+    table = merge.spread(rows, prints, m, seat.coins)
+    disputed: Array = (yield from open_for_all(seat, sheet, table, Disputes)).rows
+    if len(disputed) and int(disputed[-1]) >= m:
+        raise FaultyServer(SERVER, f"said that rows are in dispute that are none of m={m}")
+    return disputed
+
+
+def open_for_all(seat: Seat, sheet: Sheet, table: Array, kind: type[M]) -> Role[M]:
+    """Deal a sheet, answer until the server says what it opened, as a message of this kind."""
+    member = yield from deal(seat, sheet, table)
     members = {} if member is None else {sheet.label: member}
     word = only((yield listen(seat)), SERVER)
     while isinstance(word, Turn):
         word = only((yield answer(seat, members, word)), SERVER)
-    told = take({SERVER: word}, HeldOnce)[SERVER]
-    if not disjoint.held_once(told.word, seat.secrets):
-        raise SharedIds(len(union.z))
+    return take({SERVER: word}, kind)[SERVER]
 
 
 # --- server ----------------------------------------------------------------------------------------
@@ -285,6 +316,20 @@ class Relay:
         yield self.tell(HeldOnce(theirs))
         if mine:
             raise SharedIds(len(union.z))
+
+    def count_holders(self, union: UnionTags) -> Role[Array]:
+        """How many clients hold each row, (m,) int64, told to all clients."""
+        sheet, _ = merge.sheets(len(union.z))
+        held = merge.counts((yield from self.open(sheet)), self.plan.n)
+        yield self.tell(Multiplicities(held.astype(np.uint16)))
+        return held
+
+    def find_disputes(self, m: int) -> Role[Array]:
+        """The rows whose holders have different data, ascending, told to all clients."""
+        _, sheet = merge.sheets(m)
+        disputed = merge.disagreeing((yield from self.open(sheet)))
+        yield self.tell(Disputes(disputed))
+        return disputed
 
     def open(self, sheet: Sheet) -> Role[Array]:
         """The opened values of a sheet that is opened in a single round."""

@@ -343,7 +343,7 @@ class SecFC:
         return Clustering(
             k=plan.k,
             labels=[c.labels for c in clients],
-            cost=trace.cost(plan.quantizer.scale) if self.disclosure.exact else None,
+            cost=trace.cost(plan.scale) if self.disclosure.exact else None,
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,

@@ -254,6 +254,24 @@ class DisputedRows(ProtocolError):  # noqa: N818
         self.rows, self.ids = tuple(rows), tuple(ids)
 
 
+class TooManyHolders(ProtocolError):  # noqa: N818
+    """Rows have so many different numbers of holders that merging them leaves no room in the modulus.
+
+    counts: the numbers of holders that occur.  multiple: their least common multiple, by which all rows grow.
+    """
+
+    def __init__(self, counts: Collection[int], multiple: int, why: str) -> None:
+        listed = ", ".join(map(str, list(counts)[:20]))
+        super().__init__(
+            f"rows of the union have {listed} holders, so merging them without a division takes all rows "
+            f"{multiple}-fold, the least common multiple, and that does not fit: {why}. Give what several "
+            "clients hold to one of them before the run, so that fewer counts occur; lower the scale; say "
+            "how large a cluster can get (largest=); or show the server distances "
+            "(disclosure=Distances()), which leaves more room"
+        )
+        self.counts, self.multiple = tuple(counts), multiple
+
+
 class SharedIds(ProtocolError):  # noqa: N818
     """IDs had to be disjoint, and several clients hold some.  m: the size of the union.
 

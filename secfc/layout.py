@@ -28,6 +28,11 @@ class Layout(Protocol):
         ...
 
     @property
+    def multiple(self) -> int:
+        """How many times itself every row is computed on, so that merging rows needs no division."""
+        ...
+
+    @property
     def mixed(self) -> bool:
         """Whether several clients share the same rows, so that only their sum is held and tested."""
         ...
@@ -49,6 +54,7 @@ class OwnRows:
     """Client j shares its own counts[j] rows, one client's after the other's.  Owners are public."""
 
     counts: tuple[int, ...]
+    multiple: int = 1
 
     mixed: ClassVar[bool] = False
 
@@ -64,15 +70,21 @@ class OwnRows:
         return sum(self.counts[:client]), self.counts[client]
 
     def without(self, contributors: Array) -> OwnRows:
-        return OwnRows(tuple(c if there else 0 for c, there in zip(self.counts, contributors, strict=True)))
+        kept = tuple(c if there else 0 for c, there in zip(self.counts, contributors, strict=True))
+        return OwnRows(kept, self.multiple)
 
 
 @dataclass(frozen=True)
 class AllRows:
-    """Every client shares all m rows, zeros where it owns none.  Owners are hidden (SecFC App. B)."""
+    """Every client shares all m rows, zeros where it owns none.  Owners are hidden (SecFC App. B).
+
+    held: where rows are merged, a digest of how many clients hold each, which all parties thereby compare.
+    """
 
     m: int
     n: int
+    multiple: int = 1
+    held: bytes = b""
 
     mixed: ClassVar[bool] = True
 

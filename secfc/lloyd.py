@@ -90,8 +90,8 @@ class Trace:
     def n_iter(self) -> int:
         return len(self.history) - 1 if self.steps is None else self.steps
 
-    def cost(self, scale: float) -> float | None:
-        """The same in squared data units, for a quantizer of this scale."""
+    def cost(self, scale: float | Fraction) -> float | None:
+        """The same in squared data units, for rows of so many steps a unit."""
         scaled = self.scaled_cost
         return None if scaled is None else float(scaled / Fraction(scale) ** 2)
 

@@ -7,6 +7,7 @@ every client shares all of them, zeros where it owns none.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -20,25 +21,22 @@ from field.rows import CodedRows
 from psu import merge
 from psu import plan as psu_plan
 from psu.identify import digests, row_digests, tags
-from psu.messages import Turn
 from secfc.agreement import agree
 from secfc.alignment import (
     Relay,
     Seat,
-    answer,
     blaming,
-    deal,
+    count_holders,
+    find_disputes,
     find_union,
-    listen,
     require_disjoint,
     row_numbers,
     take_seat,
 )
 from secfc.description import LOCAL, Terms, described, digest_of
-from secfc.exchange import ALIGN, SERVER, SETTLE, DisputedRows, FaultyServer, PartyId, Role, only, take
+from secfc.exchange import ALIGN, SERVER, SETTLE, DisputedRows, PartyId, Role, TooManyHolders
 from secfc.federation import Federation, Party
 from secfc.layout import AllRows, Layout, OwnRows
-from secfc.messages import Multiplicities
 from secfc.plan import Plan
 
 Array = NDArray[Any]
@@ -51,7 +49,7 @@ class Contribution:
 
     read(begin, end): (end - begin, d) integers of rows begin, ... of its span; secret.
     rows: for each of its own points, in its own order, the row among all m; secret if owners are hidden.
-    settle: a role fragment that corrects the shares of rows that several clients contributed to.
+    settle: a role fragment that brings the shares of all rows to the plan's multiple of their data.
     """
 
     name: str
@@ -150,6 +148,7 @@ class UnionDraft:
     clients: tuple[PartyId, ...]
     complete: Complete = field(metadata=LOCAL)  # made of the terms
     terms: Terms = field(metadata=LOCAL)  # described beside it
+    merge: bool = True
 
     @cached_property
     def description(self) -> bytes:
@@ -159,11 +158,26 @@ class UnionDraft:
     def foreseen(self, federation: Federation) -> Plan:
         """The plan that the union of all points will lead to, for a process that sees all data."""
         found = [
-            digests(party.ids) if party.ids is not None else row_digests(party.read())
+            np.unique(digests(party.ids) if party.ids is not None else row_digests(party.read()), axis=0)
             for party in federation.parties
         ]
-        m = len(np.unique(np.concatenate(found), axis=0))
-        return self.complete(AllRows(m, len(self.clients)))
+        _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
+        return self.completed(held if self.merge else np.ones(len(held), np.int64))
+
+    def completed(self, held: Array) -> Plan:
+        """The plan of the clustering, for rows that so many clients hold, (m,) int64: all ones without
+        merging.
+
+        Raises TooManyHolders, and ValueError for what does not fit in any case.
+        """
+        m, n, multiple = len(held), len(self.clients), merge.multiple(held)
+        if multiple == 1:
+            return self.complete(AllRows(m, n))
+        try:
+            return self.complete(AllRows(m, n, multiple, digest_of_counts(held)))
+        except ValueError as error:
+            self.complete(AllRows(m, n))  # what fails here too is no matter of holders
+            raise TooManyHolders(np.unique(held).tolist(), multiple, str(error)) from error
 
     def digest(self) -> bytes:
         """32 bytes that name this run and what its parties agreed on before it."""
@@ -178,7 +192,9 @@ class Private:
     their docstrings say what leaks.  bound: a public bound on the size of the union, a matter of policy.
     sized: estimate the size of the union first, instead of making tables for the bound.
     merge: an ID that several clients hold counts once.  That opens, to the server and all clients, how
-    many clients hold each row (not which), and which rows are in dispute.  With merge=False nothing of
+    many clients hold each row (not which), and which rows are in dispute.  Rows are then computed on as
+    multiples of the points, by the least common multiple of these numbers, so nothing is divided modulo P;
+    where that does not fit all raise TooManyHolders.  With merge=False nothing of
     this is opened, and the IDs must be disjoint, as a point held by c clients would be clustered as c times
     itself.  Before any point is shared, the parties find out whether they are, and that only (psu.disjoint);
     if not, all raise SharedIds.  That stops mistakes: a client that misstates which rows it holds can hide
@@ -213,7 +229,7 @@ class Private:
     ) -> UnionDraft:
         mode = self.mode or psu_plan.Threshold(t)
         union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
-        return UnionDraft(union, clients, complete, terms)
+        return UnionDraft(union, clients, complete, terms, self.merge)
 
     def client(self, draft: UnionDraft, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
         points = party.read()
@@ -225,64 +241,73 @@ class Private:
             own, inverse = tags(digest, seat.secrets.tag_key)
             union = yield from find_union(seat, own)
             rows = row_numbers(union, own, inverse)
-            if not self.merge:
+            held = np.ones(len(union.z), np.int64)
+            if self.merge:
+                held = yield from count_holders(seat, union, rows)
+            else:
                 yield from require_disjoint(seat, union, rows)
-        plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
+        plan = draft.completed(held)
         integers = plan.quantizer(points, owner=f"client {party.name!r}")
-        settle = partial(self._settle, seat, party, digest, rows, integers) if self.merge else _settled
+        settle = partial(self._settle, seat, party, digest, rows, integers, held) if self.merge else _settled
         return plan, Contribution(party.name, spread_out(rows, integers), rows, settle)
 
     def _settle(
-        self, seat: Seat, party: Party, ids: Array, rows: Array, integers: Array, shares: CodedRows
+        self,
+        seat: Seat,
+        party: Party,
+        ids: Array,
+        rows: Array,
+        integers: Array,
+        held: Array,
+        shares: CodedRows,
     ) -> Role[None]:
-        """Find out how many hold each row and whether they agree, and let each ID count once.
+        """Find out whether the holders of each row agree, and let each ID count once.
 
-        ids: digests of the IDs of this party's points.
+        ids: digests of the IDs of this party's points.  held: how many clients hold each row.
         """
         m, seat.clock.phase = shares.m, SETTLE
-        counts, spread = merge.sheets(m)
         prints = merge.fingerprints(row_digests(integers.astype(np.float64)), ids, seat.secrets)
-        contents = {counts: merge.indicator(rows, m), spread: merge.spread(rows, prints, m, seat.coins)}
-        members = {}
         with blaming(seat.clients):
-            for sheet, table in contents.items():
-                member = yield from deal(seat, sheet, table)
-                if member is not None:
-                    members[sheet.label] = member
-            word = only((yield listen(seat)), SERVER)
-            while isinstance(word, Turn):
-                word = only((yield answer(seat, members, word)), SERVER)
-        result = take({SERVER: word}, Multiplicities)[SERVER]
-        if len(result.held) != m or int(result.held.max()) > len(seat.clients):
-            raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
-        if len(result.disputed):
-            mine = np.flatnonzero(np.isin(rows, result.disputed))
+            disputed = yield from find_disputes(seat, rows, prints, m)
+        if len(disputed):
+            mine = np.flatnonzero(np.isin(rows, disputed))
             names = [party.ids[i] if party.ids is not None else f"row {i}" for i in mine]
-            raise DisputedRows(result.disputed.tolist(), names)
-        several = np.flatnonzero(result.held > 1)
-        shares.scale(several, merge.reciprocals(result.held[several].astype(np.int64), shares.basis))
+            raise DisputedRows(disputed.tolist(), names)
+        multiply(shares, merge.factors(held, shares.basis))
 
     def server(self, draft: UnionDraft) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
         yield from agree(draft, SERVER, number=ALIGN)
         relay = Relay(draft.union, draft.clients)
         with blaming(draft.clients):
             union = yield from relay.find_union()
-            if not self.merge:
+            held = np.ones(len(union.z), np.int64)
+            if self.merge:
+                held = yield from relay.count_holders(union)
+            else:
                 yield from relay.require_disjoint(union)
-        plan = draft.complete(AllRows(len(union.z), len(draft.clients)))
+        plan = draft.completed(held)
         return plan, partial(self._settle_at_server, relay, plan.m) if self.merge else _settled
 
     def _settle_at_server(self, relay: Relay, m: int) -> Role[None]:
-        counts, spread = merge.sheets(m)
         relay.clock.phase = SETTLE
-        # Both sheets are dealt before either is opened; in server mode they arrive in this order.
         with blaming(relay.clients):
-            held = merge.counts((yield from relay.open(counts)), relay.plan.n)
-            disputed = merge.disagreeing((yield from relay.open(spread)))
-        result = Multiplicities(held.astype(np.uint16), disputed)
-        yield relay.tell(result)
+            disputed = yield from relay.find_disputes(m)
         if len(disputed):
             raise DisputedRows(disputed.tolist(), ())
+
+
+def digest_of_counts(held: Array) -> bytes:
+    """32 bytes that agree exactly when two parties were told the same numbers of holders (m,)."""
+    return hashlib.blake2b(held.astype("<i8").tobytes(), digest_size=32, person=b"secfc holders").digest()
+
+
+def multiply(rows: CodedRows, factors: Array) -> None:
+    """Multiply rows by one factor each, (lanes, m) canonical residues; before they are finished."""
+    others = np.flatnonzero((factors != 1).any(axis=0))
+    # A slice at a time, so that memory does not grow with m.
+    for start in range(0, len(others), 1 << 14):
+        chosen = others[start : start + (1 << 14)]
+        rows.scale(chosen, factors[:, chosen])
 
 
 def spread_out(rows: Array, integers: Array) -> Callable[[int, int], Array]:

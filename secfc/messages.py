@@ -66,23 +66,26 @@ class PublicKey(Message, tag=15):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Multiplicities(Message, tag=3):
-    """Server to every client, after a union: how many clients hold each row (m,), and disputed rows.
-
-    Shows how many hold a row, not which.  disputed: rows whose holders have different data, ascending.
-    """
+    """Server to every client, after a union: how many clients hold each row (m,), not which."""
 
     held: Array
-    disputed: Array
 
     def __post_init__(self) -> None:
-        held, rows = self.held, self.disputed
-        refuse(not is_array(held, "u", 1), "how many hold a row is an unsigned number a row")
-        refuse(int(held.min(initial=1)) < 1, "at least one client holds every row")
+        refuse(not is_array(self.held, "u", 1), "how many hold a row is an unsigned number a row")
+        refuse(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Disputes(Message, tag=49):
+    """Server to every client, once rows are shared: those whose holders have different data, ascending."""
+
+    rows: Array
+
+    def __post_init__(self) -> None:
+        rows = self.rows
         refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
-        ascending = bool((rows[1:] > rows[:-1]).all()) and (
-            not rows.size or 0 <= rows[0] <= rows[-1] < len(held)
-        )
-        refuse(not ascending, f"disputed rows are ascending, distinct and below {len(held)}")
+        ascending = bool((rows[1:] > rows[:-1]).all()) and (not rows.size or int(rows[0]) >= 0)
+        refuse(not ascending, "disputed rows are ascending, distinct and not negative")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

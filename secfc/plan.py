@@ -6,6 +6,7 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -99,9 +100,9 @@ class Plan:
             raise ValueError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
             )
-        if self.largest * self.projections.proven >= self.code.basis.modulus // 2:
+        if self.largest * self.proven >= self.code.basis.modulus // 2:
             raise ValueError(
-                f"rows that pass the test, up to 2**{self.projections.proven.bit_length()}, do not fit the "
+                f"rows that pass the test, up to 2**{self.proven.bit_length()}, do not fit the "
                 "modulus: lower the scale"
             )
         self.init.check(self.m, self.k)
@@ -162,6 +163,21 @@ class Plan:
         """The test that everybody's rows pass before they are used."""
         dealers = self.layout.n if self.layout.mixed else 1
         return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers)
+
+    @property
+    def proven(self) -> int:
+        """The largest integer in rows that passed the test, as they are computed on."""
+        return self.layout.multiple * self.projections.proven
+
+    @property
+    def scale(self) -> Fraction:
+        """Steps a data unit of the rows that are computed on, exactly."""
+        return self.layout.multiple * Fraction(self.quantizer.scale)
+
+    @property
+    def radius(self) -> int:
+        """The L2 norm that no honest row exceeds, as rows are computed on; for policies that shorten rows."""
+        return self.layout.multiple * (self.quantizer.radius or 1)
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:

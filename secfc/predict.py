@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from field.coins import Coins
@@ -24,7 +25,7 @@ from secfc.disclosure import Disclosure, Measured
 from secfc.exchange import ITERATE, SERVER, BudgetSpent, Exchange, PartyId, Role, only, take, to_all
 from secfc.federation import Federation, Party
 from secfc.layout import OwnRows
-from secfc.membership import Open
+from secfc.membership import Open, multiply
 from secfc.messages import Assignment, Final, compact_labels
 from secfc.plan import Plan
 from secfc.questions import question
@@ -107,7 +108,7 @@ class CodedModel:
         return replace(
             self.plan,
             terms=terms,
-            layout=OwnRows(federation.counts),
+            layout=OwnRows(federation.counts, self.plan.layout.multiple),
             k=1,
             n_init=1,
             init=RandomLabels(),
@@ -154,6 +155,10 @@ def predicting_client(
     received = yield from share_rows(plan, mine, coins)
     shared = plan
     plan, rows = yield from settle_contributors(shared, mine, received, coins)
+    if plan.layout.multiple > 1:
+        # As the rows that the retained centers are the means of.
+        factor = np.array([[plan.layout.multiple % p] for p in rows.basis.primes], rows.basis.dtype)
+        multiply(rows, np.broadcast_to(factor, (rows.basis.lanes, rows.m)))
     rows.finish()
     answer = yield from disclosure.client(plan, party.name, coins=coins)
     referee = None

@@ -50,7 +50,10 @@ class Range:
 
 @dataclass(frozen=True)
 class _Wish:
-    """What a range must hold: `headroom` times the distances of d features to clusters of m points."""
+    """What a range must hold: `headroom` times the distances of d features to clusters of m points.
+
+    multiple: how many times itself every row is computed on.
+    """
 
     disclosure: Any
     plain: int
@@ -58,10 +61,12 @@ class _Wish:
     m: int
     ell: int
     dealers: int
+    multiple: int
 
     def headroom(self, block: int) -> int:
         wide: int = self.disclosure.stretched(self.plain, stretch(block, self.ell, self.dealers))
-        return wide
+        # Distances, and noise on them, grow with the square of rows.
+        return wide * self.multiple**2
 
     def needed(self, block: int, max_int: int) -> int:
         return distance_bound(self.headroom(block) * self.d, max_int, self.m)
@@ -84,7 +89,7 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int) -> Range
         raise ValueError(f"largest={way.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
     dealers = layout.n if layout.mixed else 1
-    wish = _Wish(way.disclosure, plain, public.d, way.largest or layout.m, ell, dealers)
+    wish = _Wish(way.disclosure, plain, public.d, way.largest or layout.m, ell, dealers, layout.multiple)
     rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
     sizes = block_sizes(rows * public.d)
     if way.scale is not None:

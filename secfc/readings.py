@@ -125,7 +125,7 @@ class Questions:
             )
 
     def _in_data_units(self, scaled: Exact, question: Question) -> Array:
-        # scaled[h, i] = (size_h scale)**2 ||x_i - c_h||**2.
+        # scaled[h, i] = (size_h scale)**2 ||x_i - c_h||**2, with the scale of rows as they are computed on.
         sizes = cluster_sizes(question.labels, question.k).astype(np.float64)
         sizes[sizes == 0] = np.nan
-        return np.asarray(scaled.floats() / (sizes[:, None] * self.view.plan.quantizer.scale) ** 2)
+        return np.asarray(scaled.floats() / (sizes[:, None] * float(self.view.plan.scale)) ** 2)

@@ -43,7 +43,9 @@ class CodedSource:
         return decode_scaled(self.plan.code, values)
 
     def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
-        return draw((yield from self.distances(newest, 1)))
+        scaled = yield from self.distances(newest, 1)
+        # A draw rounds them to floats, so it gets those of the points themselves.
+        return draw(scaled.divided(self.plan.layout.multiple**2))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.distances(labels, k)).separated(cluster_sizes(labels, k), factor)
@@ -92,7 +94,10 @@ class CodedSource:
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
-        sums = (yield from self.opened(labels, k)).astype(np.float64)
+        multiple = self.plan.layout.multiple
+        # Sums without noise are so many times those of the points, and this division of integers leaves
+        # nothing; with noise it leaves less than a step.
+        sums = ((yield from self.opened(labels, k)) // multiple).astype(np.float64)
         sizes = cluster_sizes(labels, k)[:, None]
         # A cluster without points, or of too few, has no center, also where there is noise on its sum.
         with np.errstate(invalid="ignore", divide="ignore"):

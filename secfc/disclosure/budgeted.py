@@ -143,10 +143,10 @@ class Budgeted(ABC):
         parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
         self.budget.check(self.released(plan))
         steps = self.steps(plan)
-        noise = self.noise(steps, plan.quantizer.radius or 1)
+        noise = self.noise(steps, plan.radius)
         if steps.centers:
             one = noise.on_sums(plan.layout, labels, plan.k, plan.d)
-            reach = plan.largest * plan.projections.proven + self.contributors(steps.n) * REACH * one
+            reach = plan.largest * plan.proven + self.contributors(steps.n) * REACH * one
             if 2 * reach >= plan.code.basis.modulus:
                 raise ValueError("noisy cluster sums do not fit the modulus: lower the scale")
 

@@ -97,7 +97,7 @@ class Match:
 
     def _scheduled(self, many: bool) -> Any:
         plan = self.plan
-        return _schedule(self.contest, many, plan.code.basis, plan.m, plan.d, plan.projections.proven)
+        return _schedule(self.contest, many, plan.code.basis, plan.m, plan.d, plan.proven)
 
     @cached_property
     def alive(self) -> Array:

@@ -81,7 +81,7 @@ class NoiseAtServer(Budgeted):
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
-        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.radius)
         return NoisingSource(plan, present, noise, coins, threads=threads)
 
     def ledger(self, plan: Plan) -> Ledger:

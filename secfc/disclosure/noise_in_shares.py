@@ -104,13 +104,13 @@ class NoiseInShares(Budgeted):
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:
         """That of the noise of all contributors together."""
-        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.radius)
         one = float(noise.on_distances(plan.layout, labels, k))
-        return math.sqrt(self.contributors(plan.code.n)) * one / plan.quantizer.scale**2
+        return math.sqrt(self.contributors(plan.code.n)) * one / float(plan.scale) ** 2
 
     def released(self, plan: Plan) -> Event:
         steps = self.steps(plan)
-        radius = plan.quantizer.radius or 1
+        radius = plan.radius
         noise = self.noise(steps, radius)
         # Sensitivities are at least 4 and 2 in units of radius**2 and radius, and s_h at least 1.
         each = noise.distances / math.sqrt(noise.honest)
@@ -130,14 +130,14 @@ class NoiseInShares(Budgeted):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         yield from ()
-        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.radius)
         paid = self.steps(plan).questions
         return Decoded(Paid(partial(noised, plan, name, noise, coins), paid))
 
     def open_centers(
         self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
     ) -> Role[CodedCenters | None]:
-        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.radius)
         code, labels = plan.code, question.labels.astype(np.int32)
         total = noise.draw_sums(code.basis, plan.layout, labels, question.k, plan.d, coins=coins)
         shares = dict(zip(plan.clients, code.share(total, coins), strict=True))
@@ -148,7 +148,7 @@ class NoiseInShares(Budgeted):
         self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
     ) -> Role[CodedSource]:
         yield from ()
-        noise = self.noise(self.steps(plan), plan.quantizer.radius or 1)
+        noise = self.noise(self.steps(plan), plan.radius)
         return NoisedSource(plan, present, noise, threads=threads)
 
     def ledger(self, plan: Plan) -> Ledger:

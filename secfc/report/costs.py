@@ -47,6 +47,7 @@ CONTENTS = {
     "UnionTags": "pseudonyms of the union",
     "Confirmation": "digests of keys and the union",
     "Multiplicities": "holders of each row",
+    "Disputes": "rows in dispute",
     "HeldOnce": "whether IDs are disjoint",
     "Hello": "the parameters",
     "Shares": "shares of the points",

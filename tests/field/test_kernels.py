@@ -297,3 +297,9 @@ def test_adding_scaled_streams_is_exact_at_the_edges(primes, count):
             assert (whole[lane, 5:70] == expected).all()
             assert (whole[lane, :5] == top[lane] * high).all()
             assert (whole[lane, 70:] == top[lane] * high).all()
+
+
+def test_exact_integers_are_divided_whole():
+    values = [0, 5, 6, 2**64 - 1, 2**64, 2**128 - 1, 36 * (2**100 + 7)]
+    for by in (1, 6, 36, 27720**2, 2**65 + 1):
+        assert Exact.of(values).divided(by).integers().tolist() == [v // by for v in values]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import psu
 from field import Basis, SeededCoins
-from field.basis import LANE_PRIMES
+from field.basis import LANE_PRIMES, MERSENNE_61
 from psu import masked, merge, opening, reference, sharing
 from psu.errors import UnionAborted
 from psu.plan import Plan
@@ -60,10 +61,19 @@ def test_counts_and_disagreement(mode: Any) -> None:
     held = merge.counts(sums, 3)
     assert held.tolist() == [1, 2, 3, 1, 1, 3]
     assert merge.disagreeing(spreads).tolist() == [2]
-    basis = Basis(LANE_PRIMES[:2])
-    inverse = merge.reciprocals(held, basis)
-    for lane, p in zip(inverse, basis.primes, strict=True):
-        assert (lane.astype(object) * held % p == 1).all()
+    assert merge.multiple(held) == 6
+    factors = merge.factors(held, Basis(LANE_PRIMES[:2]))
+    assert (factors * held == 6).all()
+
+
+@pytest.mark.parametrize("primes", [LANE_PRIMES[:3], (MERSENNE_61,)])
+def test_factors_are_whole_numbers_also_beyond_a_lane(primes: tuple[int, ...]) -> None:
+    held = np.arange(1, 30)[[0, 3, 28, 22, 16, 12, 10, 24, 26, 15, 18, 6]]
+    common = math.lcm(*held.tolist())
+    assert merge.multiple(held) == common > 2**30
+    for lane, p in zip(merge.factors(held, Basis(primes)), primes, strict=True):
+        assert lane.tolist() == [common // c % p for c in held.tolist()]
+    assert merge.multiple(np.empty(0, np.int64)) == 1
 
 
 def test_counts_out_of_range() -> None:
@@ -71,7 +81,7 @@ def test_counts_out_of_range() -> None:
         with pytest.raises(UnionAborted, match="malformed"):
             merge.counts(np.array(bad, np.uint64)[:, None], 3)
     assert merge.counts(np.empty((0, 1), np.uint64), 3).shape == (0,)
-    assert merge.reciprocals(np.empty(0, np.int64), Basis(LANE_PRIMES[:1])).shape == (1, 0)
+    assert merge.factors(np.empty(0, np.int64), Basis(LANE_PRIMES[:1])).shape == (1, 0)
 
 
 def test_own_points_with_equal_ids_must_agree() -> None:

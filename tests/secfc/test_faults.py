@@ -32,7 +32,7 @@ from secfc.exchange import (
     UnionFailed,
 )
 from secfc.feddp import FedDPKMeans
-from secfc.messages import Assignment, Contributors, Final, Multiplicities, OwnLabels
+from secfc.messages import Assignment, Contributors, Disputes, Final, Multiplicities, OwnLabels
 from secfc.screening import DEALING, Judgement, Screening
 from secfc.sealed import Line, Sealed, TamperedMessage, greet
 from tests.secfc.campaign import (
@@ -469,7 +469,10 @@ def test_the_lost_end_of_a_union_is_silence_and_no_fault():
     with pytest.raises((TooFewReplies, RowsLost, UnionFailed)) as caught:
         fit(lambda body: None, "UnionTags", "client-3", PRIVATE)
     assert not getattr(caught.value, "proof", False)
-    result = fit(lambda body: None, "Multiplicities", "client-3", PRIVATE)
+    # Without the number of holders it has no plan, and its zeros are missing in all rows.
+    with pytest.raises((TooFewReplies, RowsLost)):
+        fit(lambda body: None, "Multiplicities", "client-3", PRIVATE)
+    result = fit(lambda body: None, "Disputes", "client-3", PRIVATE)
     assert (result.labels[3] == -1).all()
 
 
@@ -504,8 +507,9 @@ def test_holders_are_compared_with_the_plan():
     held = np.ones(12, np.uint16)
     for wrong in (held[:-1], held * 6):
         with pytest.raises(FaultyServer, match="counted holders"):
-            fit(lambda body, wrong=wrong: Multiplicities(wrong, body.disputed), "Multiplicities", "client-0",
-                PRIVATE)  # fmt: skip
+            fit(lambda body, wrong=wrong: Multiplicities(wrong), "Multiplicities", "client-0", PRIVATE)
+    with pytest.raises(FaultyServer, match="in dispute that are none"):
+        fit(lambda body: Disputes(np.array([12])), "Disputes", "client-0", PRIVATE)
 
 
 KFED, LLOYD = SCENARIOS["k-fed"].algorithm, SCENARIOS["lloyd"].algorithm
@@ -588,10 +592,11 @@ def test_messages_refuse_what_no_honest_party_sends():
         lambda: Assignment(0, 2, labels, NUMBERS[[0, 1, 0]]),
         lambda: Assignment(0, 2, labels, NUMBERS - 1),
         lambda: Assignment(0, 2, labels, NUMBERS.astype(float)),
-        lambda: Multiplicities(np.zeros(3, np.uint16), NUMBERS),
-        lambda: Multiplicities(np.ones(3, np.uint16), NUMBERS + 1),
-        lambda: Multiplicities(np.ones(3, np.uint16), NUMBERS[[0, 0]]),
-        lambda: Multiplicities(np.ones(3), NUMBERS),
+        lambda: Multiplicities(np.zeros(3, np.uint16)),
+        lambda: Multiplicities(np.ones(3)),
+        lambda: Disputes(NUMBERS - 1),
+        lambda: Disputes(NUMBERS[[0, 0]]),
+        lambda: Disputes(NUMBERS.astype(float)),
     ):
         with pytest.raises(ValueError, match=r"\w"):
             build()

@@ -12,8 +12,9 @@ import psu
 import secfc
 from field import Basis
 from field.basis import LANE_PRIMES, MERSENNE_61
+from field.rows import coded_rows
 from secfc.exchange import SERVER, DisputedRows, UnionFailed
-from secfc.membership import Private, spread_out
+from secfc.membership import Private, multiply, spread_out
 from secfc.starts import KMeansPlusPlus, RandomPoints
 
 SHOWN = secfc.Distances()
@@ -145,7 +146,7 @@ def test_golden_view_of_each_party():
     assert received("client-3") == {
         "Introduction", "Offer", "KeyPacket", "ShareBlock", "Confirmation", "Hello", "Shares",
         "Tossed", "Hiding", "Contributors", "PublicKey",
-        "Begin", "Turn", "UnionTags", "Multiplicities", "Assignment", "Final",
+        "Begin", "Turn", "UnionTags", "Multiplicities", "Disputes", "Assignment", "Final",
     }  # fmt: skip
 
 
@@ -235,3 +236,17 @@ def test_what_the_server_learned_is_said():
     merged = secfc.fit(secfc.SecFC(k=2, t=1, membership=Private()), federation)
     assert any("how many clients hold each row" in fact for fact in merged.learned)
     assert any("pseudonyms" in fact for fact in merged.learned)
+
+
+@pytest.mark.parametrize("primes", [LANE_PRIMES[:2], (MERSENNE_61,)])
+def test_rows_are_multiplied_slice_by_slice(primes):
+    basis, m = Basis(primes), (1 << 14) + 50
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, min(primes), (basis.lanes, m, 2)).astype(basis.dtype)
+    factors = rng.integers(1, 4, m)
+    factors[:100] = 1
+    rows = coded_rows(basis, m, 2)
+    rows.add(0, values)
+    multiply(rows, np.broadcast_to(factors.astype(basis.dtype), (basis.lanes, m)))
+    for lane, before, p in zip(rows.read(0, m), values, primes, strict=True):
+        assert (lane.astype(object) == before.astype(object) * factors[:, None] % p).all()

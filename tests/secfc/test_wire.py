@@ -95,9 +95,14 @@ def merged(draw):
 
 @st.composite
 def multiplicities(draw):
-    held = draw(npst.arrays(np.uint16, draw(st.integers(0, 5)), elements=st.integers(1, 9)))
-    disputed = draw(st.sets(st.integers(0, len(held) - 1))) if len(held) else ()
-    return own.Multiplicities(held, np.array(sorted(disputed), np.int64))
+    return own.Multiplicities(
+        draw(npst.arrays(np.uint16, draw(st.integers(0, 5)), elements=st.integers(1, 9)))
+    )
+
+
+@st.composite
+def disputes(draw):
+    return own.Disputes(np.array(sorted(draw(st.sets(st.integers(0, 9)))), np.int64))
 
 
 @st.composite
@@ -181,6 +186,7 @@ MESSAGES = {
     own.Introduction: st.builds(own.Introduction, exactly(32)),
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
     own.Multiplicities: multiplicities(),
+    own.Disputes: disputes(),
     own.Shares: st.builds(own.Shares, count, coded(), coded()),
     rows.Hiding: hidings(),
     rows.Projected: st.builds(rows.Projected, arrays(dtype=np.bool_, axes=(1, 1)), coded(2)),
@@ -353,7 +359,7 @@ def examples():
     return [
         own.Hello(bytes(range(32))),
         own.Introduction(bytes(32)),
-        own.Multiplicities(np.array([1, 2], np.uint16), np.array([1], np.int64)),
+        own.Multiplicities(np.array([1, 2], np.uint16)),
         own.Shares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
         own.Assignment(7, 2, np.array([0, 1, -1], np.int8), np.array([0, 3], np.int32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
@@ -414,6 +420,7 @@ def examples():
         toss.Commitment(bytes(range(32))),
         toss.Coin(bytes(range(32))),
         toss.Tossed(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
+        own.Disputes(np.array([1, 4], np.int64)),
     ]
 
 

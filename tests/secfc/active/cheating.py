@@ -15,7 +15,7 @@ from field.projections import ROWS, WORDS, Choice, MaskShortage, choose, project
 from secfc import coded
 from secfc.clustering import Public
 from secfc.exchange import SERVER
-from secfc.membership import Open
+from secfc.membership import Open, Private
 from secfc.simulate import Run, simulate
 
 BOUND = 8.0
@@ -31,6 +31,25 @@ class Crafted(Open):
         plan, honest = yield from super().client(draft, party, coins=coins)
         crafted = np.asarray(self.rows(plan), object)
         return plan, dataclasses.replace(honest, read=lambda begin, end: crafted[begin:end])
+
+
+@dataclass(frozen=True)
+class CraftedPrivate(Private):
+    """Hidden membership of a client that says what it holds, and shares these integers (m, d) instead."""
+
+    rows: Any = None
+
+    def client(self, draft: Any, party: Any, *, coins: Any) -> Any:
+        plan, honest = yield from super().client(draft, party, coins=coins)
+        crafted = np.asarray(self.rows(plan, honest), object)
+        return plan, dataclasses.replace(honest, read=lambda begin, end: crafted[begin:end])
+
+
+def crafted(membership: Any, rows: Any) -> Any:
+    """The same membership of a client that shares these rows."""
+    if isinstance(membership, Open):
+        return Crafted(rows=rows)
+    return CraftedPrivate(membership.mode, membership.bound, membership.sized, membership.merge, rows)
 
 
 def shameless(test: Any, sums: Any, masks: Any) -> Choice:
@@ -86,19 +105,24 @@ def honest(federation: Any, j: int) -> Callable[[Any], Any]:
 def run(
     way: secfc.SecFC,
     federation: Any,
-    rows: Callable[[Any], Any],
+    rows: Callable[..., Any],
     *,
     cheater: str,
     change: Callable[[Any], Any] = lambda role: role,
     seed: int = 0,
     **options: Any,
 ) -> Run:
-    """A run in which `cheater` shares rows(plan); change: what else its role does."""
+    """A run in which `cheater` shares rows(plan); change: what else its role does.
+
+    With hidden membership it shares rows(plan, mine), from its honest contribution.
+    """
     plan = way.plan(dataclasses.replace(Public.of(federation, BOUND), session=bytes(32)))
     coins = {name: SeededCoins(seed, name) for name in (*federation.names, SERVER)}
     roles = {}
     for party in federation.parties:
-        own = dataclasses.replace(way, membership=Crafted(rows=rows)) if party.name == cheater else way
+        own = way
+        if party.name == cheater:
+            own = dataclasses.replace(way, membership=crafted(way.membership, rows))
         role = coded.client(own, plan, party, coins=coins[party.name])
         roles[party.name] = change(role) if party.name == cheater else role
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(seed), coins=coins[SERVER])

@@ -175,7 +175,7 @@ def test_and_the_plan_after_it(monkeypatch):
 
     def other(way, public, layout):
         if isinstance(layout, AllRows) and way.threads == 2:
-            layout = AllRows(layout.m + 1, layout.n)
+            layout = dataclasses.replace(layout, m=layout.m + 1)
         return complete(way, public, layout)
 
     monkeypatch.setattr(secfc.SecFC, "complete", other)
