@@ -39,13 +39,11 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.runtime import LOOP, Timed
-from field.basis import LANE_PRIMES, Basis
-from field.quantize import finest_scale
+from field.basis import MAX_LANES
 
 Array = Any
 
 DISCLOSURES = {"distances": secfc.Distances(), "assignments": secfc.AssignmentsOnly()}
-LANES = {"distances": 2, "assignments": 3}  # comparing unseen takes one more
 CHUNK = 1 << 22  # numbers generated at a time
 
 
@@ -86,13 +84,9 @@ def warm_up(cell: Row) -> None:
 
 def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     """Times of one fit, by what the server waits for."""
-    # What comparing takes of the range depends on more than m: there SecFC chooses the scale.
-    shown = cell["disclosure"] == "distances"
-    basis = Basis(LANE_PRIMES[: LANES["distances"]]) if shown else None
-    scale = None if basis is None else finest_scale(basis, cell["d"], cell["m"], bound)
     algorithm = secfc.SecFC(
-        k=cell["k"], t=cell["t"], ell=cell["ell"], basis=basis, scale=scale, max_iter=cell["max_iter"],
-        threads=cell["threads"], disclosure=DISCLOSURES[cell["disclosure"]],
+        k=cell["k"], t=cell["t"], ell=cell["ell"], max_iter=cell["max_iter"], threads=cell["threads"],
+        disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
     )  # fmt: skip
     shared, asked = [0.0], []
 
@@ -115,7 +109,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
         "n_iter": result.n_iter,
         "lanes": result.plan.code.basis.lanes,
         "steps_per_bound": result.plan.quantizer.max_int,
-        "held_gib": held(cell),
+        "held_gib": held(cell, result.plan.code.basis.lanes),
         "sharing_s": sharing,
         "sharing_rate": cell["m"] * cell["d"] / sharing / 1e6,
         "first_iteration_s": float(steps[0]),
@@ -172,10 +166,10 @@ def peak() -> float:
     return largest / (2**30 if sys.platform == "darwin" else 2**20)
 
 
-def held(cell: Row) -> float:
+def held(cell: Row, lanes: int) -> float:
     """What the parties hold at once, in GiB: shares of all clients, and replies to one question."""
     width = -(-cell["d"] // cell["ell"])
-    numbers = cell["n"] * cell["m"] * LANES[cell["disclosure"]] * (width + 1 + cell["k"])
+    numbers = cell["n"] * cell["m"] * lanes * (width + 1 + cell["k"])
     return 4 * numbers / 2**30
 
 
@@ -217,7 +211,8 @@ def main(
         "m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads,
         "disclosure": disclosure,
     }  # fmt: skip
-    click.echo(f"the parties hold {held(cell):.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
+    most = held(cell, MAX_LANES)
+    click.echo(f"the parties hold up to {most:.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
     rows = list(run_grid([{"script": "scale", **cell}], lambda c: measure(c, folder), out))
     click.echo(", ".join(f"{key}={v}" for key, v in cell.items()))
     keys = [key for key in rows[0] if key not in ("cell", "commit", "python", "numpy", "numba", "processor")]

@@ -782,7 +782,7 @@ def test_liars_are_planned_for_and_reported() -> None:
     assert (shown["parameters"]["t"], shown["parameters"]["ell"]) == (3, 1)
     assert (shown["liars"], shown["disputes"], shown["excluded"]) == ({}, [], [])
     assert shown["transcript"]["by_direction"]["client -> client"]["Blinding"]["messages"] > 0
-    text = run("--liars", "1", "--disclosure", "distances").stdout
+    text = " ".join(run("--liars", "1", "--disclosure", "distances").stdout.split())
     assert "labels are exact with up to 1 lying client; whose lies are read is named" in text
     assert "did not follow the protocol" not in text
 

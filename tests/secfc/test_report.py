@@ -177,7 +177,11 @@ def test_bytes_are_decimal(size: int, shown: str) -> None:
 
 def test_the_report_is_strict_json_with_and_without_centers(federation: secfc.Federation) -> None:
     # More clusters than points near them: some end up empty, and an empty cluster has no center.
-    for algorithm in (secfc.SecFC(60, t=1, reveal_centers=True), secfc.Lloyd(60), secfc.KFed(3, 2)):
+    for algorithm in (
+        secfc.SecFC(60, t=1, reveal_centers=True, smallest_center=1),
+        secfc.Lloyd(60),
+        secfc.KFed(3, 2),
+    ):
         result = secfc.fit(algorithm, federation)
         found = report.as_json(outcome(federation, result, comparison=None))
         assert json.loads(json.dumps(found, allow_nan=False)) == found

@@ -107,7 +107,11 @@ def label_shares_are_hidden(monkeypatch, replacement=None):
     way = secfc.SecFC(k=4, t=2, max_iter=3, init=secfc.RandomLabels())
     result = secfc.fit(way, secfc.Federation.from_arrays(points), keep_bodies=True, seed=1)
     sent = [e for e in result.transcript.envelopes if e.kind == "LabelShare"]
-    assert {e.recipient for e in sent} == {SERVER}
+    # Every client hears the labels as the server does: each member tells the same share to all others.
+    assert {e.recipient for e in sent} == {SERVER, *result.plan.clients}
+    told = [e for e in sent if e.recipient == SERVER]
+    assert {e.body.words.tobytes() for e in sent} == {e.body.words.tobytes() for e in told}
+    sent = told
     rounds = Counter(e.round for e in sent)
     assert set(rounds.values()) == {3}, "three members, in each question"
     leaves = {e.body.words.tobytes() for e in sent}

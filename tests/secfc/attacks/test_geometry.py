@@ -27,7 +27,9 @@ class Case:
 
     def __init__(self, points, k, *, seed=0, faults=None, **parameters):
         self.federation = secfc.Federation.from_arrays(np.array_split(points, N))
-        algorithm = secfc.SecFC(k=k, t=1, ell=2, **{"disclosure": secfc.Distances(), **parameters})
+        algorithm = secfc.SecFC(
+            k=k, t=1, ell=2, **{"disclosure": secfc.Distances(), "coarse": "allow", **parameters}
+        )
         extra = {} if faults is None else {"faults": faults(algorithm)}
         self.result = secfc.fit(algorithm, self.federation, seed=seed, keep_bodies=True, **extra)
         quantizer = self.result.plan.quantizer
