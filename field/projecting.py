@@ -40,21 +40,42 @@ def project(words: Any, signs: Any, out: Any) -> None:
 def project_blocks(words: Any, firsts: Any, counts: Any, signs: Any, p: Any, out: Any) -> None:
     """The same of int32 residues modulo p, block b being counts[b] words from firsts[b] on.
 
-    out (blocks, rows), canonical.
+    out (blocks, rows), canonical.  Three blocks are read together, so that a sign is widened once for them.
     """
-    rows = signs.shape[0]
-    for b in range(len(firsts)):
-        count = counts[b]
-        block = words[firsts[b] : firsts[b] + count]
+    rows, size = signs.shape
+    blocks = len(firsts)
+    x, y, z = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int32)
+    for b in range(0, blocks, 3):
+        # The last block is read again where there are no three.
+        b0, b1, b2 = b, min(b + 1, blocks - 1), min(b + 2, blocks - 1)
+        common = max(counts[b0], counts[b1], counts[b2])
+        for block, to in ((b0, x), (b1, y), (b2, z)):
+            count = counts[block]
+            to[:count] = words[firsts[block] : firsts[block] + count]
+            to[count:common] = 0
         for r in range(0, rows, 4):
-            one, two, three, four = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-            for i in range(count):
-                word = np.int64(block[i])
-                one += word * np.int64(signs[r, i])
-                two += word * np.int64(signs[r + 1, i])
-                three += word * np.int64(signs[r + 2, i])
-                four += word * np.int64(signs[r + 3, i])
-            out[b, r], out[b, r + 1], out[b, r + 2], out[b, r + 3] = one % p, two % p, three % p, four % p
+            x0, x1, x2, x3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            y0, y1, y2, y3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            z0, z1, z2, z3 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+            for i in range(common):
+                xi, yi, zi = np.int64(x[i]), np.int64(y[i]), np.int64(z[i])
+                s0, s1 = np.int64(signs[r, i]), np.int64(signs[r + 1, i])
+                s2, s3 = np.int64(signs[r + 2, i]), np.int64(signs[r + 3, i])
+                x0 += xi * s0
+                x1 += xi * s1
+                x2 += xi * s2
+                x3 += xi * s3
+                y0 += yi * s0
+                y1 += yi * s1
+                y2 += yi * s2
+                y3 += yi * s3
+                z0 += zi * s0
+                z1 += zi * s1
+                z2 += zi * s2
+                z3 += zi * s3
+            out[b0, r], out[b0, r + 1], out[b0, r + 2], out[b0, r + 3] = x0 % p, x1 % p, x2 % p, x3 % p
+            out[b1, r], out[b1, r + 1], out[b1, r + 2], out[b1, r + 3] = y0 % p, y1 % p, y2 % p, y3 % p
+            out[b2, r], out[b2, r + 1], out[b2, r + 2], out[b2, r + 3] = z0 % p, z1 % p, z2 % p, z3 % p
 
 
 @compiled()
