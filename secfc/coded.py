@@ -378,5 +378,11 @@ def unheard(count: int) -> ClientResult:
 def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
     facts = [*way.membership.learned, *way.disclosure.learned(plan)]
-    facts.append("the centers" if plan.revealing else "no point and no center")
+    facts.append(opened_centers(plan) if plan.revealing else "no point and no center")
     return tuple(facts)
+
+
+def opened_centers(plan: Plan) -> str:
+    """Which centers are opened, for people."""
+    least = plan.smallest_center
+    return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 # What a run does where this command offers no choice.
 FIXED: dict[str, Any] = {
     "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
-    "rounding": "nearest", "reveal_centers": False, "liars": 0, "sealed": False, "threads": 1,
+    "rounding": "nearest", "reveal_centers": False, "smallest_center": 3, "liars": 0,
+    "sealed": False, "threads": 1,
     "largest": None,
     "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
     "evaluate": False, "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",

@@ -141,8 +141,8 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
             "shape of the data; --disclosure assignments shows it labels only",
         )
     algorithm = SecFC(
-        k, t, ell, reveal_centers=settings.reveal_centers, membership=membership, threads=settings.threads,
-        liars=settings.liars, **common,
+        k, t, ell, reveal_centers=settings.reveal_centers, smallest_center=settings.smallest_center,
+        membership=membership, threads=settings.threads, liars=settings.liars, **common,
     )  # fmt: skip
     return algorithm, chosen, notes
 

@@ -156,6 +156,10 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
 )  # fmt: skip
 @click.option("--reveal-centers", is_flag=True, help="Open the final centers to the server and all clients.")
+@click.option(
+    "--smallest-center", type=click.IntRange(1), default=3, show_default=True,
+    help="With --reveal-centers: centers of clusters of fewer points stay closed.",
+)  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(
     "--algorithm", type=click.Choice(["secfc", "feddp", "lloyd", "k-fed"]), default="secfc",

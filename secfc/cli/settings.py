@@ -22,20 +22,20 @@ SERVER_SIDE = ("server_file", "rows_per_client")
 MEANINGLESS = {
     "secfc": ("k_local", *SERVER_SIDE),
     "feddp": (
-        "k_local", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale",
-        "bound", "field", "rounding", "coarse", "membership", "merge", "threads", "largest", "liars",
-        "disclosure", "dealer", "consent",
+        "k_local", "ell", "reveal_centers", "smallest_center", "verify", "attack", "init", "n_init",
+        "max_iter", "scale", "bound", "field", "rounding", "coarse", "membership", "merge", "threads",
+        "largest", "liars", "disclosure", "dealer", "consent",
     ),
     "lloyd": (
         *SERVER_SIDE,
-        "k_local", "t", "ell", "reveal_centers", "verify", "attack", "membership", "merge", "threads",
-        "epsilon", "liars", *NOISE, "disclosure", "dealer", "consent",
+        "k_local", "t", "ell", "reveal_centers", "smallest_center", "verify", "attack", "membership",
+        "merge", "threads", "epsilon", "liars", *NOISE, "disclosure", "dealer", "consent",
     ),
     "k-fed": (
         *SERVER_SIDE,
-        "t", "ell", "reveal_centers", "verify", "attack", "init", "n_init", "max_iter", "scale", "bound",
-        "field", "rounding", "coarse", "membership", "merge", "threads", "largest", "liars", "epsilon",
-        *NOISE, "disclosure", "dealer", "consent",
+        "t", "ell", "reveal_centers", "smallest_center", "verify", "attack", "init", "n_init", "max_iter",
+        "scale", "bound", "field", "rounding", "coarse", "membership", "merge", "threads", "largest",
+        "liars", "epsilon", *NOISE, "disclosure", "dealer", "consent",
     ),
 }  # fmt: skip
 
@@ -68,6 +68,7 @@ class Settings:
     rounding: str
     coarse: str
     reveal_centers: bool
+    smallest_center: int
     liars: int
     sealed: bool
     threads: int

@@ -259,7 +259,7 @@ def test_every_option_reaches_the_algorithm() -> None:
     assert fitted.centers is not None
     np.testing.assert_array_equal(np.array(found["centers"], float), fitted.centers)
     assert parameters["reveal_centers"] == ["a", "b", "c"]
-    assert found["learned"][-1] == "the centers"
+    assert found["learned"][-1] == "the centers of clusters of at least 3 points"
 
 
 def test_the_baselines_run_and_claim_nothing() -> None:
