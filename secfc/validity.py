@@ -314,5 +314,7 @@ def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
     else:
         counted = np.logical_and.reduce([message.complete for message in told.values()])
         verify(plan, {plan.clients.index(c): m for c, m in told.items()}, counted, screening.coins)
-    yield Exchange(to_all(hearing, Contributors(counted)), round=number + 1, phase="share")
+    # Whose words were lost may lack rows that count: it is not there any more, and is told nothing.
+    to = hearing if plan.liars else screening.present
+    yield Exchange(to_all(to, Contributors(counted)), round=number + 1, phase="share")
     return counted
