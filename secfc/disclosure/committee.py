@@ -148,7 +148,7 @@ class Participant:
         told = {c: m for c, m in inbox.items() if not isinstance(m, Unheard)}
         shares = take(told, self.shares_of(question))
         if len(shares) == len(match.committee):
-            self.opened = labels_of(match, self.schedule(match), shares)
+            self.opened = labels_of(match, self.schedule(match), shares, self.dealer)
 
     def check_players(self, question: Compare) -> None:
         """Raises FaultyServer for players or a comparison that the plan does not have."""

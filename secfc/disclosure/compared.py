@@ -125,7 +125,7 @@ class ComparedSource(BlindedSource):
 
     def add_up(self, match: Match, shares: Mapping[PartyId, LabelShare]) -> Array:
         """The labels whose shares all members sent."""
-        return labels_of(match, self.schedule(match), shares)
+        return labels_of(match, self.schedule(match), shares, self.dealer)
 
     def sorted(
         self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]

@@ -27,6 +27,7 @@ from secfc.disclosure.policy import Measured
 from secfc.exchange import (
     SERVER,
     Exchange,
+    FaultyServer,
     LiarsExceeded,
     PartyId,
     Role,
@@ -76,6 +77,8 @@ class DealtAnswer:
         values = measured.distances(self.plan.lanes(measured.sizes))
         yield Exchange(phase="distances")  # nothing to say: the work so far is booked
         lanes, size = len(values), values[0].size
+        if len(dealers) < count_dealers(self.plan, self.colluding):
+            raise FaultyServer(SERVER, "named fewer clients that deal than the plan has")
         width = size + mask_words(self.plan.code, self.plan.liars)
         basis = self.plan.code.basis.prefix(lanes)
         shares, send = self.expanded(question, dealers, lanes, width)

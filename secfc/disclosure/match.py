@@ -18,7 +18,7 @@ from field.dealt import Schedule
 from field.threads import cuts
 from field.tournament import DIRECT, Tournament
 from secfc.disclosure.policy import Measured
-from secfc.exchange import PartyId, SuspectedParties, faulty
+from secfc.exchange import SERVER, PartyId, SuspectedParties, faulty
 from secfc.messages import Compare, LabelShare
 from secfc.plan import Plan
 from secfc.screening import check_residues
@@ -167,8 +167,10 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
     return words
 
 
-def labels_of(match: Match, schedule: Any, shares: Mapping[PartyId, LabelShare]) -> Array:
+def labels_of(match: Match, schedule: Any, shares: Mapping[PartyId, LabelShare], dealer: PartyId) -> Array:
     """The labels (m,) int32 that all members' shares add up to, compared by this schedule.
+
+    dealer: who made the tables, if anybody did: false ones show in the members' shares.
 
     Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens.
     """
@@ -178,7 +180,8 @@ def labels_of(match: Match, schedule: Any, shares: Mapping[PartyId, LabelShare])
         return dealt.labels(schedule, reduce(np.bitwise_xor, words))
     except ValueError:
         why = "the shares of the labels add up to clusters that are not there"
-        raise SuspectedParties(match.committee, why) from None
+        dealing = (dealer,) if dealer in (SERVER, *match.plan.clients) else ()
+        raise SuspectedParties((*match.committee, *dealing), why) from None
 
 
 def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:

@@ -632,7 +632,8 @@ def check_blame(scenario: Scenario, network: Network, error: Exception) -> None:
     """That an error has a cause, and names nobody else than whose messages were corrupted."""
     guilty, beyond = network.corrupters, network.beyond(scenario.liars)
     assert network.lost or guilty, f"nothing was lost or corrupted: {error!r}"
-    if getattr(error, "accuser", None) in beyond:
+    accuser = getattr(error, "accuser", None)
+    if accuser in beyond or (scenario.liars and accuser in guilty):
         return  # an honest answer to a lie may look like a fault; a liar's accusations prove nothing
     match error:
         case SuspectedParties():
