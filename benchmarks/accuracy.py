@@ -26,9 +26,9 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from secfc.data import gaussian_mixture, rotated_images
+from secfc.data.mixtures import gaussian_mixture, rotated_images
+from secfc.lloyd.starts import STARTS, CenterSeparation
 from secfc.metrics import accuracy, cost
-from secfc.starts import STARTS, CenterSeparation
 
 Array = Any
 

@@ -30,10 +30,10 @@ import secfc
 from benchmarks.common import Row, require, run_grid, show
 from secfc.attacks.geometry import attack, labels_only, locate
 from secfc.attacks.judging import Judgement, between_share, judge, plot_shares
-from secfc.data import gaussian_mixture
-from secfc.exchange import SERVER
-from secfc.readings import Questions
-from secfc.starts import STARTS
+from secfc.data.mixtures import gaussian_mixture
+from secfc.exact.readings import Questions
+from secfc.lloyd.starts import STARTS
+from secfc.roles.exchange import SERVER
 
 # (m, d, k, standard deviation), and the relative errors named first and corrected.
 SETTINGS = {

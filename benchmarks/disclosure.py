@@ -26,13 +26,13 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from field.replicated import MAX_T
-from secfc.data import gaussian_mixture
+from field.compare.replicated import MAX_T
+from secfc.data.mixtures import gaussian_mixture
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, NoiseInShares
-from secfc.exchange import ITERATE
+from secfc.exact.replay import Witness
 from secfc.privacy import Bound, Budget
-from secfc.replay import Witness
 from secfc.report.curious import curious_server
+from secfc.roles.exchange import ITERATE
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.dp_methods import ABLATION, DELTA, METHODS, SPLITS, USUAL, NotPrivate, Problem
-from secfc.data import server_side_mixture
+from secfc.data.mixtures import server_side_mixture
+from secfc.data.serverside import EMPLOYMENT, load_census, load_vectors
 from secfc.metrics import accuracy
-from secfc.serverside import EMPLOYMENT, load_census, load_vectors
 
 Array = Any
 

@@ -12,7 +12,8 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row
-from secfc.disclosure.budgeted import Steps
+from secfc.data.federation import Federation
+from secfc.disclosure.noise.budgeted import Steps
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -23,8 +24,7 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
 )
-from secfc.feddp.server import shrink, within_ball
-from secfc.federation import Federation
+from secfc.feddp.estimates import shrink, within_ball
 from secfc.privacy import Bound, Budget, Neighbors
 
 Array = Any

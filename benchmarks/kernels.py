@@ -5,7 +5,7 @@
 
 Every row is one way of doing the work of its cell:
 
-* client: one iteration of a coded client (`field.rows`: sums with 5 % of the labels moved, weights,
+* client: one iteration of a coded client (`field.code.rows`: sums with 5 % of the labels moved, weights,
   distances over two lanes of 30 bits) beside scikit-learn's whole Lloyd iteration on plain floats of all d
   features, one thread each.  A coded client holds d / ell features.
 * encode: shares of a chunk of rows for n clients, secret noise included (`LagrangeCode.share`), and parts.
@@ -35,16 +35,17 @@ import click
 import numpy as np
 
 from benchmarks.common import Row, in_turns, require, run_grid, show
-from field import folded, reference
-from field.basis import LANE_PRIMES, Basis
-from field.code import LagrangeCode
-from field.coins import SystemCoins
-from field.exact import Exact
-from field.lagrange import transfer_matrix
-from field.nearest import decode_nearest, decode_scaled
-from field.quantize import Quantizer
-from field.rows import ClusterSums, CodedRows, coded_rows
-from secfc.plan import CHUNK_RESIDUES
+from field.code.lagrange import transfer_matrix
+from field.code.lagrange_code import LagrangeCode
+from field.code.nearest import decode_nearest, decode_scaled
+from field.code.rows import ClusterSums, CodedRows, coded_rows
+from field.ring import folded
+from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.exact import Exact
+from field.ring.quantize import Quantizer
+from field.secrets.coins import SystemCoins
+from secfc.coded.plan import CHUNK_RESIDUES
+from tests.oracles import field as reference
 
 Array = Any
 

@@ -33,18 +33,18 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, in_turns, run_grid, show
 from benchmarks.runtime import Seconds, repeated
-from field.basis import LANE_PRIMES, Basis
-from field.blind import PairKeys, blind, mask_context, partners
-from field.code import LagrangeCode
-from field.coins import SeededCoins, SystemCoins
-from field.correct import combine_shares, deal_mask, judge_dealing, mask_words
-from field.lagrange import transfer_matrix
-from field.nearest import decode_nearest, screen_nearest
-from field.rows import coded_rows
-from secfc.data import gaussian_mixture
-from secfc.exchange import ITERATE, SERVER
-from secfc.messages import CodedDistances
-from secfc.simulate import Faults, deliver
+from field.code.blind import PairKeys, blind, mask_context, partners
+from field.code.correct import combine_shares, deal_mask, judge_dealing, mask_words
+from field.code.lagrange import transfer_matrix
+from field.code.lagrange_code import LagrangeCode
+from field.code.nearest import decode_nearest, screen_nearest
+from field.code.rows import coded_rows
+from field.ring.basis import LANE_PRIMES, Basis
+from field.secrets.coins import SeededCoins, SystemCoins
+from secfc.coded.messages import CodedDistances
+from secfc.data.mixtures import gaussian_mixture
+from secfc.roles.exchange import ITERATE, SERVER
+from secfc.transport.simulate import Faults, deliver
 
 Array = Any
 Work = Callable[[], Any]

@@ -30,8 +30,8 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from secfc.clustering import Clustering
-from secfc.data import gaussian_mixture
+from secfc.algorithm import Clustering
+from secfc.data.mixtures import gaussian_mixture
 from secfc.disclosure import Disclosure
 
 Seconds = Mapping[str, Mapping[str, float]]

@@ -39,7 +39,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.runtime import LOOP, Timed
-from field.basis import MAX_LANES
+from field.ring.basis import MAX_LANES
 
 Array = Any
 

@@ -8,33 +8,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from field._moved import install as _install
+from field._moved import rooms as _rooms
+
 # Two unrelated projects publish packages called `field` and `psu`; secfc checks this marker.
 __secfc__ = "0.1.0"
 
 _HOME = {
-    "Basis": "field.basis",
-    "MERSENNE_61": "field.basis",
-    "Coins": "field.coins",
-    "SeededCoins": "field.coins",
-    "SystemCoins": "field.coins",
-    "LagrangeCode": "field.code",
-    "TooFewValues": "field.code",
-    "Quantizer": "field.quantize",
-    "coded_rows": "field.rows",
+    "Basis": "field.ring.basis",
+    "MERSENNE_61": "field.ring.basis",
+    "Coins": "field.secrets.coins",
+    "SeededCoins": "field.secrets.coins",
+    "SystemCoins": "field.secrets.coins",
+    "LagrangeCode": "field.code.lagrange_code",
+    "TooFewValues": "field.code.lagrange_code",
+    "Quantizer": "field.ring.quantize",
+    "coded_rows": "field.code.rows",
 }
 __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
-    from field.basis import MERSENNE_61 as MERSENNE_61
-    from field.basis import Basis as Basis
-    from field.code import LagrangeCode as LagrangeCode
-    from field.code import TooFewValues as TooFewValues
-    from field.coins import Coins as Coins
-    from field.coins import SeededCoins as SeededCoins
-    from field.coins import SystemCoins as SystemCoins
-    from field.quantize import Quantizer as Quantizer
-    from field.rows import coded_rows as coded_rows
+    from field.code.lagrange_code import LagrangeCode as LagrangeCode
+    from field.code.lagrange_code import TooFewValues as TooFewValues
+    from field.code.rows import coded_rows as coded_rows
+    from field.ring.basis import MERSENNE_61 as MERSENNE_61
+    from field.ring.basis import Basis as Basis
+    from field.ring.quantize import Quantizer as Quantizer
+    from field.secrets.coins import Coins as Coins
+    from field.secrets.coins import SeededCoins as SeededCoins
+    from field.secrets.coins import SystemCoins as SystemCoins
+
+# Where the modules of version 0.1.0 are now.
+_install(
+    _rooms(
+        "field",
+        {
+            "field.kernels": "compiling threads microkernel decoding correcting comparing replicating "
+            "sampling projecting",
+            "field.ring": "primes folded exact quantize clipping noise",
+            "field.secrets": "coins",
+            "field.code": "lagrange rows nearest correct reedsolomon blind projections",
+            "field.compare": "contest bitslice tables dealt tournament replicated circuits signs "
+            "hidden=secret_step",
+        },
+    )
+    | {"field.basis": ("field.ring.basis", "field.ring.primes")}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.basis import MERSENNE_61
+from field.ring.basis import MERSENNE_61
 from psu.keys import Secrets, Stream, subkey
 from psu.messages import UnionTags
 from psu.plan import Plan, Sheet

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from field.compiling import compiled
+from field.kernels.compiling import compiled
 
 U = np.uint64
 ZERO = U(0)

@@ -5,7 +5,7 @@ sum to less than 2**128 and one 128-bit accumulator holds a whole dot product; `
 128-bit value.  Words from a stream cipher become residues by their low 61 bits, with 2**61 - 1 read as 0:
 a statistical distance below 2**-61 a word from uniform.
 
-Kernels trust their input: callers check.  `psu.reference` has slow twins, with the prime a parameter.
+Kernels trust their input: callers check.  `tests.oracles.psu` has slow twins, with the prime a parameter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from field.compiling import compiled
+from field.kernels.compiling import compiled
 
 U = np.uint64
 M61 = U((1 << 61) - 1)

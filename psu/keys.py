@@ -7,8 +7,8 @@ label is used once: asking again raises AlreadyUsed, a message that comes again 
 
 Assumes that the pinned identities are right.  An offer is as fresh as the session in the plan: whoever holds
 an old ephemeral key can make its offer again in another run of the same session, so a session must never
-repeat (`secfc.handshake` signs the others' nonces as well).  Python cannot erase memory, so forward secrecy
-begins when the process ends.
+repeat (`secfc.transport.handshake` signs the others' nonces as well).  Python cannot erase memory, so forward
+secrecy begins when the process ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from field.coins import Coins
+from field.secrets.coins import Coins
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.messages import KeyPacket, Offer
 from psu.plan import Plan

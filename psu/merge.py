@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.basis import MERSENNE_61, Basis
-from field.coins import Coins
+from field.ring.basis import MERSENNE_61, Basis
+from field.secrets.coins import Coins
 from psu.errors import UnionAborted
 from psu.keys import Secrets, subkey
 from psu.plan import Sheet

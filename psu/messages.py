@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.basis import MERSENNE_61
+from field.ring.basis import MERSENNE_61
 
 Array = NDArray[Any]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import combinations
 
-from field.basis import MERSENNE_61
+from field.ring.basis import MERSENNE_61
 
 HASHES = 4
 CELLS_PER_ID, CELLS_MORE, GROWTH = 1.5, 96, 1.25
@@ -226,7 +226,7 @@ class Plan:
 
 def weights(xs: tuple[int, ...], y: int) -> list[int]:
     """Lagrange weights that carry values at the points xs to the value at y, modulo 2**61 - 1."""
-    from field.lagrange import transfer
+    from field.code.lagrange import transfer
 
     return transfer(xs, (y,), MERSENNE_61)[0]
 

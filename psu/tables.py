@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.basis import MERSENNE_61
-from field.coins import Coins
+from field.ring.basis import MERSENNE_61
+from field.secrets.coins import Coins
 from psu.identify import Tags
 from psu.plan import HASHES, SLOTS, Plan, Sheet
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from field.coins import Coins, SystemCoins
+from field.secrets.coins import Coins, SystemCoins
 from psu import align, masked, opening, peeling, sharing, sizing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags, digests, tags

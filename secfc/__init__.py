@@ -17,86 +17,88 @@ from secfc._packages import check as _check
 _check("field")
 _check("psu")
 
+import secfc._moved  # noqa: E402 - after the check that `field` is ours
+
 __version__ = "0.1.0"
 
 _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
-    "Caution": "secfc.inputs",
-    "CenterSeparation": "secfc.starts",
-    "Clustering": "secfc.clustering",
-    "DisputedRows": "secfc.exchange",
+    "Caution": "secfc.data.inputs",
+    "CenterSeparation": "secfc.lloyd.starts",
+    "Clustering": "secfc.algorithm",
+    "DisputedRows": "secfc.roles.exchange",
     "Distances": "secfc.disclosure",
-    "FaultyClient": "secfc.exchange",
-    "FaultyServer": "secfc.exchange",
+    "FaultyClient": "secfc.roles.exchange",
+    "FaultyServer": "secfc.roles.exchange",
     "FedDPKMeans": "secfc.feddp.algorithm",
-    "Federation": "secfc.federation",
+    "Federation": "secfc.data.federation",
     "FinalLabelsOnly": "secfc.disclosure",
-    "GivenLabels": "secfc.starts",
-    "InputError": "secfc.inputs",
-    "JournalError": "secfc.journal",
-    "KFed": "secfc.oneshot",
-    "LiarsExceeded": "secfc.exchange",
-    "KMeansPlusPlus": "secfc.starts",
-    "Lloyd": "secfc.plaintext",
+    "GivenLabels": "secfc.lloyd.starts",
+    "InputError": "secfc.data.inputs",
+    "JournalError": "secfc.transport.journal",
+    "KFed": "secfc.kfed",
+    "LiarsExceeded": "secfc.roles.exchange",
+    "KMeansPlusPlus": "secfc.lloyd.starts",
+    "Lloyd": "secfc.exact.plaintext",
     "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
-    "Open": "secfc.membership",
-    "Party": "secfc.federation",
-    "PlanMismatch": "secfc.exchange",
-    "Private": "secfc.membership",
-    "ProtocolError": "secfc.exchange",
-    "RandomLabels": "secfc.starts",
-    "RandomPoints": "secfc.starts",
-    "RangeExceeded": "secfc.exchange",
-    "RowsLost": "secfc.exchange",
-    "SecFC": "secfc.coded",
-    "TamperedMessage": "secfc.sealed",
-    "TooFewReplies": "secfc.exchange",
-    "TooManyHolders": "secfc.exchange",
-    "SharedIds": "secfc.exchange",
-    "UnionFailed": "secfc.exchange",
-    "fit": "secfc.clustering",
+    "Open": "secfc.coded.membership",
+    "Party": "secfc.data.party",
+    "PlanMismatch": "secfc.roles.exchange",
+    "Private": "secfc.coded.membership",
+    "ProtocolError": "secfc.roles.exchange",
+    "RandomLabels": "secfc.lloyd.starts",
+    "RandomPoints": "secfc.lloyd.starts",
+    "RangeExceeded": "secfc.roles.exchange",
+    "RowsLost": "secfc.roles.exchange",
+    "SecFC": "secfc.exact.secfc",
+    "TamperedMessage": "secfc.transport.sealed",
+    "TooFewReplies": "secfc.roles.exchange",
+    "TooManyHolders": "secfc.roles.exchange",
+    "SharedIds": "secfc.roles.exchange",
+    "UnionFailed": "secfc.roles.exchange",
+    "fit": "secfc.fitting",
 }
 __all__ = ["__version__", *sorted(_HOME)]
 
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
-    from secfc.clustering import Clustering as Clustering
-    from secfc.clustering import fit as fit
-    from secfc.coded import SecFC as SecFC
+    from secfc.algorithm import Clustering as Clustering
+    from secfc.coded.membership import Open as Open
+    from secfc.coded.membership import Private as Private
+    from secfc.data.federation import Federation as Federation
+    from secfc.data.inputs import Caution as Caution
+    from secfc.data.inputs import InputError as InputError
+    from secfc.data.party import Party as Party
     from secfc.disclosure import AssignmentsOnly as AssignmentsOnly
     from secfc.disclosure import Distances as Distances
     from secfc.disclosure import FinalLabelsOnly as FinalLabelsOnly
     from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares
-    from secfc.exchange import DisputedRows as DisputedRows
-    from secfc.exchange import FaultyClient as FaultyClient
-    from secfc.exchange import FaultyServer as FaultyServer
-    from secfc.exchange import LiarsExceeded as LiarsExceeded
-    from secfc.exchange import PlanMismatch as PlanMismatch
-    from secfc.exchange import ProtocolError as ProtocolError
-    from secfc.exchange import RangeExceeded as RangeExceeded
-    from secfc.exchange import RowsLost as RowsLost
-    from secfc.exchange import SharedIds as SharedIds
-    from secfc.exchange import TooFewReplies as TooFewReplies
-    from secfc.exchange import TooManyHolders as TooManyHolders
-    from secfc.exchange import UnionFailed as UnionFailed
+    from secfc.exact.plaintext import Lloyd as Lloyd
+    from secfc.exact.secfc import SecFC as SecFC
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
-    from secfc.federation import Federation as Federation
-    from secfc.federation import Party as Party
-    from secfc.inputs import Caution as Caution
-    from secfc.inputs import InputError as InputError
-    from secfc.journal import JournalError as JournalError
-    from secfc.membership import Open as Open
-    from secfc.membership import Private as Private
-    from secfc.oneshot import KFed as KFed
-    from secfc.plaintext import Lloyd as Lloyd
-    from secfc.sealed import TamperedMessage as TamperedMessage
-    from secfc.starts import CenterSeparation as CenterSeparation
-    from secfc.starts import GivenLabels as GivenLabels
-    from secfc.starts import KMeansPlusPlus as KMeansPlusPlus
-    from secfc.starts import RandomLabels as RandomLabels
-    from secfc.starts import RandomPoints as RandomPoints
+    from secfc.fitting import fit as fit
+    from secfc.kfed import KFed as KFed
+    from secfc.lloyd.starts import CenterSeparation as CenterSeparation
+    from secfc.lloyd.starts import GivenLabels as GivenLabels
+    from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus
+    from secfc.lloyd.starts import RandomLabels as RandomLabels
+    from secfc.lloyd.starts import RandomPoints as RandomPoints
+    from secfc.roles.exchange import DisputedRows as DisputedRows
+    from secfc.roles.exchange import FaultyClient as FaultyClient
+    from secfc.roles.exchange import FaultyServer as FaultyServer
+    from secfc.roles.exchange import LiarsExceeded as LiarsExceeded
+    from secfc.roles.exchange import PlanMismatch as PlanMismatch
+    from secfc.roles.exchange import ProtocolError as ProtocolError
+    from secfc.roles.exchange import RangeExceeded as RangeExceeded
+    from secfc.roles.exchange import RowsLost as RowsLost
+    from secfc.roles.exchange import SharedIds as SharedIds
+    from secfc.roles.exchange import TooFewReplies as TooFewReplies
+    from secfc.roles.exchange import TooManyHolders as TooManyHolders
+    from secfc.roles.exchange import UnionFailed as UnionFailed
+    from secfc.transport.journal import JournalError as JournalError
+    from secfc.transport.sealed import TamperedMessage as TamperedMessage
 
 
 def __getattr__(name: str) -> Any:

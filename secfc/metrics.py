@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from secfc.inputs import Array, InputError, Rows, as_rows, blocks, checked_points, positive
+from secfc.data.inputs import Array, InputError, Rows, as_rows, blocks, checked_points, positive
 
 
 def accuracy(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:

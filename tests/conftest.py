@@ -5,7 +5,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from field import folded, microkernel
+from field.kernels import microkernel
+from field.ring import folded
 
 settings.register_profile(
     "ci", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from field import Basis
-from field.basis import LANE_PRIMES, MERSENNE_61
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
 
 # Every storage and kernel family: one to four folded lanes, the paper's field, and plain primes.
 BASES = (

@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from field.rows import cluster_sizes
+from field.code.rows import cluster_sizes
 from secfc.attacks.seen import Question, Seen
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.attacks.geometry import Freedom, Geometry, Guess, averages
-from secfc.exchange import SERVER
+from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
 

@@ -1,6 +1,6 @@
 """What attacks on distances read: questions of a server, and what could be decoded of the answers.
 
-The protocol whose messages these were is not known here (`secfc.readings` reads SecFC's).
+The protocol whose messages these were is not known here (`secfc.exact.readings` reads SecFC's).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from secfc.exchange import PartyId
+from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
 

@@ -16,9 +16,9 @@ from secfc.cli.screen import Screen
 from secfc.cli.settings import COARSE, STARTS, Settings, names, positive
 
 if TYPE_CHECKING:
+    from secfc.algorithm import Clustering
     from secfc.attacks.judging import Judgement
-    from secfc.clustering import Clustering
-    from secfc.federation import Federation
+    from secfc.data.federation import Federation
 
 # What a run does where this command offers no choice.
 FIXED: dict[str, Any] = {
@@ -103,8 +103,8 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **options: An
 @cautions_noted()
 def watched(settings: Settings, federation: Federation, *, blind: bool) -> Clustering:
     """The run that is attacked; its transcript keeps every message."""
-    from secfc.clustering import fit
     from secfc.disclosure import Distances
+    from secfc.fitting import fit
 
     algorithm, _, _ = choose(settings, federation.n)
     public = make_public(federation, settings)
@@ -122,8 +122,8 @@ def judged(
     from secfc.attacks.geometry import attack as reconstruct
     from secfc.attacks.geometry import labels_only, locate
     from secfc.attacks.judging import judge
-    from secfc.exchange import SERVER
-    from secfc.readings import Questions
+    from secfc.exact.readings import Questions
+    from secfc.roles.exchange import SERVER
 
     quantizer = result.plan.quantizer
     parts = [quantizer(party.read()) / quantizer.scale for party in federation.parties]

@@ -10,20 +10,20 @@ from secfc.cli.errors import bad_input
 from secfc.cli.settings import NOISE, Settings
 
 if TYPE_CHECKING:
-    from field.quantize import Quantizer
-    from secfc.clustering import Algorithm, Public
-    from secfc.coded import SecFC
+    from field.ring.quantize import Quantizer
+    from secfc.algorithm import Algorithm, Public
+    from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
+    from secfc.exact.plaintext import Lloyd
+    from secfc.exact.secfc import SecFC
     from secfc.feddp import FedDPKMeans
-    from secfc.federation import Federation
-    from secfc.plaintext import Lloyd
 
 
 def make_public(federation: Federation, settings: Settings) -> Public:
     """What everybody knows.  The demonstration's pixels are known to lie in 0 to 16."""
     import numpy as np
 
-    from secfc.clustering import Public
+    from secfc.algorithm import Public
 
     bound = settings.bound if settings.files else settings.bound or 16.0
     with bad_input(OverflowError), np.errstate(over="ignore"):
@@ -41,8 +41,8 @@ def foresee(algorithm: Algorithm, public: Public) -> Any:
 
     Raises ValueError.
     """
-    from secfc.coded import SecFC
-    from secfc.membership import Open
+    from secfc.coded.membership import Open
+    from secfc.exact.secfc import SecFC
 
     if not isinstance(algorithm, SecFC) or isinstance(algorithm.membership, Open):
         return algorithm.plan(public)
@@ -67,16 +67,16 @@ def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple
 
     Raises InputError if n clients are too few to hide anything.
     """
-    from field.basis import MERSENNE_61, Basis
-    from field.replicated import MAX_T
+    from field.compare.replicated import MAX_T
+    from field.ring.basis import MERSENNE_61, Basis
     from psu import Threshold
-    from secfc.coded import SecFC
+    from secfc.coded.membership import Membership, Open, Private
     from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly
-    from secfc.exchange import SERVER
-    from secfc.membership import Membership, Open, Private
-    from secfc.oneshot import KFed
-    from secfc.plaintext import Lloyd
-    from secfc.starts import STARTS
+    from secfc.exact.plaintext import Lloyd
+    from secfc.exact.secfc import SecFC
+    from secfc.kfed import KFed
+    from secfc.lloyd.starts import STARTS
+    from secfc.roles.exchange import SERVER
 
     k = 4 if settings.k is None else settings.k
     chosen: dict[str, Any] = {"seed": settings.seed, "sealed": settings.sealed}
@@ -196,8 +196,8 @@ def choose_code(
     Raises InputError if no t of at least 1 fits.
     """
     from psu.plan import MAX_SUBSETS
-    from secfc.cautions import cautions
-    from secfc.inputs import InputError
+    from secfc.data.inputs import InputError
+    from secfc.exact.cautions import cautions
 
     ell = 1 if ell is None else ell
     if t == 0:
@@ -239,7 +239,7 @@ def _clients(n: int) -> str:
 def plaintext_twin(algorithm: SecFC) -> Lloyd:
     """Plaintext Lloyd that takes the same steps from the same starts."""
     from secfc.disclosure import Distances
-    from secfc.plaintext import Lloyd
+    from secfc.exact.plaintext import Lloyd
 
     return Lloyd(
         algorithm.k,

@@ -55,8 +55,8 @@ class Commands(click.Group):
             raise
         except Exception as error:
             from psu.errors import UnionAborted
-            from secfc.exchange import ProtocolError
-            from secfc.inputs import InputError
+            from secfc.data.inputs import InputError
+            from secfc.roles.exchange import ProtocolError
 
             if isinstance(error, InputError):
                 raise Refused(in_options(str(error))) from error
@@ -90,7 +90,7 @@ def in_options(message: str) -> str:
 @contextmanager
 def cautions_noted() -> Iterator[None]:
     """Within the body the library's cautions are not printed: reports have notes that say the same."""
-    from secfc.inputs import Caution
+    from secfc.data.inputs import Caution
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Caution)
@@ -100,7 +100,7 @@ def cautions_noted() -> Iterator[None]:
 @contextmanager
 def bad_input(*kinds: type[Exception]) -> Iterator[None]:
     """Within the body, exceptions of these kinds are the user's to mend."""
-    from secfc.inputs import InputError
+    from secfc.data.inputs import InputError
 
     try:
         yield

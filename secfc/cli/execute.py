@@ -19,15 +19,15 @@ from secfc.cli.shared import check_disjoint, explaining
 from secfc.cli.warmup import prepare
 
 if TYPE_CHECKING:
-    from secfc.exchange import Exchange, PartyId
-    from secfc.federation import Federation
+    from secfc.data.federation import Federation
     from secfc.report import Comparison, Ordinary, Outcome
+    from secfc.roles.exchange import Exchange, PartyId
 
 
 def load(settings: Settings) -> tuple[Federation, str]:
     """The points of all clients, and where they came from in words."""
-    from secfc.federation import Federation
-    from secfc.files import load_points
+    from secfc.data.federation import Federation
+    from secfc.data.files import load_points
 
     if settings.files:
         shown = ", ".join(str(path) for path in settings.files[:4])
@@ -44,7 +44,7 @@ def load(settings: Settings) -> tuple[Federation, str]:
                 held = load_points(settings.server_file, federation.feature_names)
                 federation = replace(federation, server_points=held)
         return federation, shown + more
-    from secfc.data import rotated_digits
+    from secfc.data.mixtures import rotated_digits
 
     points, truth = rotated_digits(3)
     federation = Federation.from_labelled(points, truth, n=10, clusters_per_client=2, seed=settings.seed)
@@ -57,7 +57,7 @@ def load(settings: Settings) -> tuple[Federation, str]:
 @contextmanager
 def keeping(directory: Path | None) -> Iterator[None]:
     """Within the body, a failure to read or write a checkpoint is the user's to mend."""
-    from secfc.inputs import InputError
+    from secfc.data.inputs import InputError
 
     try:
         yield
@@ -73,8 +73,8 @@ def keeping(directory: Path | None) -> Iterator[None]:
 
 def forget(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
-    from secfc.checkpoint import remove
-    from secfc.exchange import SERVER
+    from secfc.roles.exchange import SERVER
+    from secfc.transport.checkpoint import remove
 
     remove(directory, (*federation.names, SERVER))
 
@@ -97,14 +97,14 @@ def execute(
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
-    from secfc.clustering import fit
-    from secfc.coded import SecFC
-    from secfc.inputs import Caution
-    from secfc.replay import Witness
+    from secfc.data.inputs import Caution
+    from secfc.data.resolution import FINE, judge
+    from secfc.exact.replay import Witness
+    from secfc.exact.secfc import SecFC
+    from secfc.fitting import fit
     from secfc.report import Outcome, against_ordinary, compare, in_row_order, pooled
     from secfc.report.curious import Finding, curious_server
     from secfc.report.origin import Origin, digests, look_like_ids
-    from secfc.resolution import FINE, judge
 
     started = datetime.now(UTC).isoformat(timespec="seconds")
     read = (*settings.files, *([settings.server_file] if settings.server_file else []))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from secfc.inputs import InputError
+from secfc.data.inputs import InputError
 
 Identifier = str | bytes
 SUFFIXES = (".csv", ".parquet", ".txt")
@@ -219,7 +219,7 @@ def _position(path: Path, header: Sequence[str], name: str) -> int:
 
 
 def _read_parquet(path: Path, id_column: str | None, client_column: str | None) -> Column:
-    from secfc.parquet import open_parquet
+    from secfc.data.parquet import open_parquet
 
     with open_parquet(path) as file:
         header = list(file.schema_arrow.names)

@@ -18,8 +18,8 @@ from secfc.cli.screen import Screen
 from secfc.cli.settings import COARSE, POLICIES, STARTS, Settings, check_run, names, positive
 
 if TYPE_CHECKING:
-    from secfc.clustering import Clustering
-    from secfc.federation import Federation
+    from secfc.algorithm import Clustering
+    from secfc.data.federation import Federation
     from secfc.report import Outcome
 
 LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from secfc.exchange import Exchange, PartyId
-    from secfc.simulate import Watch
+    from secfc.roles.exchange import Exchange, PartyId
+    from secfc.transport.simulate import Watch
 
 SLOW = 4.0  # seconds after which preparing is worth a remark
 COMPILING = (
@@ -69,7 +69,7 @@ class Screen:
             return
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        from secfc.exchange import SERVER
+        from secfc.roles.exchange import SERVER
 
         columns = (
             SpinnerColumn("line"),
@@ -95,7 +95,7 @@ class Screen:
 
     def resuming(self, watch: Watch | None) -> Watch:
         """The same, which also says where a run goes on that was interrupted."""
-        from secfc.exchange import SERVER
+        from secfc.roles.exchange import SERVER
 
         steps: int | None = None  # that the server repeats from its journal
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from secfc.cli.errors import Failed
 
 if TYPE_CHECKING:
-    from secfc.federation import Federation
+    from secfc.data.federation import Federation
 
 Place = tuple[str, int]  # a client's name and a row of its, counted from 0
 
 
 def check_disjoint(federation: Federation) -> None:
     """Raise InputError if two clients hold the same ID."""
-    from secfc.inputs import InputError
+    from secfc.data.inputs import InputError
 
     for (one, row), (other, peer) in shared(federation):
         what = "data, and rows are their own IDs" if federation.parties[0].ids is None else "ID"
@@ -29,7 +29,7 @@ def check_disjoint(federation: Federation) -> None:
 @contextmanager
 def explaining(federation: Federation) -> Iterator[None]:
     """Within the body, a dispute about an ID is reported with two of the places where it stands."""
-    from secfc.exchange import DisputedRows
+    from secfc.roles.exchange import DisputedRows
 
     try:
         yield

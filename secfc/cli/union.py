@@ -93,8 +93,8 @@ def union(
     Exit codes: 0 success; 1 the protocol failed, for example at a union far above --bound; 2 bad usage or bad
     input; 130 interrupted.
     """
-    from secfc.alignment import blaming
     from secfc.cli.ids import load_ids
+    from secfc.coded.union import blaming
 
     if mode == "server":
         refuse(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")

@@ -13,20 +13,20 @@ from secfc.cli.screen import Screen, timed
 
 if TYPE_CHECKING:
     from psu import Server, Threshold
-    from secfc.clustering import Algorithm, Clustering
-    from secfc.coded import SecFC
+    from secfc.algorithm import Algorithm, Clustering
+    from secfc.coded.membership import Membership
+    from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
-    from secfc.federation import Federation
-    from secfc.membership import Membership
+    from secfc.exact.secfc import SecFC
 
 
 def prepare(algorithm: Algorithm, plan: Any) -> None:
     """Load or compile what the run will need, so that its times are those of the protocol."""
-    from field.tournament import DIRECT
-    from secfc.coded import SecFC
+    from field.compare.tournament import DIRECT
+    from secfc.data.inputs import InputError
+    from secfc.exact.plaintext import Lloyd
+    from secfc.exact.secfc import SecFC
     from secfc.feddp import FedDPKMeans
-    from secfc.inputs import InputError
-    from secfc.plaintext import Lloyd
 
     if isinstance(algorithm, SecFC):
         k = DIRECT + 1 if algorithm.k > DIRECT else 2  # other kernels compare many
@@ -56,7 +56,7 @@ def prepare(algorithm: Algorithm, plan: Any) -> None:
 
 def tiny_run(algorithm: Algorithm) -> Clustering:
     """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
-    from secfc.clustering import fit
+    from secfc.fitting import fit
 
     # The points mean nothing, so it does not matter how they are rounded.
     if hasattr(algorithm, "coarse"):
@@ -67,7 +67,7 @@ def tiny_run(algorithm: Algorithm) -> Clustering:
 def small_membership(algorithm: SecFC) -> Membership:
     """The same kind of membership for three clients."""
     from psu import Threshold
-    from secfc.membership import Private
+    from secfc.coded.membership import Private
 
     membership = algorithm.membership
     return replace(membership, mode=Threshold(1)) if isinstance(membership, Private) else membership
@@ -76,7 +76,7 @@ def small_membership(algorithm: SecFC) -> Membership:
 def small_disclosure(algorithm: SecFC) -> Disclosure:
     """The same policy for three clients, of whom the last deals if a client does."""
     from secfc.disclosure import AssignmentsOnly
-    from secfc.exchange import SERVER
+    from secfc.roles.exchange import SERVER
 
     policy = algorithm.disclosure
     if not isinstance(policy, AssignmentsOnly) or policy.dealer in (SERVER, None):
@@ -96,7 +96,7 @@ def few_points(n: int = 3) -> Federation:
     """Points to compile with, between -8 and 8; some are the server's."""
     import numpy as np
 
-    from secfc.federation import Federation
+    from secfc.data.federation import Federation
 
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))]
@@ -131,10 +131,10 @@ def warmup() -> None:
 
 def compile_all() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.basis import LANE_PRIMES, MERSENNE_61, Basis
-    from field.tournament import DIRECT
+    from field.compare.tournament import DIRECT
+    from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
-    from secfc.coded import SecFC
+    from secfc.coded.membership import Private
     from secfc.disclosure import (
         AssignmentsOnly,
         Distances,
@@ -142,11 +142,11 @@ def compile_all() -> None:
         NoiseAtServer,
         NoiseInShares,
     )
+    from secfc.exact.plaintext import Lloyd
+    from secfc.exact.secfc import SecFC
     from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-    from secfc.membership import Private
-    from secfc.plaintext import Lloyd
+    from secfc.lloyd.starts import CenterSeparation, KMeansPlusPlus, Start
     from secfc.privacy import Bound, Budget
-    from secfc.starts import CenterSeparation, KMeansPlusPlus, Start
 
     starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
     bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
@@ -176,7 +176,7 @@ def compile_all() -> None:
 
 def cache_directory() -> str | None:
     """Where compiled kernels are kept, None if nowhere."""
-    from field import kernels
+    from field.kernels import scalar as kernels
     from psu import kernels as psu_kernels
 
     places = (kernels.nearest_center.stats.cache_path, psu_kernels.multiply.stats.cache_path)

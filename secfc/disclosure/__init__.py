@@ -9,12 +9,12 @@ What was tried and does not work is not offered: distances that are shuffled or 
 fall to greatest common divisors, to self-consistent scales and to linking by cluster sizes.
 """
 
+from secfc.coded.policy import Answer as Answer
+from secfc.coded.policy import Disclosure as Disclosure
+from secfc.coded.policy import Exposure as Exposure
+from secfc.coded.policy import Measured as Measured
 from secfc.disclosure.assignments import AssignmentsOnly as AssignmentsOnly
-from secfc.disclosure.distances import Distances as Distances
-from secfc.disclosure.final import FinalLabelsOnly as FinalLabelsOnly
-from secfc.disclosure.noise_at_server import NoiseAtServer as NoiseAtServer
-from secfc.disclosure.noise_in_shares import NoiseInShares as NoiseInShares
-from secfc.disclosure.policy import Answer as Answer
-from secfc.disclosure.policy import Disclosure as Disclosure
-from secfc.disclosure.policy import Exposure as Exposure
-from secfc.disclosure.policy import Measured as Measured
+from secfc.disclosure.decoded.distances import Distances as Distances
+from secfc.disclosure.final_labels import FinalLabelsOnly as FinalLabelsOnly
+from secfc.disclosure.noise.at_server import NoiseAtServer as NoiseAtServer
+from secfc.disclosure.noise.in_shares import NoiseInShares as NoiseInShares

@@ -1,31 +1,31 @@
 """Labels and nothing else: a committee compares distances under masks that only a dealer knows.
 
-Per iteration (see `field.dealt`): every responder weighs its coded distances, so that they sum up to the
-distances, adds a mask that it shares with the dealer, and sends each member of the committee the points that
-this member sums up; the members tell one another the sums and open masked bits, round by round; the server
-gets shares of the labels' digits, re-randomized among the members, and adds them up.
+Per iteration (see `field.compare.dealt`): every responder weighs its coded distances, so that they sum up to
+the distances, adds a mask that it shares with the dealer, and sends each member of the committee the points
+that this member sums up; the members tell one another the sums and open masked bits, round by round; the
+server gets shares of the labels' digits, re-randomized among the members, and adds them up.
 
 Who may collude: see `AssignmentsOnly`.  Messages between clients must stay between them, so over a network
-that the server carries they are sealed (`secfc.sealed`) under identities that clients pinned: a dealing
-server that reads what members say to one another knows every distance.  Assumes parties that follow the
-protocol: a lying client makes wrong labels, unnoticed, since nothing about a reply can be checked that is not
-disclosed; so this policy tolerates clients that fall silent, and not clients that lie.
+that the server carries they are sealed (`secfc.transport.sealed`) under identities that clients pinned: a
+dealing server that reads what members say to one another knows every distance.  Assumes parties that follow
+the protocol: a lying client makes wrong labels, unnoticed, since nothing about a reply can be checked that is
+not disclosed; so this policy tolerates clients that fall silent, and not clients that lie.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from field.coins import Coins
-from secfc.disclosure.committee import Participant
-from secfc.disclosure.compared import ComparedSource
-from secfc.disclosure.dealing import collect_seeds, mask_seeds
-from secfc.disclosure.match import committee_size
-from secfc.disclosure.policy import Answer, Comparing
-from secfc.disclosure.undealt import Undealt
-from secfc.exchange import SERVER, PartyId, Role
-from secfc.pairing import pair_keys
-from secfc.plan import Plan
+from field.secrets.coins import Coins
+from secfc.coded.pairing import pair_keys
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Answer, Comparing
+from secfc.disclosure.compare.dealer import collect_seeds, mask_seeds
+from secfc.disclosure.compare.match import committee_size
+from secfc.disclosure.compare.member import Participant
+from secfc.disclosure.compare.server import ComparedSource
+from secfc.disclosure.joint.undealt import Undealt
+from secfc.roles.exchange import SERVER, PartyId, Role
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class AssignmentsOnly(Comparing):
     clients (at least two).  A dealer together with one member of the committee knows every distance; apart
     from that, dealt by the server, nothing is learned by the server alone, by t clients, or by the server
     with t clients outside the committee.  Dealt by a client, and t = 1, nothing is learned by any one client,
-    with or without the server.  None: nobody deals (`secfc.disclosure.undealt`), and nothing is learned by
-    the server together with any t clients, t at most 3; a member works two to ten times as long.
-    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
+    with or without the server.  None: nobody deals (`secfc.disclosure.joint.undealt`), and nothing is learned
+    by the server together with any t clients, t at most 3; a member works two to ten times as long. consent:
+    whether a start may open distances to the server (`KMeansPlusPlus`).
     """
 
     dealer: PartyId | None = SERVER

@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins
-from secfc.aggregate import receive_sum
-from secfc.agreement import agree
-from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
+from field.secrets.coins import Coins
 from secfc.feddp.elbow import Elbow, costs_by_k, elbow
-from secfc.feddp.plan import FedDPPlan, Part
-from secfc.feddp.public import client_bounds
-from secfc.feddp.server import (
+from secfc.feddp.estimates import (
     Groups,
     Proxies,
     centers_of_sums,
@@ -28,11 +23,16 @@ from secfc.feddp.server import (
     weighted_quantile,
     within_ball,
 )
+from secfc.feddp.messages import GroupAbout, NoisyCenters, Project
+from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
-from secfc.summing import GroupAbout, NoisyCenters, Project
+from secfc.roles.agreement import agree
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
+from secfc.sums import receive_sum
 
 Array = NDArray[Any]
 

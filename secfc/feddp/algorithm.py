@@ -6,7 +6,7 @@ secure sum.  `variant=PAPER` is theirs with the sensitivities it needs; `OURS` i
 What is released, to everybody: noisy outer products, weights of the server's points, sums and counts, under
 the declared total budget; and the centers, which are made of them.  Labels stay with the clients.  With
 `ServerNoise` the server sees exact sums over all clients; with `SharedNoise` nobody does.  t members of the
-committee of the secure sum may collude (`secfc.aggregate`).
+committee of the secure sum may collude (`secfc.sums`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins
-from secfc.aggregate import SumPlan
-from secfc.centers import CentersModel
-from secfc.clustering import Clustering, Public
-from secfc.description import Terms
-from secfc.exchange import SERVER, Role
+from field.secrets.coins import Coins
+from secfc.algorithm import Clustering, Public
+from secfc.data.inputs import InputError
+from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
 from secfc.feddp.elbow import Elbow
 from secfc.feddp.noise import Laplace, Noise, Placement, ServerNoise, proportional
@@ -39,12 +37,14 @@ from secfc.feddp.variant import (
     PAPER_SHARES,
     Variant,
 )
-from secfc.federation import Party
-from secfc.inputs import InputError
+from secfc.lloyd.centers import CentersModel
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.neighbors import Neighbors
-from secfc.simulate import Run
+from secfc.roles.description import Terms
+from secfc.roles.exchange import SERVER, Role
+from secfc.roles.transcript import Run
+from secfc.sums import SumPlan
 
 Array = NDArray[Any]
 

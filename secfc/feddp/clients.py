@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins
-from secfc.aggregate import contribute
-from secfc.agreement import agree
-from secfc.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
+from field.secrets.coins import Coins
+from secfc.data.inputs import InputError
+from secfc.data.party import Party
+from secfc.feddp.estimates import nearest
+from secfc.feddp.messages import GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import Laplace
 from secfc.feddp.plan import FedDPPlan, Part
-from secfc.feddp.server import nearest
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import (
     LEAST_REACH,
@@ -30,9 +30,9 @@ from secfc.feddp.statistics import (
     sums_of,
 )
 from secfc.feddp.threads import one_thread
-from secfc.federation import Party
-from secfc.inputs import InputError
-from secfc.summing import GroupAbout, NoisyCenters, Project
+from secfc.roles.agreement import agree
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
+from secfc.sums import contribute
 
 Array = NDArray[Any]
 

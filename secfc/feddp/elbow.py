@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.feddp.server import Proxies, weighted_kmeans
+from secfc.feddp.estimates import Proxies, weighted_kmeans
 
 Array = NDArray[Any]
 

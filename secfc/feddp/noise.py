@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins
-from field.noise import DISTANCE, Deviation, discrete_gaussian
+from field.ring.noise import DISTANCE, Deviation, discrete_gaussian
+from field.secrets.coins import Coins
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.privacy.calibration import Budget, gaussian_multiplier, solve, split
 from secfc.privacy.events import (

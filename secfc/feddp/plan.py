@@ -13,9 +13,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.aggregate import SumPlan
-from secfc.description import LOCAL, Terms, described, digest_of
-from secfc.exchange import PartyId
 from secfc.feddp.elbow import Elbow
 from secfc.feddp.noise import Noise, Placement
 from secfc.feddp.starts import FedDPInit, Start
@@ -32,6 +29,9 @@ from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Composed
 from secfc.privacy.neighbors import Neighbors
+from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.roles.exchange import PartyId
+from secfc.sums import SumPlan
 
 Array = NDArray[Any]
 
@@ -189,7 +189,7 @@ class FedDPPlan:
 
     @cached_property
     def description(self) -> bytes:
-        """All that is public, fact by fact, which parties compare (`secfc.description`)."""
+        """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
         return described(self, self.terms)
 
     def digest(self) -> bytes:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.feddp.server import RESTARTS
-from secfc.inputs import InputError
+from secfc.data.inputs import InputError
+from secfc.feddp.estimates import RESTARTS
 
 Array = NDArray[Any]
 

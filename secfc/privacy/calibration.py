@@ -31,8 +31,8 @@ class Budget:
     def provable(self) -> Budget:
         """This budget, or the largest that noise proves which is sampled close to its law, not from it.
 
-        exp(epsilon) 2**20 `field.noise.DISTANCE` <= 2**-25 delta: what a million entries pay is then lost in
-        the rounding of `gaussian_multiplier`.
+        exp(epsilon) 2**20 `field.ring.noise.DISTANCE` <= 2**-25 delta: what a million entries pay is then
+        lost in the rounding of `gaussian_multiplier`.
         """
         if self.delta == 0:
             return self

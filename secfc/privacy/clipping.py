@@ -1,4 +1,4 @@
-"""Clipping on the integers, which quantizers do as well: see `field.clipping`."""
+"""Clipping on the integers, which quantizers do as well: see `field.ring.clipping`."""
 
-from field.clipping import clip as clip
-from field.clipping import squared_norms as squared_norms
+from field.ring.clipping import clip as clip
+from field.ring.clipping import squared_norms as squared_norms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secfc.inputs import InputError
+from secfc.data.inputs import InputError
 
 
 class PrivacyError(InputError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from secfc.exchange import PartyId
 from secfc.privacy import accountant
 from secfc.privacy.errors import PrivacyError
 from secfc.privacy.events import Composed, Event, NonPrivate
 from secfc.privacy.neighbors import Neighbors
+from secfc.roles.exchange import PartyId
 
 EVERYBODY: PartyId = "everybody"
 

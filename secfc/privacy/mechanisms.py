@@ -3,7 +3,7 @@
 A mechanism carries the sensitivity of the statistic it is made for, under the caller's neighboring
 relation, and refuses integers beyond its declared range.  Statistics are integers already: quantizing and
 clipping come before (`secfc.privacy.clipping`), so that no rounding happens between sensitivity and noise.
-Samplers are exact (`field.noise`) but not constant time.
+Samplers are exact (`field.ring.noise`) but not constant time.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from field.coins import Coins
-from field.noise import DISTANCE, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
+from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
+from field.secrets.coins import Coins
 from secfc.privacy.errors import PrivacyError
 from secfc.privacy.events import (
     DiscreteGaussian,

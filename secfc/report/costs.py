@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from secfc.clustering import Clustering
-from secfc.exchange import SERVER, STRIDE
+from secfc.algorithm import Clustering
 from secfc.report import text
+from secfc.roles.exchange import SERVER, STRIDE
 
 # Client or server work by the phase it is booked under, in words; a phase not listed is shown as it is.
 WORK = {

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Located, Simplex, attack, labels_only
 from secfc.attacks.judging import Judgement, judge
-from secfc.clustering import Clustering
+from secfc.data.federation import Federation
 from secfc.disclosure import Disclosure, Exposure
-from secfc.exchange import SERVER
-from secfc.federation import Federation
-from secfc.replay import Replay, Witness
+from secfc.exact.replay import Replay, Witness
+from secfc.roles.exchange import SERVER
 
 # Work that a report may cost, in products: about two seconds.
 LIMIT = 2 * 10**9

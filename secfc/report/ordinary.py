@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.exact import Exact
-from field.rows import cluster_sizes
-from secfc.exchange import Role
-from secfc.lloyd import Step, Trace, lloyd
+from field.code.rows import cluster_sizes
+from field.ring.exact import Exact
+from secfc.lloyd.loop import Step, Trace, lloyd
+from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.federation import Federation
+from secfc.data.federation import Federation
 
 Array = NDArray[Any]
 

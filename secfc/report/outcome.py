@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc import metrics
-from secfc.clustering import Clustering
-from secfc.federation import Federation
+from secfc.algorithm import Clustering
+from secfc.data.federation import Federation
+from secfc.data.resolution import Resolution
 from secfc.report.curious import Finding
 from secfc.report.ordinary import Ordinary
 from secfc.report.origin import Origin
 from secfc.report.privacy import DELTA
-from secfc.resolution import Resolution
 
 Array = NDArray[Any]
 

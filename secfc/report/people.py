@@ -6,8 +6,8 @@ import math
 
 from rich.console import Console
 
-from secfc.clustering import Clustering
-from secfc.plan import Plan
+from secfc.algorithm import Clustering
+from secfc.coded.plan import Plan
 from secfc.report import text
 from secfc.report.attacks import rebuilt
 from secfc.report.costs import time_table, traffic_table

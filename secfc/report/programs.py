@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import secfc
-from field.quantize import Quantizer
-from secfc.clustering import Clustering
-from secfc.plan import Plan
+from field.ring.quantize import Quantizer
+from secfc.algorithm import Clustering
+from secfc.coded.plan import Plan
 from secfc.report import privacy
 from secfc.report.attacks import as_object
 from secfc.report.costs import rounds, seconds

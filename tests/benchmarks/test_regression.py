@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks import kernels
-from field import folded
-from field.code import LagrangeCode
-from field.coins import SystemCoins
-from field.nearest import decode_nearest
-from field.rows import coded_rows
+from field.code.lagrange_code import LagrangeCode
+from field.code.nearest import decode_nearest
+from field.code.rows import coded_rows
+from field.ring import folded
+from field.secrets.coins import SystemCoins
 
 SHAPE = {"work": "client", "m": 16384, "d": 100, "k": 16, "ell": 1}
 

@@ -1,8 +1,8 @@
-"""A dealer and a committee in one place: what tests and benchmarks of `field.dealt` play with."""
+"""A dealer and a committee in one place: what tests and benchmarks of `field.compare.dealt` play with."""
 
-from field.blind import PairKeys
-from field.coins import SeededCoins
-from field.dealt import Schedule, Tables, hide, labels, together
+from field.code.blind import PairKeys
+from field.compare.dealt import Schedule, Tables, hide, labels, together
+from field.secrets.coins import SeededCoins
 
 
 def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):

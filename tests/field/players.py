@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from field.coins import SeededCoins
-from field.replicated import Player
+from field.compare.replicated import Player
+from field.secrets.coins import SeededCoins
 
 
 def players(committee, seed=0, rooms=None):

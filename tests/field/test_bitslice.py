@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from field import bitslice
-from field.basis import LANE_PRIMES, Basis
+from field.compare import bitslice
+from field.ring.basis import LANE_PRIMES, Basis
 
 
 @pytest.fixture

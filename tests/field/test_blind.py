@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from field import Basis, LagrangeCode, SeededCoins
-from field.basis import LANE_PRIMES
-from field.blind import (
+from field.code.blind import (
     MaskReused,
     PairKeys,
     blinding_share,
@@ -24,7 +23,8 @@ from field.blind import (
     partners,
     seeded_clients,
 )
-from field.lagrange import transfer_matrix
+from field.code.lagrange import transfer_matrix
+from field.ring.basis import LANE_PRIMES
 from tests.field.test_code import ScriptedCoins
 from tests.strategies import bases
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from field import circuits
-from field.bitslice import numbers, pack, unpack
-from field.contest import Contest
-from field.dealt import codes
+from field.compare import circuits
+from field.compare.bitslice import numbers, pack, unpack
+from field.compare.contest import Contest
+from field.compare.dealt import codes
 from tests.field.players import clear
 
 

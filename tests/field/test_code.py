@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from field import Basis, LagrangeCode, SeededCoins, TooFewValues, reference
-from field.basis import LANE_PRIMES
-from field.lagrange import transfer
+from field import Basis, LagrangeCode, SeededCoins, TooFewValues
+from field.code.lagrange import transfer
+from field.ring.basis import LANE_PRIMES
+from tests.oracles import field as reference
 from tests.strategies import bases, extreme_residues
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from field import SeededCoins, SystemCoins
-from field.basis import LANE_PRIMES, MERSENNE_61
-from field.coins import StoredCoins
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
+from field.secrets.coins import StoredCoins
 
 
 def test_seeded_coins_repeat_and_labels_separate_them():

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from field import comparing, reference
-from field.basis import LANE_PRIMES
-from field.bitslice import from_blocks, pack, to_blocks, unpack
-from field.dealt import ONES, TREES, levels
+from field.compare.bitslice import from_blocks, pack, to_blocks, unpack
+from field.compare.dealt import ONES, TREES, levels
+from field.kernels import comparing
+from field.ring.basis import LANE_PRIMES
+from tests.oracles import field as reference
 
 ZERO = np.uint64(0)
 

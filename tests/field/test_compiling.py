@@ -7,9 +7,9 @@ import numba
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
-from field.compiling import working_clock
-from secfc.exchange import SERVER, Exchange
-from secfc.simulate import simulate
+from field.kernels.compiling import working_clock
+from secfc.roles.exchange import SERVER, Exchange
+from secfc.transport.simulate import simulate
 
 SLEEP = 0.2
 

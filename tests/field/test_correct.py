@@ -10,10 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from field import Basis, LagrangeCode, SeededCoins, TooFewValues, reference
-from field.basis import LANE_PRIMES, MERSENNE_61
-from field.blind import deal_blinding
-from field.correct import (
+from field import Basis, LagrangeCode, SeededCoins, TooFewValues
+from field.code.blind import deal_blinding
+from field.code.correct import (
     Combination,
     TooManyLiars,
     combinations,
@@ -25,8 +24,10 @@ from field.correct import (
     miss_bound,
     screen,
 )
-from field.lagrange import transfer_matrix
+from field.code.lagrange import transfer_matrix
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.test_code import ScriptedCoins
+from tests.oracles import field as reference
 from tests.strategies import bases, extreme_residues
 
 

@@ -9,15 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from field import reference
-from field.basis import LANE_PRIMES, Basis
-from field.blind import MaskReused
-from field.coins import SeededCoins
-from field.contest import Contest, headroom
-from field.dealt import Schedule, Tables, compete, deal, levels
-from field.quantize import distance_bound
-from field.tournament import Tournament
+from field.code.blind import MaskReused
+from field.compare.contest import Contest, headroom
+from field.compare.dealt import Schedule, Tables, compete, deal, levels
+from field.compare.tournament import Tournament
+from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.quantize import distance_bound
+from field.secrets.coins import SeededCoins
 from tests.field.committee import play
+from tests.oracles import field as reference
 
 
 def tied(sizes, m, reach, seed):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from field import hidden
-from field.basis import LANE_PRIMES, Basis
-from field.coins import SeededCoins
+from field.compare import secret_step as hidden
+from field.ring.basis import LANE_PRIMES, Basis
+from field.secrets.coins import SeededCoins
 
 BASIS = Basis(LANE_PRIMES[:3])
 

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from field import Basis, LagrangeCode, kernels, reference
-from field.basis import LANE_PRIMES, MERSENNE_61
-from field.exact import Exact
-from field.nearest import decode_nearest, decode_scaled
-from field.rows import cluster_sizes, coded_rows
+from field import Basis, LagrangeCode
+from field.code.nearest import decode_nearest, decode_scaled
+from field.code.rows import cluster_sizes, coded_rows
+from field.kernels import scalar as kernels
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
+from field.ring.exact import Exact
+from tests.oracles import field as reference
 from tests.strategies import BASES, bases, extreme_residues
 
 pytestmark = pytest.mark.usefixtures("kernel_path")

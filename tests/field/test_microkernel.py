@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from field import decoding, microkernel
+from field.kernels import decoding, microkernel
 
 CS = (35, 41, 83, 101, 4035)  # 2^30 - c; the last is no prime, but near the largest c allowed
 

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
-from field.basis import LANE_PRIMES, MERSENNE_61
-from field.correct import Checks, TooManyLiars, clear, screen
-from field.nearest import _Decoder, decode_nearest, screen_nearest
+from field.code.correct import Checks, TooManyLiars, clear, screen
+from field.code.nearest import _Decoder, decode_nearest, screen_nearest
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.test_correct import codewords, corrupt
 
 TOP = np.array(LANE_PRIMES[:4], object)

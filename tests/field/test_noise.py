@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from field.basis import LANE_PRIMES, Basis
-from field.coins import SeededCoins
-from field.noise import (
+from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.noise import (
     LARGEST,
     Deviation,
     discrete_gaussian,
@@ -20,7 +19,8 @@ from field.noise import (
     rounded_gaussian,
     wide_noise,
 )
-from field.reference import Words
+from field.secrets.coins import SeededCoins
+from tests.oracles.field import Words
 
 ALARM = 1e-5
 SAMPLES = 200_000
@@ -130,7 +130,7 @@ def test_laplace_equals_its_twin_word_for_word(scale):
 def test_samples_do_not_depend_on_how_many_words_are_drawn_at_once(monkeypatch):
     whole = draw(discrete_gaussian, 100.0, 500)
     # Two words at a time: every sample runs out of them, again and again.
-    monkeypatch.setattr("field.noise._WORDS", 2)
+    monkeypatch.setattr("field.ring.noise._WORDS", 2)
     assert draw(discrete_gaussian, 100.0, 500).tolist() == whole.tolist()
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from field import SeededCoins, projections, reference
-from field.basis import LANE_PRIMES, MERSENNE_61, Basis
-from field.code import LagrangeCode
-from field.projections import (
+from field import SeededCoins
+from field.code import projections
+from field.code.lagrange_code import LagrangeCode
+from field.code.projections import (
     LARGEST,
     ROWS,
     SPARE,
@@ -35,6 +35,8 @@ from field.projections import (
     spare_masks,
     stretch,
 )
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+from tests.oracles import field as reference
 
 LANES = Basis(LANE_PRIMES[:3])
 BASES = [LANES, Basis((2**31 - 1, 7)), Basis((MERSENNE_61,))]

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field import Basis, Quantizer
-from field.basis import LANE_PRIMES, MERSENNE_61, lanes_for
-from field.quantize import LEAST_STEPS, distance_bound, finest_scale, plan_quantization
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, lanes_for
+from field.ring.quantize import LEAST_STEPS, distance_bound, finest_scale, plan_quantization
 
 
 def test_rounding_by_hand():

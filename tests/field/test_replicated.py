@@ -5,14 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-from field import circuits, reference, replicating, signs
-from field.basis import LANE_PRIMES, Basis
-from field.bitslice import numbers, unpack, words
-from field.coins import SeededCoins
-from field.contest import Contest
-from field.dealt import codes
-from field.replicated import MAX_T, Committee, Gates, Player, Rooms
+from field.compare import circuits, signs
+from field.compare.bitslice import numbers, unpack, words
+from field.compare.contest import Contest
+from field.compare.dealt import codes
+from field.compare.replicated import MAX_T, Committee, Gates, Player, Rooms
+from field.kernels import replicating
+from field.ring.basis import LANE_PRIMES, Basis
+from field.secrets.coins import SeededCoins
 from tests.field import players
+from tests.oracles import field as reference
 
 TS = range(1, MAX_T + 1)
 

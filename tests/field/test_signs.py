@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from field import circuits, reference, signs
-from field.basis import LANE_PRIMES, MERSENNE_61, Basis
-from field.bitslice import from_blocks, integers, pack, unpack, words
-from field.coins import SeededCoins
+from field.compare import circuits, signs
+from field.compare.bitslice import from_blocks, integers, pack, unpack, words
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+from field.secrets.coins import SeededCoins
 from tests.field import players
+from tests.oracles import field as reference
 
 FOLDED = [Basis(LANE_PRIMES[:lanes]) for lanes in (1, 2, 3, 4)]
 

@@ -1,8 +1,8 @@
 """Change one thing at a time in a file, and see whether the tests of that file notice.
 
     python -m tests.mutation                              # all files of `TARGETS`: hours
-    python -m tests.mutation secfc/journal.py -n 40       # forty of that file's mutants
-    python -m tests.mutation secfc/journal.py --list      # only name them
+    python -m tests.mutation secfc/transport/journal.py -n 40       # forty of that file's mutants
+    python -m tests.mutation secfc/transport/journal.py --list      # only name them
 
 A mutant that no test notices (a survivor) is a rule that no test holds.  It gets a test; or, where it changes
 nothing that anybody could see, an entry with the reason in `equivalent.toml`, beside this file.  Exits with 1
@@ -10,7 +10,7 @@ if there are others, or entries that match no mutant any more.
 
 Files are changed in a copy of the tree, never in place.  Each mutant is tried in a fork of a process that has
 the libraries loaded already, so it costs what its tests take.  Kernels are not mutated: their twins in plain
-Python (`field.reference`) hold them, and every mutant would be compiled anew.
+Python (`tests.oracles.field`) hold them, and every mutant would be compiled anew.
 """
 
 from __future__ import annotations
@@ -38,38 +38,38 @@ LABELS = ["tests/secfc/active", "tests/secfc/test_committees.py", "tests/secfc/t
 UNION = ["tests/psu/test_steps.py", "tests/psu/test_union.py", "tests/psu/test_privacy.py"]
 # For each file the tests that hold it, the quick ones first.
 TARGETS = {
-    "field/dealt.py": [A8, "tests/field/test_dealt.py"],
-    "field/tournament.py": ["tests/field/test_dealt.py"],
-    "field/tables.py": ["tests/field/test_dealt.py"],
-    "field/contest.py": ["tests/field/test_dealt.py"],
-    "field/blind.py": ["tests/field/test_blind.py"],
-    "field/replicated.py": ["tests/field/test_replicated.py"],
-    "field/hidden.py": ["tests/field/test_hidden.py"],
+    "field/compare/dealt.py": [A8, "tests/field/test_dealt.py"],
+    "field/compare/tournament.py": ["tests/field/test_dealt.py"],
+    "field/compare/tables.py": ["tests/field/test_dealt.py"],
+    "field/compare/contest.py": ["tests/field/test_dealt.py"],
+    "field/code/blind.py": ["tests/field/test_blind.py"],
+    "field/compare/replicated.py": ["tests/field/test_replicated.py"],
+    "field/compare/secret_step.py": ["tests/field/test_hidden.py"],
     "psu/opening.py": UNION,
     "psu/masked.py": UNION,
     "psu/together.py": UNION,
     "psu/sharing.py": UNION,
-    "secfc/journal.py": [A8, "tests/secfc/test_checkpoint.py"],
-    "secfc/checkpoint.py": [A8, "tests/secfc/test_checkpoint.py"],
-    "secfc/privacy/noisy.py": [A8, "tests/secfc/test_noise.py"],
-    "secfc/disclosure/noise_in_shares.py": ["tests/secfc/test_noise.py"],
-    "secfc/disclosure/noise_at_server.py": ["tests/secfc/test_noise.py"],
-    "secfc/disclosure/budgeted.py": ["tests/secfc/test_noise.py"],
-    "secfc/disclosure/committee.py": LABELS,
-    "secfc/disclosure/dealt.py": LABELS,
-    "secfc/disclosure/match.py": LABELS,
-    "secfc/disclosure/compared.py": LABELS,
-    "secfc/disclosure/distances.py": ["tests/secfc/test_committees.py", "tests/secfc/test_protocol.py"],
-    "secfc/disclosure/undealt.py": ["tests/secfc/test_undealt.py"],
-    "secfc/disclosure/joint.py": ["tests/secfc/test_undealt.py", "tests/secfc/test_final_labels.py"],
-    "secfc/disclosure/final.py": ["tests/secfc/test_final_labels.py"],
-    "secfc/messages.py": [A8, "tests/secfc/test_wire.py"],
-    "secfc/sharing.py": ["tests/secfc/test_protocol.py", "tests/secfc/test_faults.py"],
-    "secfc/dealing.py": ["tests/secfc/test_liars.py", "tests/secfc/test_protocol.py"],
-    "secfc/screening.py": ["tests/secfc/test_liars.py"],
-    "secfc/pairing.py": ["tests/secfc/test_pairing.py"],
-    "secfc/questions.py": ["tests/secfc/test_protocol.py"],
-    "secfc/sealed.py": ["tests/secfc/test_sealed.py"],
+    "secfc/transport/journal.py": [A8, "tests/secfc/test_checkpoint.py"],
+    "secfc/transport/checkpoint.py": [A8, "tests/secfc/test_checkpoint.py"],
+    "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/test_noise.py"],
+    "secfc/disclosure/noise/in_shares.py": ["tests/secfc/test_noise.py"],
+    "secfc/disclosure/noise/at_server.py": ["tests/secfc/test_noise.py"],
+    "secfc/disclosure/noise/budgeted.py": ["tests/secfc/test_noise.py"],
+    "secfc/disclosure/compare/member.py": LABELS,
+    "secfc/disclosure/decoded/polynomials.py": LABELS,
+    "secfc/disclosure/compare/match.py": LABELS,
+    "secfc/disclosure/compare/server.py": LABELS,
+    "secfc/disclosure/decoded/distances.py": LABELS[1:],
+    "secfc/disclosure/joint/undealt.py": ["tests/secfc/test_undealt.py"],
+    "secfc/disclosure/joint/steps.py": ["tests/secfc/test_undealt.py", "tests/secfc/test_final_labels.py"],
+    "secfc/disclosure/final_labels.py": ["tests/secfc/test_final_labels.py"],
+    "secfc/coded/messages.py": [A8, "tests/secfc/test_wire.py"],
+    "secfc/coded/sharing.py": ["tests/secfc/test_protocol.py", "tests/secfc/test_faults.py"],
+    "secfc/coded/verified.py": ["tests/secfc/test_liars.py", "tests/secfc/test_protocol.py"],
+    "secfc/coded/screening.py": ["tests/secfc/test_liars.py"],
+    "secfc/coded/pairing.py": ["tests/secfc/test_pairing.py"],
+    "secfc/coded/questions.py": ["tests/secfc/test_protocol.py"],
+    "secfc/transport/sealed.py": ["tests/secfc/test_sealed.py"],
 }  # fmt: skip
 
 

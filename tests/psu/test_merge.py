@@ -11,10 +11,11 @@ import pytest
 
 import psu
 from field import Basis, SeededCoins
-from field.basis import LANE_PRIMES, MERSENNE_61
-from psu import masked, merge, opening, reference, sharing
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
+from psu import masked, merge, opening, sharing
 from psu.errors import UnionAborted
 from psu.plan import Plan
+from tests.oracles import psu as reference
 
 from .test_steps import secrets_of
 

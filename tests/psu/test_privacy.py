@@ -18,9 +18,10 @@ import pytest
 
 import psu
 from field import MERSENNE_61, SeededCoins
-from psu import kernels, reference, together
+from psu import kernels, together
 from psu.identify import tags
 from psu.plan import Plan
+from tests.oracles import psu as reference
 
 from .naive import naive_openings
 

@@ -48,12 +48,22 @@ import psu
 import secfc
 from field import SeededCoins
 from psu import messages as union
-from secfc import joint_messages as joint
-from secfc import messages as own
-from secfc import summing, toss, wire
-from secfc import validity_messages as rows
-from secfc.clustering import Public, seal
-from secfc.exchange import (
+from secfc import kfed, sums
+from secfc.algorithm import Public
+from secfc.coded import messages as own
+from secfc.coded import validity_messages as rows
+from secfc.coded.membership import Private
+from secfc.disclosure.joint import messages as joint
+from secfc.exact import plaintext
+from secfc.exact.predict import predicting_client, predicting_server
+from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
+from secfc.feddp import messages as summing
+from secfc.fitting import seal
+from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
+from secfc.privacy import Bound, Budget, Neighbors
+from secfc.roles import messages as shared
+from secfc.roles import toss
+from secfc.roles.exchange import (
     ITERATE,
     SERVER,
     STRIDE,
@@ -68,24 +78,21 @@ from secfc.exchange import (
     UnionFailed,
     faulty,
 )
-from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
-from secfc.membership import Private
-from secfc.predict import predicting_client, predicting_server
-from secfc.privacy import Bound, Budget, Neighbors
-from secfc.sealed import TamperedMessage
-from secfc.simulate import Envelope, Faults, simulate
-from secfc.starts import KMeansPlusPlus, RandomPoints
+from secfc.roles.transcript import Envelope
+from secfc.transport import wire
+from secfc.transport.sealed import TamperedMessage
+from secfc.transport.simulate import Faults, simulate
 from tests.secfc.lying import Lie, telling
 
 # Contents that their receiver cannot check, only their form.  What clients seal among themselves in a union,
 # digests, signatures and what all clients confirm to one another is not among them.
 UNCHECKABLE = (
-    own.Shares, own.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
-    own.Final, own.Multiplicities, own.PublicKey, own.RawPoints, own.LocalCenters, own.CenterLabels,
-    own.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
+    own.Shares, shared.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
+    shared.Final, own.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
+    kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, own.CodedCosts, own.NoiseShares, joint.SetKeys, joint.Reshared, joint.ChangeShare,
-    toss.Commitment, summing.SumShares, summing.CodedSum, summing.Project, summing.GroupAbout,
+    toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.GroupAbout,
     summing.NoisyCenters,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip

@@ -17,12 +17,12 @@ if __name__ == "__main__":
     import atheris
 
     with atheris.instrument_imports(include=["secfc", "psu"]):
-        from secfc import wire
+        from secfc.transport import wire
         from tests.loading import every_message
 
         every_message()
 else:
-    from secfc import wire
+    from secfc.transport import wire
     from tests.loading import every_message
 
     every_message()

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from field.code import LagrangeCode
-from secfc.messages import Contributors, Hello, PublicKey, Shares
-from secfc.validity_messages import Hiding, Projected
+from field.code.lagrange_code import LagrangeCode
+from secfc.coded.messages import PublicKey, Shares
+from secfc.coded.validity_messages import Hiding, Projected
+from secfc.roles.messages import Contributors, Hello
 
 # What clients compute, deal or report.  Their words of the plan and of their names are compared anyway.
 KINDS = (

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from secfc.exchange import SERVER
+from secfc.roles.exchange import SERVER
 
 
 def messages(n, t):

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from field import SeededCoins
-from field.basis import Basis
-from field.code import LagrangeCode
-from secfc import aggregate
-from secfc.aggregate import ROUNDS, SumPlan, add_shares, contribute, receive_sum, share_vector
-from secfc.exchange import SERVER, FaultyServer, TooFewReplies
-from secfc.messages import Contributors
-from secfc.simulate import deliver, simulate
-from secfc.summing import SumShares
+from field.code.lagrange_code import LagrangeCode
+from field.ring.basis import Basis
+from secfc import sums as aggregate
+from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.roles.messages import Contributors
+from secfc.sums import ROUNDS, SumPlan, SumShares, add_shares, contribute, receive_sum, share_vector
+from secfc.transport.simulate import deliver, simulate
 
 
 def names(n):

@@ -9,19 +9,27 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import secfc
-from field.basis import MERSENNE_61, Basis
-from field.blind import PairKeys
-from field.coins import SeededCoins
+from field.code.blind import PairKeys
+from field.ring.basis import MERSENNE_61, Basis
+from field.secrets.coins import SeededCoins
+from secfc.algorithm import Public
 from secfc.attacks.seen import CannotDecode
-from secfc.clustering import Public
+from secfc.attacks.views import View
+from secfc.coded.messages import (
+    Assignment,
+    Compare,
+    Corrections,
+    LabelShare,
+    MaskedBits,
+    MaskedSum,
+    MeasureCost,
+)
 from secfc.disclosure import AssignmentsOnly
-from secfc.disclosure.committee import Participant
-from secfc.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
-from secfc.messages import Assignment, Compare, Corrections, LabelShare, MaskedBits, MaskedSum, MeasureCost
-from secfc.readings import Questions
-from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
-from secfc.views import View
-from secfc.wire import over_wire
+from secfc.disclosure.compare.member import Participant
+from secfc.exact.readings import Questions
+from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
+from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
+from secfc.transport.wire import over_wire
 from tests.secfc.rowtest import with_rowtest
 
 N, T, STEPS = 9, 2, 3
@@ -107,7 +115,9 @@ def test_membership_sealing_and_bytes_change_nothing():
 def test_members_share_the_summing_of_many_distances(monkeypatch, lost):
     data = federation()
     one = run(data, max_iter=STEPS, k=2)
-    monkeypatch.setattr("secfc.disclosure.match.WORTH_SPLITTING", 70)  # 180 distances: two parts for three
+    monkeypatch.setattr(
+        "secfc.disclosure.compare.match.WORTH_SPLITTING", 70
+    )  # 180 distances: two parts for three
     two = run(data, max_iter=STEPS, k=2, faults=silent(*lost))
     assert same(one, two)
     widths = [

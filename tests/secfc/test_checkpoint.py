@@ -17,18 +17,19 @@ from click.testing import CliRunner
 import psu
 import secfc
 from field import SeededCoins
-from secfc import cli, wire
-from secfc.checkpoint import Checkpoint, checkpointed, path_of, remove
-from secfc.clustering import Public
-from secfc.exchange import SERVER, Exchange, ProtocolError
+from secfc import cli
+from secfc.algorithm import Public
+from secfc.coded.membership import Private
 from secfc.feddp import FedDPKMeans, SharedNoise
-from secfc.journal import Journal, JournalError
-from secfc.membership import Private
-from secfc.messages import Hello
-from secfc.network import run_party
-from secfc.sealed import sealed as seal
-from secfc.simulate import simulate
-from secfc.starts import RandomPoints
+from secfc.lloyd.starts import RandomPoints
+from secfc.roles.exchange import SERVER, Exchange, ProtocolError
+from secfc.roles.messages import Hello
+from secfc.transport import wire
+from secfc.transport.checkpoint import Checkpoint, checkpointed, path_of, remove
+from secfc.transport.journal import Journal, JournalError
+from secfc.transport.network import run_party
+from secfc.transport.sealed import sealed as seal
+from secfc.transport.simulate import simulate
 from tests.secfc.campaign import NOISY
 from tests.secfc.test_wire import mesh
 
@@ -279,7 +280,7 @@ def test_a_run_resumes_with_other_threads(tmp_path):
 def test_without_restored_coins_two_things_are_said_in_one_round(tmp_path, monkeypatch):
     # The control of this file: the network notices when coins are new and the check of sends is off.
     network = Network()
-    monkeypatch.setattr("secfc.checkpoint.digest_of", lambda number, send: bytes(16))
+    monkeypatch.setattr("secfc.transport.checkpoint.digest_of", lambda number, send: bytes(16))
     crashed(tmp_path, network=network)
     with pytest.raises(ProtocolError, match="two things"):
         secfc.fit(OPEN, federation(), checkpoint=tmp_path, faults=network, coins=lambda p: SeededCoins(9, p))
@@ -592,7 +593,7 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
         Journal.open(path, "a", bytes(31) + b"x")
     with pytest.raises(ValueError, match="32"):
         Journal.open(path, "a", b"short")
-    monkeypatch.setattr("secfc.journal.VERSION", 2)
+    monkeypatch.setattr("secfc.transport.journal.VERSION", 2)
     with pytest.raises(JournalError, match="version 1, this software writes version 2"):
         Journal.open(path, "a", RUN)
 
@@ -600,7 +601,7 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
 def test_two_processes_cannot_resume_the_same_journal(tmp_path):
     path = interrupted(tmp_path)
     code = (
-        "import sys; from pathlib import Path; from secfc.journal import Journal\n"
+        "import sys; from pathlib import Path; from secfc.transport.journal import Journal\n"
         "Journal.open(Path(sys.argv[1]), 'a', bytes(32))"
     )
     with Journal.open(path, "a", RUN):

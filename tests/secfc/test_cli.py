@@ -27,13 +27,14 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 import secfc
-from field.basis import MERSENNE_61, Basis
-from secfc import cli, metrics, report, words
+from field.ring.basis import MERSENNE_61, Basis
+from secfc import cli, metrics, report
 from secfc.cli import choose, errors, execute, outputs, program, screen, settings, warmup
-from secfc.data import rotated_digits
-from secfc.exchange import Exchange
-from secfc.inputs import InputError
-from secfc.starts import STARTS
+from secfc.data.inputs import InputError
+from secfc.data.mixtures import rotated_digits
+from secfc.exact import words
+from secfc.lloyd.starts import STARTS
+from secfc.roles.exchange import Exchange
 
 PROGRAM = [sys.executable, "-m", "secfc.cli"]
 
@@ -575,7 +576,7 @@ def _raising(error: BaseException) -> Callable[..., Any]:
 
 
 def test_a_fault_of_a_party_ends_with_1_and_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secfc.clustering.fit", _raising(secfc.TooFewReplies(5, ["a"])))
+    monkeypatch.setattr("secfc.fitting.fit", _raising(secfc.TooFewReplies(5, ["a"])))
     result = run(*NPY, "-k", "2")
     assert result.exit_code == 1
     assert "Error: the protocol failed: 5 replies are needed" in result.stderr
@@ -583,7 +584,7 @@ def test_a_fault_of_a_party_ends_with_1_and_a_message(monkeypatch: pytest.Monkey
 
 
 def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secfc.clustering.fit", _raising(KeyboardInterrupt()))
+    monkeypatch.setattr("secfc.fitting.fit", _raising(KeyboardInterrupt()))
     result = run(*NPY, "-k", "2")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
@@ -592,7 +593,7 @@ def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("ours"), IndexError("ours"), AssertionError()])
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    monkeypatch.setattr("secfc.clustering.fit", _raising(error))
+    monkeypatch.setattr("secfc.fitting.fit", _raising(error))
     assert run(*NPY, "-k", "2").exception is error
 
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
-from secfc.data import server_side_mixture
+from secfc.data.mixtures import server_side_mixture
 
 
 @pytest.fixture

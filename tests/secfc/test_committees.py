@@ -7,15 +7,26 @@ import numpy as np
 import pytest
 
 import secfc
-from field.basis import MERSENNE_61, Basis
-from field.blind import PairKeys, mask_context, mask_for
-from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, committee, distances
+from field.code.blind import PairKeys, mask_context, mask_for
+from field.ring.basis import MERSENNE_61, Basis
+from secfc.coded.messages import Assignment, Compare, LabelShare, MeasureCost, Unheard
+from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
 from secfc.disclosure import assignments as assignments_module
-from secfc.exchange import ITERATE, SERVER, STRIDE, FaultyClient, FaultyServer, ProtocolError, TooFewReplies
-from secfc.joint_messages import Cluster, FinalShare
-from secfc.messages import Assignment, Compare, Contributors, LabelShare, MeasureCost, Unheard
+from secfc.disclosure.compare import member as committee
+from secfc.disclosure.decoded import distances
+from secfc.disclosure.joint.messages import Cluster, FinalShare
+from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
+from secfc.roles.exchange import (
+    ITERATE,
+    SERVER,
+    STRIDE,
+    FaultyClient,
+    FaultyServer,
+    ProtocolError,
+    TooFewReplies,
+)
+from secfc.roles.messages import Contributors
 
 DEALERS = [SERVER, "client-6", None]
 
@@ -275,6 +286,6 @@ def test_the_same_finds_masks_against_too_few_clients(monkeypatch, t, colluding,
 def test_given_labels_need_no_consent():
     assert not AssignmentsOnly(consent=True).may_ask(
         secfc.SecFC(k=2, t=1, init=GivenLabels(np.arange(70) % 2)).plan(
-            secfc.clustering.Public.of(federation(), 6.0)
+            secfc.algorithm.Public.of(federation(), 6.0)
         )
     )

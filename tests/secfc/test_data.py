@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secfc.data import gaussian_mixture, rotated_digits, rotated_images
-from secfc.inputs import InputError
+from secfc.data.inputs import InputError
+from secfc.data.mixtures import gaussian_mixture, rotated_digits, rotated_images
 
 # --- mixtures
 

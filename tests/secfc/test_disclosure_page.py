@@ -9,9 +9,9 @@ import pytest
 
 import psu
 import secfc
-from secfc import wire
-from secfc.membership import Open, Private
+from secfc.coded.membership import Open, Private
 from secfc.privacy import Bound, Budget
+from secfc.transport import wire
 from tests.secfc import test_assignments, test_final_labels, test_undealt
 
 PAGE = (Path(secfc.__file__).parent / "disclosure" / "README.md").read_text()
@@ -84,13 +84,13 @@ def test_every_message_says_what_its_sender_can_do_by_deviating():
         assert all(cells), row
     named = {re.match(r"\| `(\w+)`", row).group(1) for row in ROWS}
     for module in (
-        "secfc.messages",
-        "secfc.joint_messages",
-        "secfc.summing",
-        "secfc.handshake",
-        "secfc.sealed",
-        "secfc.toss",
-        "secfc.validity_messages",
+        "secfc.coded.messages",
+        "secfc.disclosure.joint.messages",
+        "secfc.feddp.messages",
+        "secfc.transport.handshake",
+        "secfc.transport.sealed",
+        "secfc.roles.toss",
+        "secfc.coded.validity_messages",
     ):
         importlib.import_module(module)
     known = {kind.__name__ for kind in wire.registry().values()}

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from field import Basis, reference
-from field.basis import LANE_PRIMES, MERSENNE_61
-from field.quantize import distance_bound
+from field import Basis
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
+from field.ring.quantize import distance_bound
 from secfc.disclosure import AssignmentsOnly, Distances
-from secfc.starts import STARTS, CenterSeparation, GivenLabels, RandomPoints
+from secfc.lloyd.starts import STARTS, CenterSeparation, GivenLabels, RandomPoints
+from tests.oracles import field as reference
 from tests.strategies import coded_cases, points_of
 
 pytestmark = pytest.mark.usefixtures("kernel_path")

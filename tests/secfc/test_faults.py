@@ -18,9 +18,13 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
-from field.projections import ROWS
-from secfc import aggregate, wire
-from secfc.exchange import (
+from field.code.projections import ROWS
+from secfc import sums as aggregate
+from secfc.coded.messages import Assignment, Disputes, Multiplicities
+from secfc.coded.screening import DEALING, Judgement, Screening
+from secfc.feddp import FedDPKMeans
+from secfc.kfed import OwnLabels
+from secfc.roles.exchange import (
     ITERATE,
     SERVER,
     STRIDE,
@@ -31,10 +35,9 @@ from secfc.exchange import (
     TooFewReplies,
     UnionFailed,
 )
-from secfc.feddp import FedDPKMeans
-from secfc.messages import Assignment, Contributors, Disputes, Final, Multiplicities, OwnLabels
-from secfc.screening import DEALING, Judgement, Screening
-from secfc.sealed import Line, Sealed, TamperedMessage, greet
+from secfc.roles.messages import Contributors, Final
+from secfc.transport import wire
+from secfc.transport.sealed import Line, Sealed, TamperedMessage, greet
 from tests.secfc.campaign import (
     ACTIONS,
     CLUSTERS,
@@ -59,7 +62,7 @@ EVERY = {**SCENARIOS, **SEALED}
 @pytest.fixture(autouse=True)
 def chunks(monkeypatch):
     """Shares leave two rows at a time, so that some of a client's rows can be lost."""
-    monkeypatch.setattr("secfc.plan.CHUNK_RESIDUES", 4)
+    monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 4)
 
 
 # --- the campaign ----------------------------------------------------------------------------------
@@ -216,8 +219,8 @@ def test_the_campaign_notices_a_server_that_takes_suspicion_for_proof(monkeypatc
 
 
 def test_the_campaign_notices_roles_that_check_nothing(monkeypatch):
-    monkeypatch.setattr("secfc.questions._refuse", lambda wrong, why: None)
-    for module in ("secfc.checks", "secfc.messages"):
+    monkeypatch.setattr("secfc.coded.questions._refuse", lambda wrong, why: None)
+    for module in ("secfc.roles.checks", "secfc.coded.messages"):
         monkeypatch.setattr(f"{module}.refuse", lambda wrong, rule: None)
     found = first_failure(SCENARIOS["bare, centers"], actions=("malform",))
     assert isinstance(found, (ValueError, IndexError, KeyError, TypeError, MemoryError, OverflowError))

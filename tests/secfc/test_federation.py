@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from secfc import inputs
-from secfc.federation import Federation, InputError, Party
+from secfc.data import inputs
+from secfc.data.federation import Federation, InputError
+from secfc.data.party import Party
 
 POINTS = np.arange(6.0).reshape(3, 2)
 

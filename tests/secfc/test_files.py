@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from secfc.federation import Federation, InputError
-from secfc.files import MissingFileError, ParquetRows, load_federation
+from secfc.data.federation import Federation, InputError
+from secfc.data.files import MissingFileError, ParquetRows, load_federation
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

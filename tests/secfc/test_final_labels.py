@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from field.blind import PairKeys
-from field.coins import Coins, SeededCoins
-from secfc.disclosure.final import Clusterer, FinalLabelsOnly
-from secfc.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
-from secfc.joint_messages import Reshared
-from secfc.lloyd import PlainSource, lloyd
-from secfc.membership import Private
-from secfc.messages import Assignment, Compare
-from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.views import View
+from field.code.blind import PairKeys
+from field.secrets.coins import Coins, SeededCoins
+from secfc.attacks.views import View
+from secfc.coded.membership import Private
+from secfc.coded.messages import Assignment, Compare
+from secfc.disclosure.final_labels import Clusterer, FinalLabelsOnly
+from secfc.disclosure.joint.messages import Reshared
+from secfc.lloyd.loop import PlainSource, lloyd
+from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
+from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
 from tests.secfc.rowtest import kinds
 
 

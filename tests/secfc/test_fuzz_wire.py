@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secfc import messages as own
-from secfc import wire
+from secfc.coded import messages as own
+from secfc.roles import messages as shared
+from secfc.transport import wire
 from tests.secfc.fuzz_wire import check, check_memory, mutate
 from tests.secfc.test_wire import CLASSES, MESSAGES, examples
 
@@ -44,7 +45,7 @@ def test_memory_is_paid_for_by_the_bytes(data):
 def test_large_messages_are_paid_for_too():
     for message in (
         own.CodedDistances(np.zeros((2, 4, 1 << 14), np.uint32)),
-        own.Contributors(np.zeros(1 << 16, bool)),
+        shared.Contributors(np.zeros(1 << 16, bool)),
         own.Assignment(0, 2, np.zeros(1 << 16, np.int8), np.arange(1 << 14, dtype=np.int32)),
     ):
         check_memory(wire.encode(message))

@@ -3,7 +3,8 @@
 ProVerif and Tamarin are not among Debian's packages, so this is no proof for any number of sessions.  It is
 an exhaustive search within bounds: terms instead of bytes, perfect cryptography, an intruder that is the
 network (Dolev and Yao), and every choice of which greeting each session takes for its peer's.  Modeled are
-pairs: `secfc.handshake` with two parties; that parties compare what others greeted is tested elsewhere.
+pairs: `secfc.transport.handshake` with two parties; that parties compare what others greeted is tested
+elsewhere.
 
 A session is deceived if it accepts a peer that had no session with it that took both greetings the same way
 (agreement), or accepts one that another session of the same party accepted too (once), or accepts and the

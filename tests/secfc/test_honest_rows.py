@@ -7,14 +7,14 @@ import pytest
 
 import secfc
 from field import SeededCoins, SystemCoins
-from field.projections import Projections
-from secfc import validity
-from secfc.clustering import Public
-from secfc.exchange import SERVER, FaultyClient, MasksSpent
-from secfc.layout import AllRows
-from secfc.membership import Contribution
-from secfc.sharing import settle_contributors, settle_contributors_at_server, share_rows
-from secfc.simulate import simulate
+from field.code.projections import Projections
+from secfc.algorithm import Public
+from secfc.coded import validity
+from secfc.coded.layout import AllRows
+from secfc.coded.membership import Contribution
+from secfc.coded.sharing import settle_contributors, settle_contributors_at_server, share_rows
+from secfc.roles.exchange import SERVER, FaultyClient, MasksSpent
+from secfc.transport.simulate import simulate
 from tests.secfc.active.cheating import shameless
 
 # (rows of each client, features, ell, t, whether all clients share all rows)

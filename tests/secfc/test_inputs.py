@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from secfc import inputs
-from secfc.inputs import InputError, as_rows, blocks, checked_points, positive, read, seeded
+from secfc.data import inputs
+from secfc.data.inputs import InputError, as_rows, blocks, checked_points, positive, read, seeded
 
 
 def test_input_errors_are_value_errors() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secfc.data import gaussian_mixture
-from secfc.federation import Federation, Party
-from secfc.inputs import InputError
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.data.mixtures import gaussian_mixture
+from secfc.data.party import Party
 from secfc.kfed import local_centers, merge_centers
 from secfc.metrics import accuracy
 

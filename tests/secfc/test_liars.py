@@ -11,18 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secfc
-from field import projections
-from field.basis import LANE_PRIMES
-from field.blind import seeded_clients
-from field.correct import Verdict
-from secfc import wire
-from secfc.exchange import ITERATE, SERVER
-from secfc.messages import CheckedDistances, Contributors, Hello, Shares
-from secfc.readings import Questions
-from secfc.screening import BLINDING, DEALING, MALFORMED, OFF, WORDS
-from secfc.simulate import simulate
-from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.views import View
+from field.code import projections
+from field.code.blind import seeded_clients
+from field.code.correct import Verdict
+from field.ring.basis import LANE_PRIMES
+from secfc.attacks.views import View
+from secfc.coded.messages import CheckedDistances, Shares
+from secfc.coded.screening import BLINDING, DEALING, MALFORMED, OFF, WORDS
+from secfc.exact.readings import Questions
+from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus, RandomPoints
+from secfc.roles.exchange import ITERATE, SERVER
+from secfc.roles.messages import Contributors, Hello
+from secfc.transport import wire
+from secfc.transport.simulate import simulate
 from tests.secfc.lying import saying
 from tests.secfc.test_wire import over_sockets, roles_of
 
@@ -198,7 +199,7 @@ def colluding(code, liars, honest):
 def test_colluding_liars_who_agree_on_another_polynomial_are_all_named(disclosure):
     fed = federation(9)
     way = algorithm(2, disclosure)
-    code = way.plan(secfc.clustering.Public.of(fed)).code
+    code = way.plan(secfc.algorithm.Public.of(fed)).code
     result = secfc.fit(way, fed, faults=colluding(code, (1, 6), (0, 2, 3, 4)))
     check_exact(result, fed)
     assert result.liars == {"client-1": OFF, "client-6": OFF}
@@ -206,10 +207,11 @@ def test_colluding_liars_who_agree_on_another_polynomial_are_all_named(disclosur
 
 @both
 def test_one_liar_too_many_is_a_typed_error_with_a_spare_reply(disclosure):
-    # Without a spare reply they can frame honest clients, and no decoder can tell (`field.correct.locate`).
+    # Without a spare reply they can frame honest clients, and no decoder can tell
+    # (`field.code.correct.locate`).
     fed = federation(10)
     way = algorithm(2, disclosure)
-    code = way.plan(secfc.clustering.Public.of(fed)).code
+    code = way.plan(secfc.algorithm.Public.of(fed)).code
     with pytest.raises(secfc.LiarsExceeded, match="planned liars=2: plan for more liars"):
         secfc.fit(way, fed, faults=colluding(code, (1, 6, 7), (0, 2, 3, 4)))
 
@@ -289,7 +291,7 @@ def test_a_liar_when_centers_are_revealed():
 
 @both
 def test_liars_when_new_points_are_labeled(disclosure, monkeypatch):
-    from secfc import predict
+    from secfc.exact import predict
 
     fed = federation(9)
     fitted = secfc.fit(
@@ -458,7 +460,7 @@ def test_a_blinding_that_does_not_sum_to_zero_names_its_dealer():
     # Moved by a polynomial of the degree that vanishes where shares are expanded from seeds.
     fed = federation(9)
     way = algorithm(2)
-    code = way.plan(secfc.clustering.Public.of(fed)).code
+    code = way.plan(secfc.algorithm.Public.of(fed)).code
     seeded = seeded_clients(code, 1, 2)
 
     def shifted(e):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import psu
 import secfc
 from field import Basis
-from field.basis import LANE_PRIMES, MERSENNE_61
-from field.rows import coded_rows
-from secfc.exchange import SERVER, DisputedRows, UnionFailed
-from secfc.membership import Private, multiply, spread_out
-from secfc.starts import KMeansPlusPlus, RandomPoints
+from field.code.rows import coded_rows
+from field.ring.basis import LANE_PRIMES, MERSENNE_61
+from secfc.coded.membership import Private, multiply, spread_out
+from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
+from secfc.roles.exchange import SERVER, DisputedRows, UnionFailed
 
 SHOWN = secfc.Distances()
 
@@ -101,7 +101,7 @@ def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
 
     # Drive the roles one by one, so that every party's own error is seen.
     from field import SystemCoins
-    from secfc.clustering import Public
+    from secfc.algorithm import Public
 
     broken = secfc.Federation(parties)
     algorithm = secfc.SecFC(k=2, t=1, membership=Private(mode))
@@ -114,7 +114,7 @@ def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
         except DisputedRows as error:
             errors[name] = error
 
-    from secfc.simulate import simulate
+    from secfc.transport.simulate import simulate
 
     roles = {p.name: watched(p.name, algorithm.client(draft, p, coins=SystemCoins())) for p in parties}
     roles[SERVER] = watched(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
-from secfc import inputs
-from secfc.inputs import InputError
+from secfc.data import inputs
+from secfc.data.inputs import InputError
 from secfc.metrics import accuracy, adjusted_rand, cost, purity, same_clustering
 
 

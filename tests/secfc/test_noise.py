@@ -10,18 +10,17 @@ import pytest
 from scipy import stats
 
 import secfc
-from field.basis import LANE_PRIMES, Basis
-from field.blind import deal_blinding
-from field.code import LagrangeCode
-from field.coins import SeededCoins
-from field.exact import Exact
-from field.nearest import decode_scaled
-from field.noise import Deviation, discrete_gaussian
-from field.reference import scaled_distances
-from field.rows import cluster_sizes
-from secfc.disclosure.budgeted import Steps
-from secfc.exchange import SERVER, FaultyServer, TooFewReplies
-from secfc.layout import OwnRows
+from field.code.blind import deal_blinding
+from field.code.lagrange_code import LagrangeCode
+from field.code.nearest import decode_scaled
+from field.code.rows import cluster_sizes
+from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.exact import Exact
+from field.ring.noise import Deviation, discrete_gaussian
+from field.secrets.coins import SeededCoins
+from secfc.coded.layout import OwnRows
+from secfc.disclosure.noise.budgeted import Steps
+from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import (
     EVERYBODY,
     Bound,
@@ -38,8 +37,9 @@ from secfc.privacy import (
     solve,
 )
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.noisy import Noise
+from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
 from tests.field.test_code import ScriptedCoins
+from tests.oracles.field import scaled_distances
 from tests.secfc.rowtest import kinds
 
 N, T, K, STEPS = 7, 2, 3, 2
@@ -135,7 +135,7 @@ def test_the_server_decodes_distances_under_the_noise_of_all_clients():
 @pytest.mark.parametrize("unit", ["data point", "client"])
 def test_the_server_compares_exact_distances_plus_its_own_noise(unit, monkeypatch):
     # Judging rows draws from the server's coins as well; without it the noise comes next.
-    monkeypatch.setattr("secfc.validity.passes", lambda *_: True)
+    monkeypatch.setattr("secfc.coded.validity.passes", lambda *_: True)
     data = federation()
     policy = at_server(neighbors=Neighbors("replace", unit))
     result = run(policy, data)
@@ -253,7 +253,7 @@ class Untouchable(secfc.Federation):
 
 def plan_of(disclosure, *, derived=False, bound=1.5, **parameters):
     """Plans from public facts alone: there is no data to touch."""
-    public = secfc.clustering.Public(tuple(f"c{i}" for i in range(N)), (20,) * N, 3, bound, derived)
+    public = secfc.algorithm.Public(tuple(f"c{i}" for i in range(N)), (20,) * N, 3, bound, derived)
     return secfc.SecFC(**{"k": K, "t": T, "disclosure": disclosure, **parameters}).plan(public)
 
 
@@ -261,7 +261,7 @@ def test_over_budget_runs_are_refused_before_any_data(monkeypatch):
     assert plan_of(in_shares()).quantizer.radius
     with monkeypatch.context() as patch:
         patch.setattr(
-            "secfc.disclosure.noise_in_shares.discrete_multiplier", lambda b: 0.9 * solve(b, DiscreteGaussian)
+            "secfc.disclosure.noise.in_shares.discrete_multiplier", lambda b: 0.9 * solve(b, DiscreteGaussian)
         )
         with pytest.raises(OverBudget, match="more than the budget of epsilon=2"):
             plan_of(in_shares())

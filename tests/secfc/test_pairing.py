@@ -5,10 +5,11 @@ import pytest
 
 import secfc
 from field import SeededCoins
-from secfc.clustering import Public
-from secfc.exchange import FaultyClient
-from secfc.messages import Contributors, PublicKey
-from secfc.pairing import pair_keys
+from secfc.algorithm import Public
+from secfc.coded.messages import PublicKey
+from secfc.coded.pairing import pair_keys
+from secfc.roles.exchange import FaultyClient
+from secfc.roles.messages import Contributors
 
 NOT_KEYS = [PublicKey(bytes(32)), Contributors(np.ones(5, bool))]  # of small order; another message
 

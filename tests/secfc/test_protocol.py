@@ -8,11 +8,14 @@ import pytest
 
 import secfc
 from field import SeededCoins
-from field.lagrange import transfer_matrix
-from field.projections import WORDS
-from secfc import messages
-from secfc.clustering import Public
-from secfc.exchange import (
+from field.code.lagrange import transfer_matrix
+from field.code.projections import WORDS
+from secfc.algorithm import Public
+from secfc.coded.messages import Assignment, CodedDistances, RevealCenters, Shares
+from secfc.coded.source import EVERYBODY
+from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus, RandomPoints
+from secfc.roles import messages as shared
+from secfc.roles.exchange import (
     ITERATE,
     SERVER,
     SHARE,
@@ -24,10 +27,8 @@ from secfc.exchange import (
     TooFewReplies,
     take,
 )
-from secfc.messages import Assignment, CodedDistances, Hello, RevealCenters, Shares
-from secfc.simulate import simulate
-from secfc.source import EVERYBODY
-from secfc.starts import GivenLabels, KMeansPlusPlus, RandomPoints
+from secfc.roles.messages import Hello
+from secfc.transport.simulate import simulate
 
 
 def federation(n=9, m=90, d=5, seed=0):
@@ -495,9 +496,9 @@ def test_messages_check_themselves():
         Assignment(0, 2, np.array([0, 2], np.int8), EVERYBODY)
     with pytest.raises(ValueError, match="signed integer"):
         Assignment(0, 2, np.array([0.5]), EVERYBODY)
-    assert messages.compact_labels(np.array([-1, 127])).dtype == np.int8
-    assert messages.compact_labels(np.array([-1, 128])).dtype == np.int16
-    assert messages.compact_labels(np.array([40000])).dtype == np.int32
+    assert shared.compact_labels(np.array([-1, 127])).dtype == np.int8
+    assert shared.compact_labels(np.array([-1, 128])).dtype == np.int16
+    assert shared.compact_labels(np.array([40000])).dtype == np.int32
 
 
 def test_take_names_the_sender_of_the_wrong_message():
@@ -632,7 +633,7 @@ def test_a_sealed_prediction_gives_the_same_and_shows_only_ciphertext(monkeypatc
         runs.append(simulate(roles))
         return runs[-1]
 
-    monkeypatch.setattr("secfc.predict.simulate", watched)
+    monkeypatch.setattr("secfc.exact.predict.simulate", watched)
     for algorithm in (ALGORITHM, secfc.Lloyd(k=3)):
         result = secfc.fit(algorithm, federation(), bound=32.0)
         plain, sealed = (result.predict(federation(m=40), sealed=flag) for flag in (False, True))
@@ -648,7 +649,7 @@ def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
         runs.append(simulate(roles, keep_bodies=True))
         return runs[-1]
 
-    monkeypatch.setattr("secfc.predict.simulate", watched)
+    monkeypatch.setattr("secfc.exact.predict.simulate", watched)
     fed = federation()
     algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
     labels = secfc.fit(algorithm, fed, bound=32.0).predict(fed)

@@ -13,11 +13,11 @@ from rich.console import Console
 
 import secfc
 from secfc import metrics, report
+from secfc.algorithm import Clustering
 from secfc.attacks.judging import Judgement
-from secfc.clustering import Clustering
-from secfc.exchange import SERVER
 from secfc.report import Comparison, Outcome, compare
 from secfc.report.curious import Finding
+from secfc.roles.exchange import SERVER
 
 SHOWN = secfc.Distances()
 

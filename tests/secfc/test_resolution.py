@@ -12,11 +12,11 @@ from sklearn.cluster import KMeans
 
 import secfc
 from field import SeededCoins
-from field.quantize import Quantizer
+from field.ring.quantize import Quantizer
 from secfc import cli
-from secfc.clustering import Public
+from secfc.algorithm import Public
+from secfc.data.resolution import FINE, LEAST, of_federation, resolution, sampled
 from secfc.report import against_ordinary
-from secfc.resolution import FINE, LEAST, of_federation, resolution, sampled
 
 NAMES = ("age", "weight", "education", "gain", "hours")
 
@@ -139,7 +139,7 @@ def test_a_site_judges_its_own_rows_before_it_shares_any():
     role = way.client(plan, parties[0], coins=SeededCoins(0, "client-0"))
     hello = next(role)
     assert {type(message).__name__ for message in hello.send.values()} == {"Hello"}
-    from secfc.exchange import Inbox
+    from secfc.roles.exchange import Inbox
 
     answers = {peer: next(iter(hello.send.values())) for peer in hello.expect}
     with pytest.raises(secfc.InputError, match="the data of client 'client-0'"):
@@ -148,7 +148,7 @@ def test_a_site_judges_its_own_rows_before_it_shares_any():
 
 def test_a_site_of_few_rows_warns_only():
     few = secfc.Party("client-0", census(12))
-    from secfc.resolution import judge_at_site
+    from secfc.data.resolution import judge_at_site
 
     with pytest.warns(secfc.Caution, match="client 'client-0'"):
         judge_at_site(coarse_fit(), Quantizer(2.0**-12, 2.0**24), few)

@@ -11,15 +11,24 @@ import secfc
 from field import SeededCoins, SystemCoins
 from psu.errors import AlreadyUsed
 from psu.keys import Channel, Identity
-from secfc import wire
-from secfc.clustering import Public
-from secfc.exchange import GREET, SERVER, Exchange, FaultyClient, PlanMismatch, ProtocolError, TooFewReplies
-from secfc.handshake import Countersign, Greeting
-from secfc.membership import Private
-from secfc.messages import Hello, Shares
-from secfc.sealed import OVERHEAD, Line, Sealed, TamperedMessage, sealed
-from secfc.simulate import simulate
-from secfc.starts import RandomPoints
+from secfc.algorithm import Public
+from secfc.coded.membership import Private
+from secfc.coded.messages import Shares
+from secfc.lloyd.starts import RandomPoints
+from secfc.roles.exchange import (
+    GREET,
+    SERVER,
+    Exchange,
+    FaultyClient,
+    PlanMismatch,
+    ProtocolError,
+    TooFewReplies,
+)
+from secfc.roles.messages import Hello
+from secfc.transport import wire
+from secfc.transport.handshake import Countersign, Greeting
+from secfc.transport.sealed import OVERHEAD, Line, Sealed, TamperedMessage, sealed
+from secfc.transport.simulate import simulate
 from tests.secfc.test_wire import federation, over_sockets
 
 OPEN = secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
@@ -343,7 +352,7 @@ def test_a_genuine_message_that_is_none_is_proof_against_its_sender():
 
 
 def test_a_large_message_is_sealed_in_pieces_each_in_its_place(monkeypatch):
-    monkeypatch.setattr("secfc.sealed.PIECE", 10)
+    monkeypatch.setattr("secfc.transport.sealed.PIECE", 10)
     for length in (0, 1, 8, 9, 10, 18, 19, 20, 100):  # also where the last piece is just full
         a, b = pair()
         message = Hello(bytes(i % 251 for i in range(length)))
@@ -369,7 +378,7 @@ def test_a_large_message_is_sealed_in_pieces_each_in_its_place(monkeypatch):
 
 def test_a_run_whose_messages_are_sealed_in_pieces_gives_the_same(monkeypatch):
     plain = run(wrap=False).results
-    monkeypatch.setattr("secfc.sealed.PIECE", 64)
+    monkeypatch.setattr("secfc.transport.sealed.PIECE", 64)
     got = run(faults=wire.over_wire()).results
     assert all((got[name].labels == plain[name].labels).all() for name in federation().names)
 

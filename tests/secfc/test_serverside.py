@@ -6,9 +6,9 @@ import types
 import numpy as np
 import pytest
 
-from secfc.data import server_side_mixture
-from secfc.inputs import InputError
-from secfc.serverside import CATEGORIES, load_census, load_vectors, one_hot, split_with_server
+from secfc.data.inputs import InputError
+from secfc.data.mixtures import server_side_mixture
+from secfc.data.serverside import CATEGORIES, load_census, load_vectors, one_hot, split_with_server
 
 
 def test_the_mixture_is_the_papers():

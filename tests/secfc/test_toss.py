@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from field import SeededCoins
-from secfc.exchange import SERVER, TOSS, Exchange, FaultyClient, FaultyServer, TooFewReplies
-from secfc.simulate import simulate
-from secfc.toss import Coin, Commitment, Table, Tossed, seed_for, toss, toss_at_server
+from secfc.roles.exchange import SERVER, TOSS, Exchange, FaultyClient, FaultyServer, TooFewReplies
+from secfc.roles.toss import Coin, Commitment, Table, Tossed, seed_for, toss, toss_at_server
+from secfc.transport.simulate import simulate
 from tests.secfc.lying import saying
 
 NAMES = tuple("abcde")

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import secfc
-from field.basis import LANE_PRIMES, MERSENNE_61, Basis
-from field.blind import MaskReused, PairKeys
-from field.coins import Coins, SeededCoins
-from field.replicated import Rooms
-from secfc.disclosure.joint import Stalled, Steps, sit_down
-from secfc.exchange import ITERATE, SERVER, FaultyClient, TooFewReplies, finish
-from secfc.joint_messages import SetKeys
-from secfc.lloyd import PlainSource, lloyd
-from secfc.messages import Assignment, MaskedBits
-from secfc.simulate import simulate
-from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
-from secfc.views import View
-from secfc.wire import over_wire
+from field.code.blind import MaskReused, PairKeys
+from field.compare.replicated import Rooms
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+from field.secrets.coins import Coins, SeededCoins
+from secfc.attacks.views import View
+from secfc.coded.messages import Assignment, MaskedBits
+from secfc.disclosure.joint.messages import SetKeys
+from secfc.disclosure.joint.steps import Stalled, Steps, sit_down
+from secfc.lloyd.loop import PlainSource, lloyd
+from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
+from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, TooFewReplies, finish
+from secfc.transport.simulate import simulate
+from secfc.transport.wire import over_wire
 from tests.secfc.rowtest import kinds
 
 

@@ -3,8 +3,8 @@
     python -m tests.secfc.test_vectors      writes tests/vectors/*.json anew (but wire.json, see test_wire)
 
 A file that changed means that this software no longer talks to that of before: raise `PROTOCOL` in
-secfc/description.py and write the files anew.  What is derived is derived a second time here, from the files
-and the words of the docstrings alone.
+secfc/roles/description.py and write the files anew.  What is derived is derived a second time here, from the
+files and the words of the docstrings alone.
 """
 
 import dataclasses
@@ -22,18 +22,19 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import secfc
-from field.basis import LANE_PRIMES, MERSENNE_61, Basis
-from field.blind import PairKeys, mask_context, mask_for
-from field.code import LagrangeCode
-from field.coins import Coins, SeededCoins
+from field.code.blind import PairKeys, mask_context, mask_for
+from field.code.lagrange_code import LagrangeCode
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+from field.secrets.coins import Coins, SeededCoins
 from psu.keys import Identity, subkey
-from secfc import toss, wire
-from secfc.clustering import Public
-from secfc.description import PROTOCOL, digest_of
-from secfc.exchange import SERVER
-from secfc.handshake import Handshake
-from secfc.pairing import pair_keys
-from secfc.simulate import simulate
+from secfc.algorithm import Public
+from secfc.coded.pairing import pair_keys
+from secfc.roles import toss
+from secfc.roles.description import PROTOCOL, digest_of
+from secfc.roles.exchange import SERVER
+from secfc.transport import wire
+from secfc.transport.handshake import Handshake
+from secfc.transport.simulate import simulate
 
 FOLDER = Path(__file__).parent.parent / "vectors"
 SESSION = bytes(range(32))
@@ -74,10 +75,10 @@ def keys():
     root = secret("root")
     stream = Coins(root[:16])
     return {
-        "description": "Pairwise keys (secfc.pairing): X25519, then HKDF-SHA256 of 32 bytes, salt the plan's "
+        "description": "Pairwise keys (pairing): X25519, then HKDF-SHA256 of 32 bytes, salt the plan's "
         "digest, info 'secfc pair' and for both clients, lower number first, the number (4 bytes, little-"
         "endian) and the public key. Subkeys (psu.keys.subkey): BLAKE2b of the label keyed by the root, "
-        "person 'psu subkey'. Streams (field.coins): AES-128 in counter mode from block 0.",
+        "person 'psu subkey'. Streams (field.secrets.coins): AES-128 in counter mode from block 0.",
         "plan digest": plan.digest().hex(),
         "clients": [
             {
@@ -121,7 +122,7 @@ def masks():
             }
         )  # fmt: skip
     return {
-        "description": "Masks of replies (field.blind). context: BLAKE2b of the public parameters, person "
+        "description": "Masks of replies (blind). context: BLAKE2b of the public parameters, person "
         "'secfc-context'. A pair's stream is AES-128 in counter mode under 16 bytes of BLAKE2b, person "
         "'secfc-blind', keyed by the pair's key, of the nonce (8 bytes, little-endian) and the context; its "
         "words, little-endian of 4 bytes (8 for 2**61 - 1), masked to the bits of the prime and drawn again "
@@ -148,10 +149,10 @@ def handshake():
             if i != j:
                 assert h.open(i, said[i][j]) == plan
     line = hands[0].channels()[2]
-    label, text = "sealed 0>2 12884901888", b"a message as secfc.wire encodes it"
+    label, text = "sealed 0>2 12884901888", b"a message as secfc.transport.wire encodes it"
     return {
-        "description": "secfc.handshake: three parties, the first step and the second as secfc.wire encodes "
-        "them, and one message that the first seals to the third in round 12884901888. Secrets stand for "
+        "description": "The handshake: three parties, the first step and the second as wire messages, "
+        "and one message that the first seals to the third in round 12884901888. Secrets stand for "
         "what a party draws: nonce, then the private X25519 key.",
         "parties": list(PARTIES),
         "plan": plan.decode(),
@@ -180,7 +181,7 @@ def commitments():
     values = np.frombuffer(coins[0] + coins[2], np.uint8).reshape(2, 32)
     seed = table.seed(there, values)
     return {
-        "description": "secfc.toss: the commitment of a client is BLAKE2b, person 'secfc-commit', of the "
+        "description": "Coins (toss): the commitment of a client is BLAKE2b, person 'secfc-commit', of the "
         "digest, the attempt and the client's number (4 bytes each, little-endian) and the coin; the seed "
         "is that, person 'secfc-toss', of the digest, a byte for every client whether its coin counts, and "
         "those coins.",

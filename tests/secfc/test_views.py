@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import secfc
-from field.basis import LANE_PRIMES, MERSENNE_61, Basis
+from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from secfc.attacks.seen import CannotDecode
-from secfc.exchange import SERVER
-from secfc.readings import Questions
-from secfc.starts import GivenLabels, KMeansPlusPlus
-from secfc.views import View
+from secfc.attacks.views import View
+from secfc.exact.readings import Questions
+from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus
+from secfc.roles.exchange import SERVER
 from tests.secfc.rowtest import with_rowtest
 
 N, T, STEPS = 9, 2, 3

@@ -16,18 +16,24 @@ import psu
 import secfc
 from field import SeededCoins
 from psu import messages as union
-from secfc import joint_messages as joint
-from secfc import messages as own
-from secfc import summing, toss, wire
-from secfc import validity_messages as rows
-from secfc.clustering import Public
-from secfc.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
-from secfc.handshake import Countersign, Greeting
-from secfc.membership import Private
-from secfc.network import Link, run_party
-from secfc.sealed import Sealed
-from secfc.simulate import Envelope, simulate
-from secfc.starts import RandomPoints
+from secfc import kfed, sums
+from secfc.algorithm import Public
+from secfc.coded import messages as own
+from secfc.coded import validity_messages as rows
+from secfc.coded.membership import Private
+from secfc.disclosure.joint import messages as joint
+from secfc.exact import plaintext
+from secfc.feddp import messages as summing
+from secfc.lloyd.starts import RandomPoints
+from secfc.roles import messages as shared
+from secfc.roles import toss
+from secfc.roles.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
+from secfc.roles.transcript import Envelope
+from secfc.transport import wire
+from secfc.transport.handshake import Countersign, Greeting
+from secfc.transport.network import Link, run_party
+from secfc.transport.sealed import Sealed
+from secfc.transport.simulate import simulate
 from tests.loading import every_message
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "wire.json"
@@ -84,13 +90,13 @@ def finals(draw):
     shown = draw(st.none() | centers(st.just(k)))
     if shown is not None and draw(st.booleans()):
         shown[0] = np.nan
-    return own.Final(k, draw(vectors_of_labels(0, k)), shown)
+    return shared.Final(k, draw(vectors_of_labels(0, k)), shown)
 
 
 @st.composite
 def merged(draw):
     shown = draw(centers(st.integers(1, 3)))
-    return own.CenterLabels(draw(vectors_of_labels(0, len(shown))), shown)
+    return kfed.CenterLabels(draw(vectors_of_labels(0, len(shown))), shown)
 
 
 @st.composite
@@ -182,7 +188,7 @@ def hidings(draw):
 
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
-    own.Hello: st.builds(own.Hello, binary),
+    shared.Hello: st.builds(shared.Hello, binary),
     own.Introduction: st.builds(own.Introduction, exactly(32)),
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
     own.Multiplicities: multiplicities(),
@@ -193,7 +199,7 @@ MESSAGES = {
     own.Challenge: st.builds(own.Challenge, exactly(32) | exactly(0)),
     own.Blinding: st.builds(own.Blinding, coded(2)),
     own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
-    own.Contributors: st.builds(own.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
+    shared.Contributors: st.builds(shared.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
     own.Assignment: assignments(),
     own.CodedDistances: st.builds(own.CodedDistances, coded()),
     own.Compare: comparisons(),
@@ -220,13 +226,15 @@ MESSAGES = {
     own.RevealCenters: assignments(own.RevealCenters),
     own.CodedCenters: st.builds(own.CodedCenters, coded()),
     own.NoiseShares: st.builds(own.NoiseShares, coded()),
-    own.Final: finals(),
-    own.RawPoints: st.builds(own.RawPoints, arrays(dtype=st.sampled_from([np.int16, np.int64]), axes=(2, 2))),
-    own.LocalCenters: st.builds(own.LocalCenters, centers(st.integers(0, 3))),
-    own.CenterLabels: merged(),
-    own.OwnLabels: st.builds(own.OwnLabels, vectors_of_labels(0, 100)),
-    summing.SumShares: st.builds(summing.SumShares, summed()),
-    summing.CodedSum: st.builds(summing.CodedSum, summed()),
+    shared.Final: finals(),
+    plaintext.RawPoints: st.builds(
+        plaintext.RawPoints, arrays(dtype=st.sampled_from([np.int16, np.int64]), axes=(2, 2))
+    ),
+    kfed.LocalCenters: st.builds(kfed.LocalCenters, centers(st.integers(0, 3))),
+    kfed.CenterLabels: merged(),
+    kfed.OwnLabels: st.builds(kfed.OwnLabels, vectors_of_labels(0, 100)),
+    sums.SumShares: st.builds(sums.SumShares, summed()),
+    sums.CodedSum: st.builds(sums.CodedSum, summed()),
     summing.Project: projects(),
     summing.GroupAbout: groups_about(),
     toss.Commitment: st.builds(toss.Commitment, exactly(32)),
@@ -268,7 +276,7 @@ def equal(a, b):
 
 def test_every_message_class_has_a_tag():
     assert len(CLASSES) > 50
-    modules = (own, own.Message), (summing, own.Message), (toss, own.Message), (union, union.Message)
+    modules = (own, shared.Message), (summing, shared.Message), (toss, shared.Message), (union, union.Message)
     for module, base in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and issubclass(cls, base) and cls is not base:
@@ -282,15 +290,15 @@ def test_every_message_says_what_it_is():
 
 def test_a_tag_is_taken_once_and_never_again():
     with pytest.raises(TypeError, match="tag=26, which Hello has: take another"):
-        type("Intruder", (own.Message,), {}, tag=26)
+        type("Intruder", (shared.Message,), {}, tag=26)
     for tag in (129, 0, 1 << 16):
         with pytest.raises(TypeError, match="never used"):
-            type("Intruder", (own.Message,), {}, tag=tag)
-    assert wire.registry()[26] is own.Hello
+            type("Intruder", (shared.Message,), {}, tag=tag)
+    assert wire.registry()[26] is shared.Hello
 
 
 def test_a_message_does_not_inherit_its_tag():
-    heir = type("Heir", (own.Hello,), {})
+    heir = type("Heir", (shared.Hello,), {})
     with pytest.raises(wire.WireError, match="Heir has no tag"):
         wire.encode(heir(b"x"))
 
@@ -357,7 +365,7 @@ def examples():
     """One message of every class, two of what has options."""
     z = np.array([3, 2**61 - 2], np.uint64)
     return [
-        own.Hello(bytes(range(32))),
+        shared.Hello(bytes(range(32))),
         own.Introduction(bytes(32)),
         own.Multiplicities(np.array([1, 2], np.uint16)),
         own.Shares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
@@ -365,12 +373,12 @@ def examples():
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
         own.RevealCenters(8, 2, np.array([0, 1], np.int8)),
         own.CodedCenters(np.zeros((1, 0, 3), np.uint32)),
-        own.Final(2, np.array([1, 0], np.int8), None),
-        own.Final(1, np.array([0], np.int16), np.array([[0.5, -2.0]])),
-        own.RawPoints(np.array([[1, -2]], np.int32)),
-        own.LocalCenters(np.array([[1.5]])),
-        own.CenterLabels(np.array([0], np.int32), np.array([[2.5]])),
-        own.OwnLabels(np.array([1, 1], np.int32)),
+        shared.Final(2, np.array([1, 0], np.int8), None),
+        shared.Final(1, np.array([0], np.int16), np.array([[0.5, -2.0]])),
+        plaintext.RawPoints(np.array([[1, -2]], np.int32)),
+        kfed.LocalCenters(np.array([[1.5]])),
+        kfed.CenterLabels(np.array([0], np.int32), np.array([[2.5]])),
+        kfed.OwnLabels(np.array([1, 1], np.int32)),
         union.Offer(1, bytes(32), bytes(64)),
         union.KeyPacket(0, 1, b"sealed"),
         union.ShareBlock(0, 1, "cells/0/9", 2, b"sealed"),
@@ -384,7 +392,7 @@ def examples():
         Greeting(bytes(32), bytes(32), bytes(32), bytes(32), bytes(64)),
         Countersign(bytes(144)),
         Sealed(7, bytes(range(20))),
-        own.Contributors(np.array([True, False])),
+        shared.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),
         own.NoiseShares(np.array([[[5]], [[6]]], np.uint32)),
         own.Challenge(bytes(range(32))),
@@ -412,8 +420,8 @@ def examples():
         joint.Reshared(np.array([[1, 2, 3]], np.uint32)),
         joint.ChangeShare(True),
         joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
-        summing.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
-        summing.CodedSum(np.ones((1, 3), np.uint32)),
+        sums.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
+        sums.CodedSum(np.ones((1, 3), np.uint32)),
         summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
         summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
         summing.NoisyCenters(np.ones((1, 2))),
@@ -427,7 +435,7 @@ def examples():
 def vectors():
     """The contents of tests/vectors/wire.json; to write it anew: python -m tests.secfc.test_wire."""
     return {
-        "description": "Encodings of secfc.wire, in hexadecimal, of the messages in "
+        "description": "Encodings of secfc.transport.wire, in hexadecimal, of the messages in "
         "tests/secfc/test_wire.py::examples. An encoding never changes; a new layout is a new version.",
         "version": wire.VERSION,
         "encodings": [[repr(m), wire.encode(m).hex()] for m in examples()],
@@ -457,7 +465,7 @@ def patched(message, at, *values):
 
 
 NOBODY = np.zeros(0, np.int32)
-POINTS = own.RawPoints(np.zeros((1, 2), np.int64))  # 3 bytes, dtype, axes, two lengths, 3 of padding
+POINTS = plaintext.RawPoints(np.zeros((1, 2), np.int64))  # 3 bytes, dtype, axes, two lengths, 3 of padding
 
 
 @pytest.mark.parametrize(
@@ -472,10 +480,10 @@ POINTS = own.RawPoints(np.zeros((1, 2), np.int64))  # 3 bytes, dtype, axes, two 
         (patched(POINTS, 5, *[0] * 8, *[255] * 8), "too many elements"),
         (patched(POINTS, 5, 2), "bytes are missing"),
         (patched(POINTS, 21, 1), "padding is zero"),
-        (patched(own.Final(1, np.zeros(1, np.int8), None), 25, 2), "presence is 0 or 1"),
-        (patched(own.Hello(b"x"), 10, 255), "bytes are missing"),
+        (patched(shared.Final(1, np.zeros(1, np.int8), None), 25, 2), "presence is 0 or 1"),
+        (patched(shared.Hello(b"x"), 10, 255), "bytes are missing"),
         (patched(union.Opening(0, "ab", 1, np.zeros((1, 1), np.uint64)), 19, 255), "UTF-8"),
-        (patched(own.Contributors(np.zeros(1, bool)), 16, 2), "a bool is 0 or 1"),
+        (patched(shared.Contributors(np.zeros(1, bool)), 16, 2), "a bool is 0 or 1"),
         (patched(own.Assignment(0, 2, np.zeros(1, np.int8), NOBODY), 32, 5), "break its rules"),
     ],
 )
@@ -492,7 +500,7 @@ def test_size_is_bounded_before_anything_is_read():
 
 
 @dataclasses.dataclass(frozen=True)
-class Field(own.Message):
+class Field(shared.Message):
     """A message of any array."""
 
     values: np.ndarray
@@ -502,7 +510,7 @@ class Field(own.Message):
     ("message", "rule"),
     [
         (object(), "object has no tag"),
-        (own.Hello("text"), r"Hello.description, bytes: it is no bytes"),
+        (shared.Hello("text"), r"Hello.description, bytes: it is no bytes"),
         (Field([1]), "it is no array"),
         (Field(np.zeros(1, complex)), "dtype has no code"),
         (Field(np.array([object()])), "dtype has no code"),
@@ -628,15 +636,15 @@ def test_a_run_over_bytes_equals_a_run_over_objects(name):
 
 def test_bytes_that_are_no_message_are_blamed_on_their_sender(monkeypatch):
     def break_one(e):
-        return (dataclasses.replace(e, body=own.Hello("text")),) if e.sender == "client-3" else (e,)
+        return (dataclasses.replace(e, body=shared.Hello("text")),) if e.sender == "client-3" else (e,)
 
     with pytest.raises(FaultyClient, match="client-3 sent bytes that are no message"):
         secfc.fit(RUNS["open"], federation(), faults=wire.over_wire(break_one))
     with pytest.raises(FaultyClient, match="more than the 20 allowed"):
         secfc.fit(RUNS["open"], federation(), faults=wire.over_wire(maximum=20))
-    monkeypatch.setattr(own.Message, "nbytes", 8)
+    monkeypatch.setattr(shared.Message, "nbytes", 8)
     with pytest.raises(RuntimeError, match="Hello claims 8 bytes of contents and has 9"):
-        list(wire.over_wire()(Envelope(0, "a", "b", "Hello", 8, "", own.Hello(b"x" * 9))))
+        list(wire.over_wire()(Envelope(0, "a", "b", "Hello", 8, "", shared.Hello(b"x" * 9))))
 
 
 # --- over sockets -----------------------------------------------------------------------------------
@@ -689,9 +697,9 @@ def test_sockets_give_what_the_simulation_gives(name):
 
 def chatter(peer, steps):
     for number in range(steps):
-        yield Exchange({peer: own.Hello(bytes([number % 256]))}, round=number)
+        yield Exchange({peer: shared.Hello(bytes([number % 256]))}, round=number)
         if number % 3 == 0:  # again, with other contents: the first counts
-            yield Exchange({peer: own.Hello(b"x")}, round=number)
+            yield Exchange({peer: shared.Hello(b"x")}, round=number)
     return "said"
 
 
@@ -713,7 +721,7 @@ def test_silent_and_absent_peers_do_not_hang_a_party():
         return (yield Exchange({}, ("b", "c"), enough))
 
     def speaks():
-        yield Exchange({"a": own.Hello(b"x")})
+        yield Exchange({"a": shared.Hello(b"x")})
 
     def sleeps():
         yield Exchange({}, ("a",))
@@ -751,7 +759,7 @@ def test_bytes_that_are_no_message_are_blamed_over_sockets_too():
 
 
 def test_every_flipped_byte_of_a_header_is_refused_or_silence():
-    data = wire.encode(own.Hello(bytes(32)))
+    data = wire.encode(shared.Hello(bytes(32)))
     header = len(data).to_bytes(8, "little") + (5).to_bytes(8, "little", signed=True)
 
     def asks():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc import words
-from secfc.clustering import Public
+from secfc.algorithm import Public
+from secfc.exact import words
 
 
 @pytest.mark.parametrize("way", [secfc.SecFC, secfc.Lloyd])

@@ -11,12 +11,13 @@ import numpy as np
 
 import secfc
 from field import SeededCoins
-from field.projections import ROWS, WORDS, Choice, MaskShortage, choose, project_integers
-from secfc import coded
-from secfc.clustering import Public
-from secfc.exchange import SERVER
-from secfc.membership import Open, Private
-from secfc.simulate import Run, simulate
+from field.code.projections import ROWS, WORDS, Choice, MaskShortage, choose, project_integers
+from secfc.algorithm import Public
+from secfc.coded.membership import Open, Private
+from secfc.exact import secfc as coded
+from secfc.roles.exchange import SERVER
+from secfc.roles.transcript import Run
+from secfc.transport.simulate import simulate
 
 BOUND = 8.0
 

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 import secfc
-from secfc.exchange import ProtocolError
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.simulate import Envelope
+from secfc.roles.exchange import ProtocolError
+from secfc.roles.transcript import Envelope
 from tests.secfc.campaign import BASE, Network, Scenario, Silent, check, first_and_last
 
 vary = dataclasses.replace

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import secfc
-from field import projections
-from field.correct import Verdict
-from secfc import validity
-from secfc.exchange import SERVER, FaultyClient, SuspectedParties
+from field.code import projections
+from field.code.correct import Verdict
+from secfc.coded import validity
+from secfc.coded.screening import RANGE
 from secfc.privacy import Bound, Budget
-from secfc.screening import RANGE
+from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
 from tests.secfc.active.cheating import BOUND, forced, honest, run, shameless
 from tests.secfc.lying import saying
 
@@ -143,7 +143,7 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
     arrays = [party.read() for party in fed.parties]
     arrays[6] = arrays[2]
     plain = secfc.Lloyd(k=2, max_iter=3, scale=result.plan.quantizer.scale)
-    start = secfc.starts.GivenLabels(result.trace.history[0])
+    start = secfc.lloyd.starts.GivenLabels(result.trace.history[0])
     expected = secfc.fit(
         dataclasses.replace(plain, init=start), secfc.Federation.from_arrays(arrays), bound=BOUND
     )
@@ -181,7 +181,7 @@ def kernel(plan):
 @policies
 def test_shares_in_the_kernel_of_the_decoding_are_refused(monkeypatch, policy):
     fed, way = federation(), algorithm(policy)
-    plan = way.plan(secfc.clustering.Public.of(fed, BOUND))
+    plan = way.plan(secfc.algorithm.Public.of(fed, BOUND))
     cheat = {"cheater": CHEATER, "change": off_code(kernel(plan))}
     with pytest.raises((FaultyClient, SuspectedParties)) as caught:
         run(way, fed, honest(fed, 6), **cheat)
@@ -225,7 +225,7 @@ def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
 
 def tells_another_coin(told):
     """A server that tells one client another coin of client-3, which did not commit to it there either."""
-    from secfc.toss import Table
+    from secfc.roles.toss import Table
 
     def equivocate(envelope):
         told.append(envelope.kind)
@@ -250,7 +250,7 @@ def tells_another_coin(told):
 
 def test_a_server_that_tells_clients_different_coins_is_caught_before_anything_is_told(monkeypatch):
     fed, way, told = federation(), algorithm(secfc.AssignmentsOnly()), []
-    plan = way.plan(dataclasses.replace(secfc.clustering.Public.of(fed, BOUND), session=bytes(32)))
+    plan = way.plan(dataclasses.replace(secfc.algorithm.Public.of(fed, BOUND), session=bytes(32)))
     faults = tells_another_coin(told)(plan)
     with pytest.raises(SuspectedParties, match="told other coins") as caught:
         run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
@@ -278,7 +278,7 @@ def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
                     return done.value
             value = yield exchange
 
-    monkeypatch.setattr("secfc.sharing.judge_at_server", lax)
+    monkeypatch.setattr("secfc.coded.sharing.judge_at_server", lax)
     fed = federation()
     with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
         run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)

@@ -9,16 +9,16 @@ import pytest
 
 import psu
 import secfc
-from field import projections
+from field.code import projections
 from psu import merge
-from secfc import membership, validity
-from secfc.disclosure.match import contest_of
-from secfc.exchange import SERVER, DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
-from secfc.lloyd import PlainSource, lloyd
-from secfc.membership import Private
+from secfc.coded import membership, validity
+from secfc.coded.membership import Private
+from secfc.disclosure.compare.match import contest_of
+from secfc.exact.readings import Questions
+from secfc.lloyd.loop import PlainSource, lloyd
+from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget
-from secfc.readings import Questions
-from secfc.starts import GivenLabels, KMeansPlusPlus
+from secfc.roles.exchange import SERVER, DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
 from tests.secfc.active.cheating import BOUND, forced, run, shameless
 
 CHEATER, FEATURE, N = "client-4", 1, 5
@@ -248,7 +248,7 @@ def test_new_points_are_compared_with_the_same_centers(policy, monkeypatch):
     wanted = expected.predict(pooled)[0]
     assert (np.concatenate(result.predict(new)) == wanted).all()
     # Broken: new rows are left as they are, and retained centers six times as far out.
-    monkeypatch.setattr("secfc.predict.multiply", lambda rows, factors: None)
+    monkeypatch.setattr("secfc.exact.predict.multiply", lambda rows, factors: None)
     assert (np.concatenate(result.predict(new)) != wanted).any()
 
 
@@ -294,7 +294,7 @@ def test_noise_grows_with_the_rows_it_covers(kind):
 def test_centers_under_noise_are_in_data_units(monkeypatch):
     # Without the noise itself, which would hide a factor.
     monkeypatch.setattr(
-        "secfc.privacy.noisy.wide_noise",
+        "secfc.disclosure.noise.noise.wide_noise",
         lambda sampler, sigma, shape, basis, *, coins: basis.reduce(np.zeros(shape, np.int64)),
     )
     federation, points = holding(COUNTS)
@@ -380,7 +380,7 @@ def test_counts_whose_multiple_does_not_fit_are_refused_with_the_numbers():
     fewer, _ = holding([n, n - 1, *[1] * 60], n=n)
     assert secfc.fit(way(scale=2.0**20), fewer, bound=BOUND).plan.layout.multiple == 110
     # With a scale of its own choice a run takes what room there is.
-    draft = way().plan(secfc.clustering.Public.of(federation, BOUND))
+    draft = way().plan(secfc.algorithm.Public.of(federation, BOUND))
     assert draft.completed(np.arange(1, n + 1)).layout.multiple == 27720
     with pytest.raises(TooManyHolders, match=r"\d+ integer steps between 0 and the bound"):
         draft.completed(np.arange(1, 24))

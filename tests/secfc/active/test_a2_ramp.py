@@ -15,11 +15,11 @@ from sklearn.datasets import load_digits
 
 import secfc
 from field import SeededCoins
-from field.basis import Basis
-from field.code import LagrangeCode
-from field.lagrange import barycentric, transfer_matrix
-from secfc.aggregate import SumPlan
-from secfc.cautions import cautions
+from field.code.lagrange import barycentric, transfer_matrix
+from field.code.lagrange_code import LagrangeCode
+from field.ring.basis import Basis
+from secfc.exact.cautions import cautions
+from secfc.sums import SumPlan
 from tests.secfc.test_aggregate import names, run
 
 

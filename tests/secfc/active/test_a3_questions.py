@@ -7,17 +7,18 @@ import pytest
 
 import secfc
 from field import SeededCoins
-from field.blind import PairKeys
-from secfc.clustering import Public
-from secfc.course import Referee
-from secfc.disclosure import distances as blinded
-from secfc.disclosure.committee import Participant
-from secfc.disclosure.compared import ComparedSource
-from secfc.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
-from secfc.lloyd import Trace
-from secfc.messages import Assignment, Final
-from secfc.source import CodedSource
-from secfc.starts import GivenLabels
+from field.code.blind import PairKeys
+from secfc.algorithm import Public
+from secfc.coded.messages import Assignment
+from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.member import Participant
+from secfc.disclosure.compare.server import ComparedSource
+from secfc.disclosure.decoded import distances as blinded
+from secfc.exact.course import Referee
+from secfc.lloyd.loop import Trace
+from secfc.lloyd.starts import GivenLabels
+from secfc.roles.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
+from secfc.roles.messages import Final
 
 
 def federation(n=5, m=40, d=3, seed=0):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.disclosure.noise_in_shares import Paid
-from secfc.exchange import ITERATE, STRIDE, BudgetSpent
-from secfc.predict import Allowance
+from secfc.disclosure.noise.in_shares import Paid
+from secfc.exact.predict import Allowance
+from secfc.lloyd.starts import GivenLabels
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.starts import GivenLabels
+from secfc.roles.exchange import ITERATE, STRIDE, BudgetSpent
 
 
 def federation(points, n=5):

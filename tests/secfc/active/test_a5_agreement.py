@@ -10,23 +10,24 @@ import pytest
 
 import psu
 import secfc
-from field.coins import SeededCoins
-from secfc import description, wire
-from secfc.clustering import Public
-from secfc.description import LOCAL, MAXIMUM, PROTOCOL, Terms, described, differences, digest_of
+from field.secrets.coins import SeededCoins
+from secfc.algorithm import Public
+from secfc.coded.layout import AllRows
+from secfc.coded.membership import Open, Private, UnionDraft
+from secfc.coded.plan import Plan
 from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseAtServer, NoiseInShares
-from secfc.exchange import SERVER, FaultyServer, PlanMismatch, ProtocolError
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.feddp.starts import GivenCenters, SpherePacking
-from secfc.layout import AllRows
-from secfc.membership import Open, Private, UnionDraft
-from secfc.messages import Hello
-from secfc.plan import Plan
+from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.neighbors import Neighbors
-from secfc.simulate import simulate
-from secfc.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
+from secfc.roles import description
+from secfc.roles.description import LOCAL, MAXIMUM, PROTOCOL, Terms, described, differences, digest_of
+from secfc.roles.exchange import SERVER, FaultyServer, PlanMismatch, ProtocolError
+from secfc.roles.messages import Hello
+from secfc.transport import wire
+from secfc.transport.simulate import simulate
 
 SESSION = bytes(range(32))
 NOISY = {"budget": Budget(8.0, 1e-6), "radius": Bound.given(20.0)}
@@ -395,8 +396,8 @@ def test_every_kind_of_policy_start_and_membership_is_among_them():
     policies = {p for p in policies if isinstance(p, type) and hasattr(p, "open_centers")}
     used = {type(getattr(w, "disclosure", None)) for w in WAYS}
     assert {p for p in policies if dataclasses.is_dataclass(p)} <= used
-    assert kinds("secfc.starts") <= {type(getattr(w, "init", None)) for w in WAYS}
-    memberships = {k for k in kinds("secfc.membership") if hasattr(k, "draft")}
+    assert kinds("secfc.lloyd.starts") <= {type(getattr(w, "init", None)) for w in WAYS}
+    memberships = {k for k in kinds("secfc.coded.membership") if hasattr(k, "draft")}
     assert memberships == {Open, Private}
 
 

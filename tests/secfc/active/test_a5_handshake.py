@@ -6,12 +6,12 @@ import pytest
 
 from field import SeededCoins, SystemCoins
 from psu.keys import Identity
-from secfc import handshake
-from secfc.exchange import GREET, SERVER, Exchange, PlanMismatch
-from secfc.handshake import Handshake, Refused, hash_of_parties
-from secfc.messages import Hello
-from secfc.sealed import TamperedMessage, sealed
-from secfc.simulate import simulate
+from secfc.roles.exchange import GREET, SERVER, Exchange, PlanMismatch
+from secfc.roles.messages import Hello
+from secfc.transport import handshake
+from secfc.transport.handshake import Handshake, Refused, hash_of_parties
+from secfc.transport.sealed import TamperedMessage, sealed
+from secfc.transport.simulate import simulate
 
 PARTIES = ("a", "b", SERVER)
 OWN = {name: Identity.draw(SeededCoins(5, name)) for name in PARTIES}

@@ -12,14 +12,15 @@ import pytest
 import psu
 import secfc
 from field import MERSENNE_61, SeededCoins
-from psu import align, disjoint, kernels, masked, merge, opening, reference, sharing
+from psu import align, disjoint, kernels, masked, merge, opening, sharing
 from psu.identify import tags
 from psu.keys import Stream, deal_keys, subkey
 from psu.messages import HeldOnce, KeyPacket, UnionTags
 from psu.plan import Plan
-from secfc import alignment
-from secfc.exchange import SERVER, FaultyServer, SharedIds, UnionFailed
-from secfc.membership import Private
+from secfc.coded import union as alignment
+from secfc.coded.membership import Private
+from secfc.roles.exchange import SERVER, FaultyServer, SharedIds, UnionFailed
+from tests.oracles import psu as reference
 from tests.psu.test_steps import secrets_of
 
 MODES = [psu.Threshold(1), psu.Server()]
@@ -89,7 +90,7 @@ def test_holders_of_one_id_are_still_compared(mode):
     other = federation.parties[4].points.copy()
     other[0, 1] += 1.0
     arrays = [p.points for p in federation.parties[:4]] + [other]
-    with pytest.raises(secfc.exchange.DisputedRows, match="1 IDs have different data"):
+    with pytest.raises(secfc.roles.exchange.DisputedRows, match="1 IDs have different data"):
         secfc.fit(
             secfc.SecFC(k=2, t=1, membership=Private(mode)),
             named(arrays, [p.ids for p in federation.parties]),
@@ -122,7 +123,7 @@ def unchecked(monkeypatch):
     def nothing(*_):
         yield from ()
 
-    monkeypatch.setattr("secfc.membership.require_disjoint", nothing)
+    monkeypatch.setattr("secfc.coded.membership.require_disjoint", nothing)
     monkeypatch.setattr(alignment.Relay, "require_disjoint", nothing)
 
 
@@ -410,7 +411,7 @@ def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
             {c: m for c, m in inbox.items() if getattr(m, "sealed", b"") != b"withheld"}, *more
         ),
     )
-    monkeypatch.setattr("secfc.membership.tags", made)
+    monkeypatch.setattr("secfc.coded.membership.tags", made)
     monkeypatch.setattr(merge, "counts", lambda values, n: np.ones(len(values), np.int64))
     monkeypatch.setattr(merge, "disagreeing", lambda values: np.empty(0, np.int64))
     coins = partial(SeededCoins, 3)

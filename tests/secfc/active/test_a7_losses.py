@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 import secfc
-from field import dealt
-from field.threads import spread
-from secfc.disclosure import compared, distances
-from secfc.disclosure.silence import left_out
-from secfc.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
-from secfc.messages import LabelShare, Unheard
-from secfc.simulate import simulate
+from field.compare import dealt
+from field.kernels.threads import spread
+from secfc.coded.messages import LabelShare, Unheard
+from secfc.coded.silence import left_out
+from secfc.disclosure.compare import server as compared
+from secfc.disclosure.decoded import distances
+from secfc.roles.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
+from secfc.transport.simulate import simulate
 from tests.secfc.active.dying import DEALERS, NOISY, POLICIES, SPARE, Deaths, moments, scenario, vary
 from tests.secfc.campaign import SCALE, Network, check, coins, federation
 
@@ -28,7 +29,7 @@ from tests.secfc.campaign import SCALE, Network, check, coins, federation
 @pytest.fixture(autouse=True)
 def chunks(monkeypatch):
     """Shares leave two rows at a time, so that a client can die while it shares."""
-    monkeypatch.setattr("secfc.plan.CHUNK_RESIDUES", 4)
+    monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 4)
 
 
 def sent(name):

@@ -12,10 +12,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from secfc import wire
-from secfc.exchange import Exchange
-from secfc.messages import Assignment, CodedDistances
-from secfc.network import run_party
+from secfc.coded.messages import Assignment, CodedDistances
+from secfc.roles.exchange import Exchange
+from secfc.transport import wire
+from secfc.transport.network import run_party
 from tests.secfc.test_sealed import at, pair
 from tests.secfc.test_wire import examples, mesh
 
@@ -114,7 +114,7 @@ def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
     def check(numbers, what):
         assert len(set(numbers.tolist())) <= len(numbers)
 
-    monkeypatch.setattr("secfc.messages.check_numbers", check)
+    monkeypatch.setattr("secfc.coded.messages.check_numbers", check)
     assert worst(EXAMPLES["Assignment"], SHORT) > 8
 
 
@@ -168,7 +168,7 @@ def sealed_cost(size):
 
 
 def test_a_sealed_message_is_opened_into_memory_of_its_size(monkeypatch):
-    monkeypatch.setattr("secfc.sealed.PIECE", 1 << 20)
+    monkeypatch.setattr("secfc.transport.sealed.PIECE", 1 << 20)
     sealing, opening = sealed_cost(1 << 24)
     assert sealing <= 2.3  # the pieces, and the ciphertext they make
     assert opening <= 1.2

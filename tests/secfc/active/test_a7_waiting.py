@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc import link as links_of
-from secfc import messages as own
-from secfc import network, wire
-from secfc.exchange import SERVER, Exchange, Indispensable
-from secfc.link import Link
-from secfc.network import run_party
-from secfc.simulate import simulate
+from secfc.roles import messages as shared
+from secfc.roles.exchange import SERVER, Exchange, Indispensable
+from secfc.transport import link as links_of
+from secfc.transport import network, wire
+from secfc.transport.link import Link
+from secfc.transport.network import run_party
+from secfc.transport.simulate import simulate
 from tests.secfc.test_wire import mesh, over_sockets, roles_of
 
 PULSE = 0.4
@@ -33,7 +33,7 @@ def asks(*peers, enough=0):
 def computes(seconds, to="a"):
     """A role that answers after so many seconds, in which it does not let go."""
     time.sleep(seconds)
-    yield Exchange({to: own.Hello(b"x")}, round=1)
+    yield Exchange({to: shared.Hello(b"x")}, round=1)
 
 
 def test_a_peer_that_computes_is_waited_for(monkeypatch):
@@ -126,7 +126,7 @@ def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience()
 
 
 def test_a_message_that_arrives_slowly_is_a_sign_of_life():
-    data = wire.encode(own.Hello(bytes(4000)))
+    data = wire.encode(shared.Hello(bytes(4000)))
 
     async def run():
         link, other = await half_open(WORD)
@@ -184,7 +184,7 @@ def test_patience_bounds_the_whole_wait():
 
 def test_a_message_that_is_too_large_is_refused_where_it_is_sent():
     def says():
-        yield Exchange({"b": own.Hello(bytes(200))}, round=1)
+        yield Exchange({"b": shared.Hello(bytes(200))}, round=1)
 
     got = over_sockets({"a": says(), "b": asks("a")}, maximum=100, patience=5.0)
     assert isinstance(got["a"], ValueError)

@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 
 import secfc
-from field.basis import LANE_PRIMES, Basis
-from field.contest import Contest
-from field.dealt import Schedule, hide
-from field.noise import SAMPLED, discrete_gaussian
-from field.tournament import Tournament
-from secfc.checkpoint import path_of
-from secfc.disclosure.budgeted import Steps
-from secfc.exchange import SERVER
-from secfc.journal import Journal, digest_of
-from secfc.layout import OwnRows
-from secfc.messages import Disputes
+from field.compare.contest import Contest
+from field.compare.dealt import Schedule, hide
+from field.compare.tournament import Tournament
+from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.noise import SAMPLED, discrete_gaussian
+from secfc.coded.layout import OwnRows
+from secfc.coded.messages import Disputes
+from secfc.disclosure.noise.budgeted import Steps
+from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.privacy.noisy import Noise
+from secfc.roles.exchange import SERVER
+from secfc.transport.checkpoint import path_of
+from secfc.transport.journal import Journal, digest_of
 from tests.field.committee import shared
 
 # --- shares of labels are re-randomized before they leave the committee ------------------------------
@@ -102,7 +102,7 @@ def label_shares_are_hidden(monkeypatch, replacement=None):
         calls.append((share.copy(), len(streams), out.copy()))
         return out
 
-    monkeypatch.setattr("field.dealt.hide", spy)
+    monkeypatch.setattr("field.compare.dealt.hide", spy)
     points = np.random.default_rng(0).normal(size=(5, 40, 2))
     way = secfc.SecFC(k=4, t=2, max_iter=3, init=secfc.RandomLabels())
     result = secfc.fit(way, secfc.Federation.from_arrays(points), keep_bodies=True, seed=1)
@@ -200,7 +200,7 @@ def covers(sigma, squared, multiplier, entries, honest):
 
     squared: the square of the sensitivity.  An entry of noise in units of its own changes by at most one unit
     more, 2**(1 - SAMPLED) sigma: so their deviation must be `multiplier` times the sensitivity plus
-    sqrt(entries) of those units (`field.noise.wide_noise`), and is not wastefully above.
+    sqrt(entries) of those units (`field.ring.noise.wide_noise`), and is not wastefully above.
     """
     with localcontext() as context:
         context.prec = 60

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import secfc
-from field.blind import PairKeys
-from field.dealt import rho
-from field.exact import Exact
-from field.rows import cluster_sizes
+from field.code.blind import PairKeys
+from field.code.rows import cluster_sizes
+from field.compare.dealt import rho
+from field.ring.exact import Exact
 from secfc.attacks.geometry import attack, labels_only
 from secfc.attacks.judging import judge
 from secfc.attacks.seen import CannotDecode
+from secfc.coded.messages import Compare, MaskedSum, MaskSeed
 from secfc.disclosure import AssignmentsOnly
-from secfc.disclosure.dealing import mask_streams
-from secfc.disclosure.match import SUM, Match
-from secfc.exchange import SERVER
-from secfc.messages import Compare, MaskedSum, MaskSeed
-from secfc.readings import Questions
+from secfc.disclosure.compare.dealer import mask_streams
+from secfc.disclosure.compare.match import SUM, Match
+from secfc.exact.readings import Questions
+from secfc.roles.exchange import SERVER
 
 N = 5
 

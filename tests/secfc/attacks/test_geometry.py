@@ -9,9 +9,9 @@ import secfc
 from secfc.attacks.geometry import Geometry, Simplex, attack, averages, labels_only, locate
 from secfc.attacks.judging import Judgement, between_share, judge, plot_points, plot_shares, report_lines
 from secfc.attacks.seen import CannotDecode
-from secfc.exchange import SERVER
-from secfc.readings import Questions
-from secfc.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
+from secfc.exact.readings import Questions
+from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
+from secfc.roles.exchange import SERVER
 
 N = 5  # clients: the fewest for ell=2, t=1
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import secfc
-from field.coins import SeededCoins
+from field.secrets.coins import SeededCoins
 from secfc.attacks.geometry import attack, locate
 from secfc.attacks.judging import judge
-from secfc.exchange import SERVER
+from secfc.exact.readings import Questions
+from secfc.exact.replay import Replay, Witness
+from secfc.lloyd.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
-from secfc.readings import Questions
-from secfc.replay import Replay, Witness
 from secfc.report.curious import curious_server
-from secfc.starts import KMeansPlusPlus, RandomLabels
+from secfc.roles.exchange import SERVER
 from tests.secfc.attacks.test_geometry import mixture
 
 

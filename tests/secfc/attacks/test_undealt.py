@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import secfc
-from field.exact import Exact
-from field.rows import cluster_sizes
+from field.code.rows import cluster_sizes
+from field.ring.exact import Exact
 from secfc.attacks.geometry import attack, labels_only
 from secfc.attacks.judging import judge
 from secfc.attacks.seen import CannotDecode
-from secfc.disclosure import undealt
-from secfc.disclosure.match import Match
-from secfc.exchange import SERVER
-from secfc.messages import Compare
-from secfc.readings import Questions
-from secfc.views import View
+from secfc.attacks.views import View
+from secfc.coded.messages import Compare
+from secfc.disclosure.compare.match import Match
+from secfc.disclosure.joint import undealt
+from secfc.exact.readings import Questions
+from secfc.roles.exchange import SERVER
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from field import SeededCoins
-from secfc.clustering import Public
-from secfc.exchange import SERVER
+from secfc.algorithm import Public
+from secfc.data.federation import Federation
 from secfc.feddp import OURS, FedDPInit, FedDPKMeans, GivenCenters, ServerNoise, SharedNoise
+from secfc.feddp.messages import NoisyCenters, Project
 from secfc.feddp.noise import Gaussian
-from secfc.federation import Federation
 from secfc.privacy import Neighbors
 from secfc.privacy.audit import audit
-from secfc.simulate import simulate
-from secfc.summing import NoisyCenters, Project
+from secfc.roles.exchange import SERVER
+from secfc.transport.simulate import simulate
 
 ALARM = 1e-3
 DELTA = 1e-6

@@ -14,9 +14,10 @@ from dp_accounting import get_epsilon_gaussian, pld
 
 import secfc
 from field import SeededCoins
-from secfc.clustering import Public
-from secfc.data import server_side_mixture
-from secfc.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.algorithm import Public
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -31,14 +32,13 @@ from secfc.feddp import (
     SpherePacking,
 )
 from secfc.feddp.clients import Statistics
+from secfc.feddp.estimates import leading_directions
+from secfc.feddp.messages import GroupAbout
 from secfc.feddp.noise import Gaussian, Laplace
-from secfc.feddp.server import leading_directions
-from secfc.federation import Federation
-from secfc.inputs import InputError
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError, accountant
-from secfc.simulate import simulate
-from secfc.summing import GroupAbout
+from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.transport.simulate import simulate
 
 DELTA = 1e-6
 CLIENT = Neighbors(unit="client")

@@ -8,12 +8,12 @@ integers, so these are inequalities without tolerance; those of the sensitivitie
 import numpy as np
 import pytest
 
-from secfc.clustering import Public
+from secfc.algorithm import Public
+from secfc.data.federation import Federation
 from secfc.feddp import OURS, PAPER, FedDPKMeans
 from secfc.feddp.clients import Statistics
 from secfc.feddp.noise import Laplace
 from secfc.feddp.statistics import UNIT
-from secfc.federation import Federation
 from secfc.privacy import Neighbors
 
 D, K, ROWS = 4, 3, 30

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secfc.feddp.server import nearest
+from secfc.feddp.estimates import nearest
 from secfc.feddp.statistics import (
     PLAIN,
     SYMMETRIC,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from field.noise import DISTANCE
+from field.ring.noise import DISTANCE
 from secfc.privacy import (
     EVERYBODY,
     Budget,

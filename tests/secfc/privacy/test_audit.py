@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from field.coins import SeededCoins
+from field.secrets.coins import SeededCoins
 from secfc.feddp import SharedNoise
 from secfc.feddp import noise as feddp_noise
 from secfc.feddp.statistics import SYMMETRIC, outer_product, outer_sensitivity

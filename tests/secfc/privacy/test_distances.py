@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from field.reference import scaled_distances
-from secfc.layout import AllRows, OwnRows
-from secfc.privacy import Neighbors, PrivacyError
-from secfc.privacy.distances import (
+from secfc.coded.layout import AllRows, OwnRows
+from secfc.disclosure.noise.sensitivity import (
     distance_sensitivity,
     largest_distance_sensitivity,
     parts,
     sum_sensitivity,
 )
+from secfc.privacy import Neighbors, PrivacyError
+from tests.oracles.field import scaled_distances
 
 POINT, CLIENT = Neighbors("replace"), Neighbors("replace", "client")
 B = 1000  # the norm that no row exceeds

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from field.coins import SeededCoins
+from field.secrets.coins import SeededCoins
 from secfc.privacy import (
     Bound,
     DiscreteGaussianNoise,

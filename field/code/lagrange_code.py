@@ -1,0 +1,151 @@
+"""Lagrange coded computing: shares on which polynomials are computed (SecFC sec. 4.1, eq. (2)).
+
+A vector is cut into ell segments; with t uniform noise segments they are the values at betas of a
+polynomial f of degree ell + t - 1, and client j's share is f(alphas[j]).  Any t shares are independent of
+the data (Yu et al., AISTATS 2019, Theorem 1).  A function of degree g of the shares is a polynomial of
+degree g (ell + t - 1), so any g (ell + t - 1) + 1 results determine it.
+
+Does not protect against t + 1 clients together.  ell + t fix the polynomial; but t + 1 shares and the ell
+segments satisfy one linear relation with small integer coefficients, from which small values follow.  Hides
+nothing from whoever collects enough results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange import transfer_matrix
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+
+Array = NDArray[Any]
+
+
+class TooFewValues(ValueError):  # noqa: N818 - the protocol's word for it, see TooFewReplies
+    """Fewer evaluations than the degree needs: `needed`, and `got`, how many came."""
+
+    def __init__(self, needed: int, got: int) -> None:
+        super().__init__(f"{got} evaluations do not fix the polynomial: {needed} are needed")
+        self.needed, self.got = needed, got
+
+
+@dataclass(frozen=True)
+class LagrangeCode:
+    """Public parameters of the sharing: n clients, ell segments, t colluding clients tolerated."""
+
+    basis: Basis
+    n: int
+    ell: int
+    t: int
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("n", self.n, 1), ("ell", self.ell, 1), ("t", self.t, 0)):
+            if value < least:
+                raise ValueError(f"{name}={value} is too small: it must be at least {least}")
+        if self.threshold(2) > self.n:
+            raise ValueError(
+                f"n={self.n} clients cannot decode a squared distance with ell={self.ell}, t={self.t}: "
+                f"2*(ell+t-1)+1 = {self.threshold(2)} are needed. Lower ell or t, or add clients."
+            )
+        smallest = min(self.basis.primes)
+        if self.n + self.ell + self.t >= smallest:
+            raise ValueError(
+                f"n={self.n}, ell={self.ell}, t={self.t} need {self.n + self.ell + self.t} distinct "
+                f"non-zero points, the prime {smallest} has {smallest - 1}: use larger primes"
+            )
+
+    def threshold(self, degree: int) -> int:
+        """How many evaluations determine a polynomial of this degree in the shares."""
+        return degree * (self.ell + self.t - 1) + 1
+
+    @property
+    def betas(self) -> tuple[int, ...]:
+        """Where the ell segments and the t noise segments sit: 1, ..., ell + t."""
+        return tuple(range(1, self.ell + self.t + 1))
+
+    @property
+    def alphas(self) -> tuple[int, ...]:
+        """Where the clients' shares sit: the n points after the betas, so the two are disjoint."""
+        return tuple(range(self.ell + self.t + 1, self.ell + self.t + 1 + self.n))
+
+    def width(self, d: int) -> int:
+        """Features of one share of d features: d / ell, d padded with zeros to a multiple of ell."""
+        return -(-d // self.ell)
+
+    def share(self, points: Array, coins: Coins) -> list[Array]:
+        """One share a client of points (lanes, rows, d): n arrays (lanes, rows, width(d)).
+
+        points are canonical residues and secret; so is each share until its owner has it.
+        """
+        lanes, rows, d = points.shape
+        width = self.width(d)
+        # values[lane] holds the ell segments and the t noise segments as rows of rows*width columns.
+        values = np.empty((lanes, self.ell + self.t, rows, width), self.basis.dtype)
+        for segment in range(self.ell):
+            piece = points[:, :, segment * width : (segment + 1) * width]
+            values[:, segment, :, : piece.shape[2]] = piece
+            values[:, segment, :, piece.shape[2] :] = 0
+        for lane, p in enumerate(self.basis.primes):
+            if self.t:
+                coins.fill_residues(p, values[lane, self.ell :])
+        encoded = self.basis.matmul(
+            transfer_matrix(self.basis, self.betas, self.alphas),
+            values.reshape(lanes, self.ell + self.t, rows * width),
+        )
+        return [encoded[:, j].reshape(lanes, rows, width) for j in range(self.n)]
+
+    def decode(self, values: Mapping[int, Array], degree: int) -> Array:
+        """Sum over the ell data points of a polynomial known at some share points: (lanes, *shape).
+
+        values[j] is (lanes, *shape), client j's evaluation at alphas[j].  Any threshold(degree) clients
+        suffice; which ones does not change the result.  SecFC sec. 4.1, below eq. (2).
+
+        Raises TooFewValues.
+        """
+        chosen, weights = self.decoding(tuple(sorted(values)), degree)
+        combined = self._combine(weights[:, None, :], [values[j] for j in chosen])
+        return np.asarray(combined[:, 0])
+
+    def interpolate(self, values: Mapping[int, Array], degree: int) -> Array:
+        """The polynomial's values at the ell data points, unsummed: (lanes, ell, *shape).
+
+        Raises TooFewValues.
+        """
+        chosen = self._enough(tuple(sorted(values)), degree)
+        points = tuple(self.alphas[j] for j in chosen)
+        matrix = transfer_matrix(self.basis, points, self.betas[: self.ell])
+        return self._combine(matrix, [values[j] for j in chosen])
+
+    def decoding(self, responders: tuple[int, ...], degree: int) -> tuple[tuple[int, ...], Array]:
+        """Who is used among sorted responders, and the decoding weights: (lanes, used) residues."""
+        chosen = self._enough(responders, degree)
+        return chosen, _decoding_weights(self, chosen)
+
+    def _enough(self, responders: tuple[int, ...], degree: int) -> tuple[int, ...]:
+        needed = self.threshold(degree)
+        if len(responders) < needed:
+            raise TooFewValues(needed, len(responders))
+        return responders[:needed]
+
+    def _combine(self, matrix: Array, values: list[Array]) -> Array:
+        lanes, *shape = values[0].shape
+        basis = self.basis.prefix(lanes)
+        columns = np.stack([v.reshape(lanes, -1) for v in values], axis=1)
+        return basis.matmul(matrix[:lanes], columns).reshape(lanes, matrix.shape[1], *shape)
+
+
+@lru_cache(maxsize=1024)
+def _decoding_weights(code: LagrangeCode, chosen: tuple[int, ...]) -> Array:
+    """sum_u of the rows that carry values at the chosen alphas to the ell data points."""
+    points = tuple(code.alphas[j] for j in chosen)
+    matrix = transfer_matrix(code.basis, points, code.betas[: code.ell]).astype(object)
+    total = matrix.sum(axis=1) % np.array(code.basis.primes, object)[:, None]
+    weights = np.array(total, code.basis.dtype)
+    weights.setflags(write=False)
+    return weights

@@ -1,0 +1,225 @@
+"""The rows a client computes on: residues of m rows, their cluster sums and coded distances.
+
+The rows are shares, sums of shares, or anything else in the ring; nothing here knows which.  Distances
+are SecFC's d~ = ||sum of the cluster - size * row||**2 modulo every prime (Algorithm 1, lines 8 to 10).
+Folded lanes are stored as feature-major tiles and use ||S||**2 - 2 s S.x + s**2 ||x||**2, one product with
+the squared norm as one more feature; scalar lanes use the formula as it stands.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.kernels import microkernel, projecting
+from field.kernels import scalar as kernels
+from field.kernels.threads import cuts, spread
+from field.ring import folded
+from field.ring.basis import LANE, Basis
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterSums:
+    """Sums of the rows of each cluster: values (lanes, k, width), sizes (k,).  Shares: secret."""
+
+    values: Array
+    sizes: Array
+    labels: Array
+
+    def __repr__(self) -> str:
+        return f"ClusterSums(k={len(self.sizes)}, secret)"
+
+
+class CodedRows(ABC):
+    """m rows of `width` residues in every lane, filled by `add` and then read.
+
+    Build with `coded_rows`.  Memory: one copy of the rows, and one slot a row more in folded lanes.
+    """
+
+    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
+        self.basis, self.m, self.width, self.threads = basis, m, width, threads
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(lanes={self.basis.lanes}, m={self.m}, width={self.width}, secret)"
+
+    @abstractmethod
+    def add(self, start: int, values: Array) -> None:
+        """Add canonical residues (lanes, rows, width) into rows start, start + 1, ..."""
+
+    @abstractmethod
+    def read(self, begin: int, end: int) -> Array:
+        """Rows begin, ..., end - 1 as canonical residues: (lanes, end - begin, width), a copy."""
+
+    @abstractmethod
+    def scale(self, rows: Array, factors: Array) -> None:
+        """Multiply rows (c,) by factors (lanes, c), canonical residues; before `finish`."""
+
+    @abstractmethod
+    def select(self, rows: Array) -> CodedRows:
+        """New rows of the same kind that hold these, ascending; before `finish`."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Say that the last row was added; prepares what distances need."""
+
+    @abstractmethod
+    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+        """Cluster sums for labels (m,) int32 in [-1, k), -1 meaning no cluster.
+
+        With the previous sums only the rows whose label changed are touched.
+        """
+
+    @abstractmethod
+    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+        """Coded scaled distances of every row to every center: (lanes, k, m) canonical residues."""
+
+    @abstractmethod
+    def residues(self, sums: ClusterSums) -> Array:
+        """The cluster sums as canonical residues: (lanes, k, width)."""
+
+
+class TiledRows(CodedRows):
+    """Rows over 30-bit lanes 2**30 - c: centered int32 in tiles (lanes, tiles, width + 1, 48)."""
+
+    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
+        super().__init__(basis, m, width, threads=threads)
+        count = -(-m // kernels.TILE)
+        self._tiles = np.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
+
+    def add(self, start: int, values: Array) -> None:
+        for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
+            microkernel.add_rows(tiles, lane, start, np.int64(LANE - p))
+
+    def read(self, begin: int, end: int) -> Array:
+        out = np.empty((self.basis.lanes, end - begin, self.width), self.basis.dtype)
+        for tiles, lane, p in zip(self._tiles, out, self.basis.primes, strict=True):
+            projecting.read_tiles(tiles, begin, np.int64(p), lane)
+        return out
+
+    def scale(self, rows: Array, factors: Array) -> None:
+        tile, slot = np.divmod(rows, kernels.TILE)
+        for tiles, lane, p in zip(self._tiles, factors, self.basis.primes, strict=True):
+            # A centered residue times a canonical one is below 2**59.
+            product = tiles[tile, : self.width, slot] * lane[:, None].astype(np.int64) % p
+            tiles[tile, : self.width, slot] = kernels.centered(product, p)
+
+    def select(self, rows: Array) -> CodedRows:
+        chosen = TiledRows(self.basis, len(rows), self.width, threads=self.threads)
+        for start in range(0, len(rows), 1 << 14):
+            tile, slot = np.divmod(rows[start : start + (1 << 14)], kernels.TILE)
+            at, to = np.divmod(np.arange(start, start + len(tile)), kernels.TILE)
+            for source, target in zip(self._tiles, chosen._tiles, strict=True):
+                target[at, :, to] = source[tile, :, slot]
+        return chosen
+
+    def finish(self) -> None:
+        for tiles, p in zip(self._tiles, self.basis.primes, strict=True):
+            microkernel.fill_norms(tiles, np.int64(LANE - p))
+
+    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+        if previous is None or previous.values.shape[1] != k:
+            old = np.full(self.m, -1, np.int32)
+            values = np.zeros((self.basis.lanes, k, self.width), np.int64)
+        else:
+            old, values = previous.labels, previous.values
+        # Pieces of a lane sum into arrays of their own, which are then added: exact in any order.
+        pieces = self.pieces()
+        moved = np.zeros((len(pieces), *values.shape), np.int64)
+        spread(
+            [
+                partial(microkernel.update_sums, tiles[piece], old[rows], labels[rows], moved[q, lane])
+                for lane, tiles in enumerate(self._tiles)
+                for q, (piece, rows) in enumerate(pieces)
+            ],
+            self.threads,
+        )
+        values = values + moved.sum(axis=0)
+        return ClusterSums(values, cluster_sizes(labels, k), labels)
+
+    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+        lanes = lanes or self.basis.lanes
+        out = np.empty((lanes, len(sums.sizes), self.m), np.uint32)
+        tasks = []
+        for lane in range(lanes):
+            tiles, p = self._tiles[lane], self.basis.primes[lane]
+            factors = folded.center_weights(sums.values[lane], sums.sizes, tiles.shape[1], p)
+            tasks += [
+                partial(folded.distances, tiles[piece], *factors, p, out[lane][:, rows])
+                for piece, rows in self.pieces()
+            ]
+        spread(tasks, self.threads)
+        return out
+
+    def pieces(self) -> list[tuple[slice, slice]]:
+        """Tiles and rows that one task handles, such that all threads have work."""
+        count = -(-self.m // kernels.TILE)
+        parts = 1 if self.threads == 1 else -(-self.threads // self.basis.lanes)
+        return [
+            (cut, slice(cut.start * kernels.TILE, min(self.m, cut.stop * kernels.TILE)))
+            for cut in cuts(count, parts)
+        ]
+
+    def residues(self, sums: ClusterSums) -> Array:
+        return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)
+
+
+class PlainRows(CodedRows):
+    """Rows over any other prime: canonical uint64 residues (lanes, m, width)."""
+
+    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
+        super().__init__(basis, m, width, threads=threads)
+        self._rows = np.zeros((basis.lanes, m, width), np.uint64)
+
+    def add(self, start: int, values: Array) -> None:
+        for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
+            kernels.add_to_rows(rows, start, lane, np.uint64(p))
+
+    def read(self, begin: int, end: int) -> Array:
+        return self._rows[:, begin:end].astype(self.basis.dtype)
+
+    def scale(self, rows: Array, factors: Array) -> None:
+        scaled = self.basis.multiply(self._rows[:, rows].astype(self.basis.dtype), factors[:, :, None])
+        self._rows[:, rows] = scaled
+
+    def select(self, rows: Array) -> CodedRows:
+        chosen = PlainRows(self.basis, len(rows), self.width)
+        chosen._rows[:] = self._rows[:, rows]
+        return chosen
+
+    def finish(self) -> None:
+        pass
+
+    def sums(self, labels: Array, k: int, previous: ClusterSums | None = None) -> ClusterSums:
+        values = np.zeros((self.basis.lanes, k, self.width), np.uint64)
+        for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
+            kernels.sum_rows(rows, labels, np.uint64(p), lane)
+        return ClusterSums(values, cluster_sizes(labels, k), labels)
+
+    def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
+        lanes = lanes or self.basis.lanes
+        out = np.empty((lanes, len(sums.sizes), self.m), self.basis.dtype)
+        for lane in range(lanes):
+            p = np.uint64(self.basis.primes[lane])
+            kernels.distance_rows(self._rows[lane], sums.values[lane], sums.sizes, p, out[lane])
+        return out
+
+    def residues(self, sums: ClusterSums) -> Array:
+        return sums.values.astype(self.basis.dtype)
+
+
+def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1) -> CodedRows:
+    """Empty rows in the storage that suits the basis; threads: of the processor, to use."""
+    return (TiledRows if basis.folded else PlainRows)(basis, m, width, threads=threads)
+
+
+def cluster_sizes(labels: Array, k: int) -> Array:
+    """Points of every cluster: (k,) int64; label -1 counts for none."""
+    # Shifted by one, the rows of no cluster fall into a bin of their own.
+    return np.bincount(labels.astype(np.int64) + 1, minlength=k + 1)[1:]

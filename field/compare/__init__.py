@@ -1,0 +1,1 @@
+"""Comparisons of secret integers, with a dealer and without."""

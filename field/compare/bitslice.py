@@ -1,0 +1,92 @@
+"""Bit-sliced integers: 64 of them a word, one plane for every binary digit.
+
+Bit j of word w of plane b is bit b of the integer with number 64 w + j, so one machine instruction on
+planes works on 64 integers at once.  Planes are kept in blocks (blocks, rows, width): the rows of a block
+lie together, so that a kernel which reads hundreds of rows stays within the processor's cache.
+
+Plain arrays without a type of their own: planes are shares, masks or public, and who holds them knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.basis import Basis
+
+Array = NDArray[Any]
+
+WORD = 64
+# Words of a row in a block: a few vector registers, and a block of 600 rows is 150 kB.
+WIDTH = 32
+
+
+def words(count: int) -> int:
+    """Words that hold one bit of each of `count` integers."""
+    return -(-count // WORD)
+
+
+def blocks(count: int) -> tuple[int, int]:
+    """(blocks, width) of the layout that holds rows of `count` words: below WIDTH words one block."""
+    width = max(1, min(count, WIDTH))
+    return -(-count // width), width
+
+
+def pack(bits: Array) -> Array:
+    """Words of bits (..., count) of 0 and 1: (..., words(count)) uint64, zero beyond the count."""
+    count = bits.shape[-1]
+    padded = np.zeros((*bits.shape[:-1], words(count) * WORD), np.uint8)
+    padded[..., :count] = bits
+    return np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
+
+
+def unpack(planes: Array, count: int) -> Array:
+    """Bits of words (..., words(count)) uint64: (..., count) uint8 of 0 and 1."""
+    octets = np.ascontiguousarray(planes.astype("<u8", copy=False)).view(np.uint8)
+    return np.unpackbits(octets, axis=-1, count=count, bitorder="little")
+
+
+def numbers(planes: Array, count: int) -> Array:
+    """The integers with these binary digits, least significant plane first: (count,) int32."""
+    total = np.zeros(count, np.int32)
+    for place, bits in enumerate(unpack(planes, count)):
+        total |= bits.astype(np.int32) << np.int32(place)
+    return total
+
+
+def digits(values: Array, places: int) -> Array:
+    """The planes of non-negative integers (count,) below 2**places: (places, words(count)) uint64."""
+    return pack((np.asarray(values)[None, :] >> np.arange(places)[:, None]) & 1)
+
+
+def to_blocks(planes: Array) -> Array:
+    """Planes (rows, words) as blocks (blocks, rows, width), zero beyond the last word."""
+    count, width = blocks(planes.shape[1])
+    padded = np.zeros((len(planes), count * width), np.uint64)
+    padded[:, : planes.shape[1]] = planes
+    return np.ascontiguousarray(padded.reshape(len(planes), count, width).transpose(1, 0, 2))
+
+
+def from_blocks(sliced: Array, count: int) -> Array:
+    """Blocks (blocks, rows, width) as planes (rows, count), without the padding."""
+    rows = sliced.shape[1]
+    return np.ascontiguousarray(sliced.transpose(1, 0, 2).reshape(rows, -1)[:, :count])
+
+
+def integers(basis: Basis, residues: Array) -> Array:
+    """Binary digits of the integers in [0, modulus) with residues (lanes, count) of a folded basis.
+
+    (blocks, 30 * lanes, width) uint64, row b the bits of weight 2**b: the Chinese remainder theorem and a
+    transposition in one pass.  Beyond the count the integers are 0.
+    """
+    from field.kernels import comparing
+
+    count = residues.shape[1]
+    number, width = blocks(words(count))
+    out = np.zeros((number, 30 * basis.lanes, width), np.uint64)
+    padded = np.zeros((basis.lanes, number * width * WORD), np.uint32)
+    padded[:, :count] = residues
+    comparing.slice_integers(padded, 0, *comparing.garner(basis.primes), out)
+    return out

@@ -1,0 +1,450 @@
+"""Secret comparisons with a dealer: labels from masked distances, and nothing else.
+
+A committee holds M = D + rho modulo P, public among its members; a dealer outside it knows rho and never sees
+M.  For every comparison of a `Contest` all members form y = 2 (u M_b - v M_a), and the dealer forms
+r = 2 (u rho_b - v rho_a): with z = y - r the wanted bit is the last bit of z, which is y_0 + r_0 + [r > y].
+The dealer shares tables of r among the members beforehand, each good for one contest:
+
+1. for every four-bit digit of r the thermometer [digit > v], v < 15: choosing by the public digits of y gives
+   shares of excess and equality of every digit;
+2. masks of all bits that are opened, and the products of masks of which the bits' products are made;
+3. the same for the products of literals that say which outcome wins.
+
+Members open masked bits only: uniform, and independent of everything but the result.  A table used twice
+would show the difference of two secrets, so it can be taken once.  The labels' shares must be re-randomized
+before they leave the committee (`hide`), since the dealer knows the tables they are made of.
+
+Sound against the dealer alone, and against all members but one without the dealer; the dealer together with
+one member knows every distance.  Assumes parties that follow the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compare import bitslice
+from field.compare.contest import Contest
+from field.compare.tables import Deck, Hand, total
+from field.compare.tables import Tables as Tables
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+
+Array = NDArray[Any]
+
+# A member's moves: yields what it opens, is sent the sum of what all opened (`together`).
+Moves = Generator[Array, Any, Any]
+
+ONES = np.uint64(2**64 - 1)
+# How the digits of 30, 60, 90 or 120 bits meet in a tree: the arities of each level.
+TREES = {1: ((4, 4), (2,)), 2: ((4, 4, 4, 3), (4,)), 3: ((5, 5, 5, 4, 4), (5,)), 4: ((5,) * 6, (6,))}
+# A table of 2**5 - 6 products takes five bits to one in a round; more bits would cost far more dealing.
+WIDEST = 5
+# Blocks that are expanded and used at once: a few hundred kilobytes, which stay in cache.
+CHUNK = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Nodes of one level of the tree: nodes (n', 2) arity and first input; rows of its table, inputs n."""
+
+    nodes: Array
+    inputs: int
+    rows: int
+
+    @property
+    def opened(self) -> int:
+        """Bits a comparison that enter: equality of all inputs but the last, excess of all."""
+        return 2 * self.inputs - 1
+
+
+@lru_cache(maxsize=8)
+def levels(lanes: int) -> tuple[Level, ...]:
+    """The tree over the digits of that many lanes."""
+    out = []
+    for arities in TREES[lanes]:
+        firsts = np.cumsum([0, *arities[:-1]])
+        rows = 2 * sum(2**a - 1 - a for a in arities)
+        # The last node multiplies no equality by its last input.
+        rows -= 2 ** (arities[-1] - 1) - 1
+        out.append(Level(np.array([arities, firsts], np.int64).T.copy(), sum(arities), rows))
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Everything public about one run of a contest: how much is dealt, opened and in which order.
+
+    m points; basis the lanes that decide the contest (`Contest.lanes`).
+    """
+
+    contest: Contest
+    basis: Basis
+    m: int
+
+    @staticmethod
+    def needed(contest: Contest, d: int, max_int: int) -> int:
+        """What the modulus must exceed."""
+        return contest.needed(d, max_int)
+
+    @property
+    def places(self) -> int:
+        """Binary digits of a code."""
+        return self.contest.places
+
+    @property
+    def labels(self) -> Array:
+        """(codes,) what each code means."""
+        return self.contest.labels
+
+    @cached_property
+    def per(self) -> int:
+        """Words of one comparison of all points."""
+        return bitslice.words(self.m)
+
+    @cached_property
+    def words(self) -> int:
+        return len(self.contest.comparisons) * self.per
+
+    @cached_property
+    def blocks(self) -> tuple[int, int]:
+        return bitslice.blocks(self.words)
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        return levels(self.basis.lanes)
+
+    @property
+    def digits(self) -> int:
+        return self.levels[0].inputs
+
+    @cached_property
+    def products(self) -> tuple[tuple[int, ...], ...]:
+        """Sizes of the groups of literals multiplied in each further round; the last is one group."""
+        factors = self.contest.literals.shape[1]
+        rounds = 1
+        while WIDEST**rounds < factors:
+            rounds += 1
+        out = []
+        for left in range(rounds, 0, -1):
+            size = next(a for a in range(1, factors + 1) if a**left >= factors)
+            groups = -(-factors // size)
+            out.append(tuple(len(part) for part in np.array_split(np.arange(factors), groups)))
+            factors = groups
+        return tuple(out)
+
+    def product_rows(self, groups: tuple[int, ...]) -> int:
+        """Words a point word and outcome of the tables of one level of products."""
+        return sum(2**size - 1 - size for size in groups)
+
+    @cached_property
+    def tables(self) -> tuple[int, ...]:
+        """Words of the tables of every round, in order."""
+        count, width = self.blocks
+        rows = [15 * self.digits, *(level.rows for level in self.levels)]
+        wins = self.contest.outcomes * self.per
+        return (*(r * count * width for r in rows), *(self.product_rows(g) * wins for g in self.products))
+
+    @property
+    def dealt(self) -> int:
+        """Words that the dealer sends to one member."""
+        return sum(self.tables)
+
+    @cached_property
+    def weights(self) -> Array:
+        """What every comparison weighs distances by: see `Contest.weights`."""
+        return self.contest.weights(self.basis.primes)
+
+    def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+        """See `compete`."""
+        return compete(self, masked, tables, lead=lead)
+
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+        """See `deal`."""
+        return deal(self, rho, streams, corrected)
+
+
+# --- masks of distances -----------------------------------------------------------------------------
+
+
+def mask(basis: Basis, weights: Array, values: Array, stream: Coins) -> Array:
+    """weights * values + rho: what a client sends of its coded distances (lanes, k, m), uniform residues.
+
+    weights: (lanes,) the client's weight in the decoded sum.  stream: one it shares with the dealer, who
+    expands the same rho with `rho`.
+    """
+    out = basis.sample(values.shape[1:], stream)
+    flat = values.reshape(basis.lanes, -1)
+    basis.add_scaled(out.reshape(basis.lanes, -1), flat[None], [[weight] for weight in weights.tolist()])
+    return out
+
+
+def rho(basis: Basis, shape: tuple[int, ...], streams: Sequence[Coins]) -> Array:
+    """The sum of all clients' masks, (lanes, *shape) residues: the dealer's secret."""
+    return total(basis, shape, streams)
+
+
+# --- committee ------------------------------------------------------------------------------------
+
+
+def compete(schedule: Schedule, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+    """A member's part of a contest: yields what it opens, is sent the sum of what all members opened.
+
+    masked: (lanes, k, m) the distances plus the dealer's masks, equal at all members.  lead: True at exactly
+    one member, which adds the public constants.  Returns its share of the codes' binary digits,
+    (places, words(m)) uint64.
+    """
+    hand, constant = tables.take(), ONES if lead else np.uint64(0)
+    bits, masks = yield from compare(schedule, Differences(schedule, masked), hand, constant)
+    bits, masks = yield from factors(schedule, bits, masks, hand, constant)
+    wins = multiply(bits, masks, schedule.products[-1], hand, constant)
+    return codes(schedule.contest, wins[:, 0])
+
+
+def together(basis: Basis, openings: Sequence[Array]) -> Array:
+    """The sum of what all members opened: of bits in words, or of residues (lanes, ...) uint32."""
+    if openings[0].dtype != np.uint64:
+        return reduce(basis.add, openings)
+    opened = openings[0].copy()
+    for opening in openings[1:]:
+        opened ^= opening
+    return opened
+
+
+def compare(schedule: Schedule, differences: Differences | Values, hand: Hand, constant: Any) -> Moves:
+    """Every comparison's bit as opened under a mask, and the mask's share: two (comparisons, per)."""
+    opening, masks, parity = _leaves(schedule, differences, hand, constant)
+    for level in schedule.levels:
+        opened = yield opening
+        opening, masks = _level(schedule, level, opened, masks, hand, constant)
+    opening[:, 0] ^= parity
+    opened = yield opening
+    return _per_comparison(schedule, opened), _per_comparison(schedule, masks)
+
+
+def factors(schedule: Schedule, bits: Array, masks: Array, hand: Hand, constant: Any) -> Moves:
+    """What an outcome's win is the product of, opened bits and mask shares: (outcomes, f, per) each, f <= 5.
+
+    bits, masks: of all comparisons (comparisons, per).
+    """
+    # From comparisons to literals: a negated one is its opened bit flipped.
+    literals = schedule.contest.literals
+    flips = np.where(schedule.contest.wanted, np.uint64(0), ONES)[:, :, None]
+    bits, masks = bits[literals] ^ flips, masks[literals]
+    for groups in schedule.products[:-1]:
+        shares = multiply(bits, masks, groups, hand, constant)
+        masks = hand.masks(shares.shape)
+        bits = yield shares ^ masks
+    return bits, masks
+
+
+def _leaves(
+    schedule: Schedule, differences: Differences | Values, hand: Hand, constant: Any
+) -> tuple[Array, Array, Array]:
+    """Masked digit bits (blocks, rows, width), their masks, and the parity share (blocks, width)."""
+    from field.kernels import comparing
+
+    count, width = schedule.blocks
+    digits, shape = schedule.digits, (count, schedule.levels[0].opened, width)
+    opening, parity = np.empty(shape, np.uint64), np.empty((count, width), np.uint64)
+    planes, tables = (np.empty((CHUNK, r * digits, width), np.uint64) for r in (4, 15))
+    masks = hand.masks(shape)
+    for part in _chunks(count):
+        y, table = planes[: part.stop - part.start], tables[: part.stop - part.start]
+        differences.slice(part.start, y)
+        comparing.leaves(y, hand.table(table), masks[part], constant, opening[part], parity[part])
+    return opening, masks, parity
+
+
+def _level(
+    schedule: Schedule, level: Level, opened: Array, masks: Array, hand: Hand, constant: Any
+) -> tuple[Array, Array]:
+    """Masked outputs of one level of nodes, (blocks, rows, width), and their masks."""
+    from field.kernels import comparing
+
+    count, width = schedule.blocks
+    fresh = hand.masks((count, 2 * len(level.nodes) - 1, width))
+    opening = np.empty_like(fresh)
+    tables = np.empty((CHUNK, level.rows, width), np.uint64)
+    for part in _chunks(count):
+        table = hand.table(tables[: part.stop - part.start])
+        comparing.evaluate(
+            table, masks[part], opened[part], level.nodes, constant, fresh[part], opening[part]
+        )
+    return opening, fresh
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    """Blocks that are expanded and used together."""
+    for begin in range(0, count, CHUNK):
+        yield slice(begin, min(begin + CHUNK, count))
+
+
+class Differences:
+    """The binary digits of 2 (u M_b - v M_a) for the comparisons of a contest, some blocks at a time."""
+
+    def __init__(self, schedule: Schedule, values: Array) -> None:
+        from field.kernels import comparing
+
+        self._padded = _padded(values, bitslice.WORD * schedule.per)
+        self._pairs, self._weights = schedule.contest.pairs, schedule.weights
+        self._per = schedule.per
+        self._garner = comparing.garner(schedule.basis.primes)
+
+    def slice(self, begin: int, out: Array) -> None:
+        """Overwrite out (blocks, rows, width) with the digits of block `begin` and those after it."""
+        from field.kernels import comparing
+
+        comparing.slice_differences(
+            self._padded, self._pairs, self._weights, self._per, begin, *self._garner, out
+        )
+
+
+class Values:
+    """The binary digits of given residues (lanes, comparisons, m), handed out as `Differences` does."""
+
+    def __init__(self, schedule: Schedule, values: Array) -> None:
+        from field.kernels import comparing
+
+        count, width = schedule.blocks
+        padded = _padded(values, bitslice.WORD * schedule.per).reshape(len(values), -1)
+        self._flat = _padded(padded, count * width * bitslice.WORD)
+        self._garner = comparing.garner(schedule.basis.primes)
+
+    def slice(self, begin: int, out: Array) -> None:
+        """Overwrite out (blocks, rows, width) with the digits of block `begin` and those after it."""
+        from field.kernels import comparing
+
+        comparing.slice_integers(self._flat, begin, *self._garner, out)
+
+
+def _padded(residues: Array, count: int) -> Array:
+    """Residues (..., m) with zeros up to (..., count), C-contiguous; not copied if they are so already."""
+    if residues.shape[-1] == count:
+        return np.ascontiguousarray(residues)
+    out = np.zeros((*residues.shape[:-1], count), residues.dtype)
+    out[..., : residues.shape[-1]] = residues
+    return out
+
+
+def _per_comparison(schedule: Schedule, sliced: Array) -> Array:
+    """One row of blocks (blocks, 1, width) as (comparisons, per)."""
+    return sliced.reshape(-1)[: schedule.words].reshape(-1, schedule.per)
+
+
+def multiply(bits: Array, masks: Array, groups: tuple[int, ...], hand: Hand, constant: Any) -> Array:
+    """A share of the product of each group: (outcomes, groups, per), of masked bits (outcomes, f, per)."""
+    outcomes, _, per = bits.shape
+    out = np.empty((outcomes, len(groups), per), np.uint64)
+    begin = 0
+    for number, size in enumerate(groups):
+        table = hand.table(np.empty((2**size - 1 - size, outcomes, per), np.uint64))
+        terms, row = [np.broadcast_to(constant, (outcomes, per))], 0
+        for d in range(size):
+            terms.append(masks[:, begin + d])
+            terms.extend(table[row : row + 2**d - 1])
+            row += 2**d - 1
+        for d in range(size - 1, -1, -1):
+            terms = [(terms[s] & bits[:, begin + d]) ^ terms[2**d + s] for s in range(2**d)]
+        out[:, number] = terms[0]
+        begin += size
+    return out
+
+
+def codes(contest: Contest, wins: Array) -> Array:
+    """The binary digits (places, per) of the winner's code, from bits (or shares) of who wins, (k, per)."""
+    out = np.zeros((contest.places, wins.shape[1]), np.uint64)
+    for h, won in enumerate(wins, contest.first):
+        for place in range(contest.places):
+            if h >> place & 1:
+                out[place] ^= won
+    return out
+
+
+def hide(share: Array, streams: Sequence[Coins]) -> Array:
+    """The share plus a share of zero, from a stream with every other member: what may leave the committee."""
+    for stream in streams:
+        mask = np.empty_like(share)
+        stream.fill(mask)
+        share = share ^ mask
+    return share
+
+
+def labels(schedule: Any, planes: Array) -> Array:
+    """The labels (m,) int32 with these codes' binary digits (places, words(m)).
+
+    Raises ValueError for a code that means nothing, which no honest committee opens.
+    """
+    numbers, known = bitslice.numbers(planes, schedule.m), schedule.labels
+    if int(numbers.max(initial=0)) >= len(known):
+        raise ValueError(f"code {int(numbers.max())} of a label: there are {len(known)}, counted from 0")
+    found = np.asarray(known[numbers], np.int32)
+    # Some codes of a tournament belong to nobody; only a contest with such an outcome leaves points out.
+    if not schedule.contest.first and int(found.min(initial=0)) < 0:
+        raise ValueError("the code of a label that no cluster has")
+    return found
+
+
+# --- dealer -----------------------------------------------------------------------------------------
+
+
+def deal(schedule: Schedule, masks_sum: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    """The corrections for one member, (dealt,) words: with them all members share a contest's tables.
+
+    masks_sum: (lanes, k, m) residues, what the members' masked distances exceed the distances by.  streams:
+    one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
+    """
+    deck = Deck(streams, corrected, schedule.dealt)
+    masks = deal_compare(schedule, Differences(schedule, masks_sum), deck)
+    deal_multiply(deal_factors(schedule, masks, deck), schedule.products[-1], deck)
+    return deck.corrections
+
+
+def deal_compare(schedule: Schedule, differences: Differences | Values, deck: Deck) -> Array:
+    """Tables of all comparisons; the masks under which their bits are opened, (comparisons, per)."""
+    from field.kernels import comparing
+
+    count, width = schedule.blocks
+    planes = np.empty((CHUNK, 4 * schedule.digits, width), np.uint64)
+    masks = deck.masks((count, schedule.levels[0].opened, width))
+    for part in _chunks(count):
+        r = planes[: part.stop - part.start]
+        differences.slice(part.start, r)
+        comparing.thermometers(r, deck.table((len(r), 15 * schedule.digits, width)))
+    for level in schedule.levels:
+        for part in _chunks(count):
+            table = deck.table((part.stop - part.start, level.rows, width))
+            comparing.mask_products(masks[part], level.nodes, table)
+        masks = deck.masks((count, 2 * len(level.nodes) - 1, width))
+    return _per_comparison(schedule, masks)
+
+
+def deal_factors(schedule: Schedule, masks: Array, deck: Deck) -> Array:
+    """Tables of all products but the last; the masks of the last ones' factors, (outcomes, f, per)."""
+    masks = masks[schedule.contest.literals]
+    for groups in schedule.products[:-1]:
+        deal_multiply(masks, groups, deck)
+        masks = deck.masks((len(masks), len(groups), schedule.per))
+    return masks
+
+
+def deal_multiply(masks: Array, groups: tuple[int, ...], deck: Deck) -> None:
+    """Tables of the products of masks (outcomes, f, per) over subsets of two and more of each group."""
+    outcomes, _, per = masks.shape
+    begin = 0
+    for size in groups:
+        table = deck.table((2**size - 1 - size, outcomes, per))
+        subsets, row = [np.broadcast_to(ONES, (outcomes, per))], 0
+        for d in range(size):
+            mask = masks[:, begin + d]
+            fresh = [subset & mask for subset in subsets[1:]]
+            for product in fresh:
+                table[row] ^= product
+                row += 1
+            subsets += [mask, *fresh]
+        begin += size

@@ -1,0 +1,249 @@
+"""The nearest of many centers in two rounds of contests: winners of small groups, then the winners' winner.
+
+Comparing all pairs of k centers takes k (k - 1) / 2 comparisons; groups of g take k (g - 1) / 2 and then
+k / g (k / g - 1) / 2.  Who won a group stays secret: its place is opened under a mask that only the dealer
+knows, and from that every member finds shares of the winner's distance and squared size under fresh masks.
+With M = D + rho and S = s**2 + sigma opened, and x = s_a**2 D_b - s_b**2 D_a,
+
+    2 x + r = 2 (S_a (M_b - rho_b) - S_b (M_a - rho_a) + M_a sigma_b - M_b sigma_a) + fresh,
+    r = fresh - 2 (sigma_a rho_b - sigma_b rho_a),
+
+linear in what is shared, and the dealer knows r: so a comparison goes on as in `field.compare.dealt`.  Sizes
+are not divided by common factors here, as which sizes meet is a secret.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compare import bitslice
+from field.compare.contest import Contest
+from field.compare.dealt import (
+    ONES,
+    Differences,
+    Moves,
+    Schedule,
+    Values,
+    codes,
+    compare,
+    deal_compare,
+    deal_factors,
+    deal_multiply,
+    factors,
+    multiply,
+)
+from field.compare.tables import Deck, Tables, residue_words
+from field.ring.basis import Basis
+from field.ring.quantize import distance_bound
+from field.secrets.coins import Coins
+
+Array = NDArray[Any]
+
+# Up to so many centers all pairs are compared: fewer rounds, and not many more comparisons.
+DIRECT = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Tournament:
+    """Everything public about a contest for the nearest of many centers; plays like a
+    `field.compare.dealt.Schedule`.
+
+    contest: `Contest.nearest` of all clusters.  A code is a place within a group, and its group above.
+    """
+
+    contest: Contest
+    basis: Basis
+    m: int
+
+    @staticmethod
+    def needed(contest: Contest, d: int, max_int: int) -> int:
+        """What the modulus must exceed: as `Contest.needed`, without dividing by common factors."""
+        squares = _squares(contest)
+        bounds: list[int] = [distance_bound(d, max_int, size) for size in contest.sizes]
+        groups = _grouping(contest.outcomes)
+        inner = max(_group(contest, group).needed(d, max_int) for group in groups)
+        crossed = [
+            2 * squares[a] * bounds[b] for x in groups for y in groups if x is not y for a in x for b in y
+        ]
+        return max(inner, *crossed)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The clusters of each group, ascending."""
+        return _grouping(self.contest.outcomes)
+
+    @property
+    def places(self) -> int:
+        """Binary digits of a code."""
+        return self.digits + self.outer.contest.places
+
+    @property
+    def labels(self) -> Array:
+        """(codes,) what each code means, -1 for none."""
+        return np.append(self.contest.labels, np.int32(-1))[self.members.reshape(-1)]
+
+    @property
+    def digits(self) -> int:
+        """Binary digits of a place within a group."""
+        return max(1, (max(map(len, self.groups)) - 1).bit_length())
+
+    @cached_property
+    def members(self) -> Array:
+        """(groups, 2**digits) the cluster at each place, -1 for none."""
+        out = np.full((len(self.groups), 1 << self.digits), -1, np.int64)
+        for group, rows in enumerate(self.groups):
+            out[group, : len(rows)] = rows
+        return out
+
+    @cached_property
+    def inner(self) -> Schedule:
+        """The contests within all groups, as one: outcome h is the cluster h."""
+        literals: list[list[int]] = []
+        wanted: list[list[bool]] = []
+        comparisons: list[tuple[int, int, int, int]] = []
+        most = max(map(len, self.groups)) - 1
+        for rows in self.groups:
+            own = _group(self.contest, rows)
+            for row, signs in zip(own.literals.tolist(), own.wanted.tolist(), strict=True):
+                more = most - len(row)
+                literals.append([len(comparisons) + q for q in row + row[:1] * more])
+                wanted.append(signs + signs[:1] * more)
+            comparisons += [(rows[a], rows[b], u, v) for a, b, u, v in own.comparisons]
+        contest = Contest(
+            self.contest.sizes, tuple(comparisons), np.array(literals), np.array(wanted), self.contest.labels
+        )
+        return Schedule(contest, self.basis, self.m)
+
+    @cached_property
+    def outer(self) -> Schedule:
+        """The contest among the groups' winners; ties go to the lower group."""
+        return Schedule(Contest.nearest(np.ones(len(self.groups), np.int64)), self.basis, self.m)
+
+    @property
+    def per(self) -> int:
+        return self.inner.per
+
+    @property
+    def squares(self) -> Array:
+        """(lanes, k) squared sizes, residues."""
+        return np.array([[s % p for s in _squares(self.contest)] for p in self.basis.primes], np.uint64)
+
+    @property
+    def dealt(self) -> int:
+        """Words that the dealer sends to one member."""
+        groups, size = self.members.shape
+        last = self.outer.products[-1][0] + 1
+        longer = self.digits * (2**last - 1 - last) * groups * self.per
+        ones, tables = (residue_words(self.basis, (groups, n, self.m)) for n in (size - 1, size))
+        return int(self.inner.dealt + ones + tables + self.outer.dealt + longer)
+
+    def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+        """A member's part, as `field.compare.dealt.compete`."""
+        from field.kernels import comparing
+
+        hand, constant = tables.take(), ONES if lead else np.uint64(0)
+        basis, (groups, size), primes = self.basis, self.members.shape, np.array(self.basis.primes, np.uint64)
+        # Within the groups.
+        bits, masks = yield from compare(self.inner, Differences(self.inner, masked), hand, constant)
+        bits, masks = yield from factors(self.inner, bits, masks, hand, constant)
+        wins = multiply(bits, masks, self.inner.products[-1], hand, constant)[:, 0]
+        hiding = hand.masks((groups, self.digits, self.per))
+        winners = yield self._winners(wins) ^ hiding
+        # The winners, under fresh masks.
+        shape = (2, groups, self.m)
+        ones, shifted = (hand.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
+        fresh = hand.uniform(basis, shape)
+        share = np.empty((basis.lanes, *shape), np.uint32)
+        comparing.select(
+            np.ascontiguousarray(masked), self.squares, self.members, self._numbers(winners), ones, shifted,
+            fresh, lead, primes, share,
+        )  # fmt: skip
+        selected = yield share
+        pairs = self.outer.contest.pairs
+        share = hand.uniform(basis, (len(pairs), self.m))
+        comparing.cross(selected, fresh, pairs, lead, primes, share)
+        differences = yield share
+        # Among them.
+        bits, masks = yield from compare(self.outer, Values(self.outer, differences), hand, constant)
+        bits, masks = yield from factors(self.outer, bits, masks, hand, constant)
+        wins = multiply(bits, masks, self.outer.products[-1], hand, constant)[:, 0]
+        # The winning group's digits: the same product with one factor more, a digit.
+        digits = []
+        for place in range(self.digits):
+            longer = [
+                np.concatenate([x, y[:, place, None]], axis=1) for x, y in ((bits, winners), (masks, hiding))
+            ]
+            digits.append(multiply(longer[0], longer[1], (bits.shape[1] + 1,), hand, constant)[:, 0])
+        return self._codes(wins, digits)
+
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+        """The dealer's part, as `field.compare.dealt.deal`."""
+        from field.kernels import comparing
+
+        deck, basis = Deck(streams, corrected, self.dealt), self.basis
+        (groups, size), primes = self.members.shape, np.array(self.basis.primes, np.uint64)
+        masks = deal_compare(self.inner, Differences(self.inner, rho), deck)
+        deal_multiply(deal_factors(self.inner, masks, deck), self.inner.products[-1], deck)
+        hiding = deck.masks((groups, self.digits, self.per))
+        ones, shifted = (deck.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
+        comparing.conceal(rho, self.members, self._numbers(hiding), primes, ones, shifted)
+        fresh = deck.uniform(basis, (2, groups, self.m))
+        pairs = self.outer.contest.pairs
+        r = deck.uniform(basis, (len(pairs), self.m))
+        comparing.crossed(fresh, pairs, primes, r)
+        masks = deal_compare(self.outer, Values(self.outer, r), deck)
+        last = deal_factors(self.outer, masks, deck)
+        deal_multiply(last, self.outer.products[-1], deck)
+        for place in range(self.digits):
+            longer = np.concatenate([last, hiding[:, place, None]], axis=1)
+            deal_multiply(longer, (longer.shape[1],), deck)
+        return deck.corrections
+
+    def _winners(self, wins: Array) -> Array:
+        """A share of each group's winner's place, (groups, digits, per), of who wins its group (k, per)."""
+        out = np.zeros((len(self.groups), self.digits, self.per), np.uint64)
+        for group, rows in enumerate(self.groups):
+            for number, h in enumerate(rows):
+                for place in range(self.digits):
+                    if number >> place & 1:
+                        out[group, place] ^= wins[h]
+        return out
+
+    def _numbers(self, planes: Array) -> Array:
+        """(groups, m) uint8 numbers with these binary digits (groups, digits, per)."""
+        return np.stack([bitslice.numbers(group, self.m).astype(np.uint8) for group in planes])
+
+    def _codes(self, wins: Array, digits: list[Array]) -> Array:
+        """A share of the code (places, per): each group's digits if it wins (groups, per), and who wins."""
+        below = np.stack([np.bitwise_xor.reduce(digit, axis=0) for digit in digits])
+        return np.concatenate([below, codes(self.outer.contest, wins)])
+
+
+def _squares(contest: Contest) -> list[int]:
+    common = math.gcd(*contest.sizes)
+    return [(size // common) ** 2 for size in contest.sizes]
+
+
+def _grouping(k: int) -> tuple[tuple[int, ...], ...]:
+    """Even groups of neighbors, of up to 4 or 8, with the fewest words dealt."""
+
+    def dealt(size: int) -> int:
+        groups = -(-k // size)
+        # A comparison's tables are 582 bits, and a selection shares 2 size - 1 residues.
+        return 582 * (groups * size * (size - 1) // 2 + groups * (groups - 1) // 2) + 96 * groups * (
+            2 * size - 1
+        )
+
+    groups = -(-k // min((4, 8), key=dealt))
+    return tuple(tuple(range(g * k // groups, (g + 1) * k // groups)) for g in range(groups))
+
+
+def _group(contest: Contest, rows: Sequence[int]) -> Contest:
+    return Contest.nearest(np.array([contest.sizes[h] for h in rows]))

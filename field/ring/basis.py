@@ -1,0 +1,253 @@
+"""Integers as residues modulo a few primes ("lanes").
+
+The ring Z_P with P the product of distinct primes is F_p1 x F_p2 x ...: arithmetic, and every protocol
+over it, runs lane by lane, and the Chinese remainder theorem lifts the lanes back to an exact integer.
+One prime is simply one lane; the literal field of SecFC's Appendix A with q = 2**61 - 1 is
+`Basis((MERSENNE_61,))`.
+
+Two families of primes have kernels: 30-bit primes 2**30 - c with small c (fast: 32-bit residues, folds
+instead of divisions), and every other prime below 2**31 as well as 2**61 - 1 (exact and plain).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.primes import FOLD_LIMIT as FOLD_LIMIT
+from field.ring.primes import LANE as LANE
+from field.ring.primes import LANE_PRIMES as LANE_PRIMES
+from field.ring.primes import MAX_LANES as MAX_LANES
+from field.ring.primes import MERSENNE_61 as MERSENNE_61
+from field.secrets.coins import Coins
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Distinct primes; residue arrays have shape (lanes, ...) with axis 0 the prime.
+
+    Residues are canonical, in [0, p), and stored as uint32 when all primes are below 2**31, as uint64
+    when the prime is 2**61 - 1.
+    """
+
+    primes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.primes:
+            raise ValueError("a basis needs at least one prime: try Basis.holding(bound)")
+        if len(set(self.primes)) != len(self.primes):
+            raise ValueError(f"primes={self.primes} repeat: the lanes must be distinct primes")
+        for p in self.primes:
+            if not (2 < p < 2**31 or p == MERSENNE_61):
+                raise ValueError(f"prime {p} has no kernel: use primes below 2**31, or 2**61 - 1 alone")
+            if p not in LANE_PRIMES and p != MERSENNE_61 and not _is_prime(p):
+                raise ValueError(f"{p} is not a prime: a residue could have no inverse")
+        if MERSENNE_61 in self.primes and len(self.primes) > 1:
+            raise ValueError("2**61 - 1 stands alone: mix 30-bit primes instead of adding lanes to it")
+
+    @classmethod
+    def holding(cls, bound: int) -> Basis:
+        """The fewest 30-bit lanes whose product exceeds `bound`.
+
+        Raises ValueError if more than MAX_LANES would be needed.
+        """
+        for lanes in range(1, MAX_LANES + 1):
+            basis = cls(LANE_PRIMES[:lanes])
+            if basis.modulus > bound:
+                return basis
+        raise ValueError(
+            f"integers up to 2**{bound.bit_length()} need more than {MAX_LANES} lanes of 30 bits: "
+            "lower the scale, the bound of the data or the number of points"
+        )
+
+    @property
+    def lanes(self) -> int:
+        return len(self.primes)
+
+    @cached_property
+    def modulus(self) -> int:
+        return math.prod(self.primes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.uint64 if self.primes[0] == MERSENNE_61 else np.uint32)
+
+    @cached_property
+    def folded(self) -> bool:
+        """Whether every prime is 2**30 - c with c small enough for the folding kernels."""
+        return all(0 < LANE - p < FOLD_LIMIT for p in self.primes)
+
+    def prefix(self, lanes: int) -> Basis:
+        """The basis of the first `lanes` primes."""
+        return self if lanes == self.lanes else Basis(self.primes[:lanes])
+
+    def column(self, ndim: int, dtype: Any = np.int64) -> Array:
+        """The primes shaped (lanes, 1, ..., 1) with `ndim` axes, to broadcast over residues."""
+        return np.array(self.primes, dtype).reshape((-1,) + (1,) * (ndim - 1))
+
+    def reduce(self, ints: Array) -> Array:
+        """Residues of integers of either sign, any size (object arrays too): (lanes, *shape)."""
+        ints = np.asarray(ints)
+        if ints.dtype.kind not in "iuO":
+            raise TypeError(f"dtype {ints.dtype} is not an integer type: quantize the data first")
+        if ints.dtype != np.int64:
+            return np.stack([np.asarray(ints % p, self.dtype) for p in self.primes])
+        from field.kernels.scalar import reduce_small
+
+        out = np.empty((self.lanes, *ints.shape), self.dtype)
+        for lane, p in enumerate(self.primes):
+            reduce_small(ints.reshape(-1), np.int64(p), out[lane].reshape(-1))
+        return out
+
+    def lift(self, residues: Array) -> Array:
+        """The integers in [0, modulus) with these residues: uint64, or Python ints past 64 bits.
+
+        residues is (lanes, *shape), canonical; the result has shape `shape`.
+        """
+        if self.lanes == 1:
+            return np.asarray(residues[0], np.uint64)
+        dtype: Any = np.uint64 if self.modulus <= 2**64 else object
+        digits = self.digits(residues)
+        value = digits[-1].astype(dtype)
+        for digit, p in zip(digits[-2::-1], self.primes[-2::-1], strict=True):
+            value = value * dtype(p) if dtype is np.uint64 else value * p
+            value = value + digit.astype(dtype)
+        return np.asarray(value)
+
+    def lift_signed(self, residues: Array) -> Array:
+        """The integers in (-modulus/2, modulus/2) with these residues: int64, or Python ints."""
+        value = self.lift(residues)
+        if self.modulus < 2**63:
+            signed = value.astype(np.int64)
+            return np.where(signed > self.modulus // 2, signed - self.modulus, signed)
+        value = value.astype(object)
+        return np.asarray(value - (value > self.modulus // 2).astype(object) * self.modulus)
+
+    def digits(self, residues: Array) -> list[Array]:
+        """Mixed-radix digits v_0, v_1, ... with x = v_0 + p_0 (v_1 + p_1 (v_2 + ...)): int64 arrays.
+
+        Garner's algorithm.  Every product is of a residue and an inverse below 2**31, so below 2**62.
+        """
+        digits: list[Array] = []
+        for lane, p in enumerate(self.primes):
+            value = residues[lane].astype(np.int64)
+            for earlier, digit in zip(self.primes, digits, strict=False):
+                value = (value - digit) % p * pow(earlier, -1, p) % p
+            digits.append(value)
+        return digits
+
+    def sample(self, shape: tuple[int, ...], coins: Coins) -> Array:
+        """Secret uniform residues: (lanes, *shape)."""
+        out = np.empty((self.lanes, *shape), self.dtype)
+        for lane, p in enumerate(self.primes):
+            coins.fill_residues(p, out[lane])
+        return out
+
+    def add(self, a: Array, b: Array) -> Array:
+        """Sum of residues, lane by lane, with numpy broadcasting behind axis 0."""
+        if a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous:
+            from field.kernels.scalar import add_flat
+
+            out = np.empty_like(a)
+            for lane, p in enumerate(self.primes):
+                add_flat(a[lane].reshape(-1), b[lane].reshape(-1), self.dtype.type(p), out[lane].reshape(-1))
+            return out
+        # Two residues below 2**31 (or 2**61) sum without overflow in 32 (or 64) bits.
+        total = a + b
+        limit = self.column(total.ndim, self.dtype)
+        return np.asarray(np.where(total >= limit, total - limit, total))
+
+    def add_to_lane(self, out: Array, residues: Array, p: int) -> None:
+        """out += residues modulo the prime p, in place: C-contiguous canonical residues of one shape."""
+        from field.kernels.scalar import add_into
+
+        add_into(out.reshape(-1), residues.reshape(-1), self.dtype.type(p))
+
+    def negate(self, a: Array) -> Array:
+        """Additive inverses, lane by lane."""
+        return np.where(a == 0, a, self.column(a.ndim, self.dtype) - a)
+
+    def multiply(self, a: Array, b: Array) -> Array:
+        """Products of residues, lane by lane, with numpy broadcasting behind axis 0."""
+        from field.kernels.scalar import multiply_61
+
+        if self.dtype == np.uint64:
+            shape = np.broadcast_shapes(a.shape, b.shape)
+            # Copies, also where an axis has length 0 or 1: kernels take no views that NumPy broadcasts.
+            left, right = (
+                np.ascontiguousarray(x) if x.shape == shape else np.broadcast_to(x, shape).copy()
+                for x in (a, b)
+            )
+            return np.asarray(multiply_61(left.reshape(-1), right.reshape(-1)).reshape(shape))
+        # Both factors are below 2**31, so the product is below 2**62.
+        wide = a.astype(np.uint64) * b
+        return (wide % self.column(wide.ndim, np.uint64)).astype(self.dtype)
+
+    def add_scaled(self, out: Array, residues: Array, factors: Sequence[Sequence[int]]) -> None:
+        """out += sum_q factors[lane][q] residues[q], in place.
+
+        out (lanes, N), contiguous rows of any stride; residues (q, lanes, >= N), C-contiguous; canonical.
+        """
+        from field.kernels import scalar as kernels
+
+        width = out.shape[1]
+        for lane, p in enumerate(self.primes):
+            if self.folded:
+                centered = np.array([f - p if f > p // 2 else f for f in factors[lane]], np.int64)
+                c = np.int64(LANE - p)
+                kernels.add_scaled_lane(out[lane], residues, np.int64(lane), centered, c, np.int64(p))
+                continue
+            for factor, words in zip(factors[lane], residues, strict=True):
+                kernels.add_scaled_plain(out[lane], words[lane, :width], np.uint64(factor), np.uint64(p))
+
+    def matmul(self, matrix: Array, columns: Array) -> Array:
+        """Product of small matrices with wide ones: (lanes, r, q) and (lanes, q, N) to (lanes, r, N).
+
+        Both are canonical residues.
+        """
+        if self.folded:
+            from field.ring import folded
+
+            return folded.matmul(matrix, columns, self.primes)
+        from field.kernels import scalar as kernels
+
+        return kernels.scalar_matmul(matrix, columns, self.primes)
+
+    def check(self, residues: Array, shape: tuple[int, ...]) -> None:
+        """Refuse an array that is not (lanes, *shape) canonical residues of this basis.
+
+        Raises ValueError that names what is wrong, never a value.
+        """
+        if residues.dtype != self.dtype or residues.shape != (self.lanes, *shape):
+            raise ValueError(
+                f"residues are {residues.dtype}{residues.shape}, expected {self.dtype}{(self.lanes, *shape)}"
+            )
+        if residues.size:
+            largest = residues.max(axis=tuple(range(1, residues.ndim))).tolist()
+            for top, p in zip(largest, self.primes, strict=True):
+                if top >= p:
+                    raise ValueError(f"residues modulo {p} are not canonical: every one must be below it")
+
+
+def lanes_for(bound: int, primes: Sequence[int]) -> int:
+    """How many of the primes, in order, have a product above `bound` (all of them if none)."""
+    product = 1
+    for lanes, p in enumerate(primes, 1):
+        product *= p
+        if product > bound:
+            return lanes
+    return len(primes)
+
+
+def _is_prime(p: int) -> bool:
+    from sympy import isprime
+
+    return bool(isprime(p))

@@ -1,0 +1,226 @@
+"""One interface for every algorithm: fit a federation, get a clustering.
+
+An algorithm is a frozen dataclass with four methods (`Algorithm`).  `fit` joins them to the driver in one
+process; a deployment calls `client` and `server` itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins, SystemCoins
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.data.party import Party
+from secfc.privacy.ledger import EXACT, Ledger
+from secfc.roles.description import LOCAL
+from secfc.roles.exchange import PartyId, Role
+from secfc.roles.transcript import Run, Transcript
+
+Array = NDArray[Any]
+
+LIMIT = 400  # bounds lie within 2**-LIMIT to 2**LIMIT
+
+
+@dataclass(frozen=True)
+class Public:
+    """What every party knows before the protocol: names, row counts, features and a bound on the data.
+
+    bound: no absolute value exceeds it, in data units.  derived: it was read off the data.
+    session: 32 public bytes that no other run uses; one party draws them, and all must hold the same.
+    server_points: (s, d), the points that the server holds and may show to everybody, or None.
+    features: names of the d features in the order of the columns, so that no site has another; or None.
+    Parties compare all of it but counts, bound and server_points, which their plan holds if it uses them.
+    seed: of random starts, the same for all parties; None for coins that clients toss, or, in an algorithm
+    whose clients do not check starts, for the server's choice.
+    """
+
+    clients: tuple[PartyId, ...]
+    counts: tuple[int, ...] = field(metadata=LOCAL)  # hidden where a plan has no need of them
+    d: int
+    bound: float = field(metadata=LOCAL)  # as is a bound
+    derived: bool = field(default=False, metadata=LOCAL)
+    session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
+    server_points: Array | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+    features: tuple[str, ...] | None = None
+    seed: int | None = None
+
+    @property
+    def m(self) -> int:
+        """Points in total."""
+        return sum(self.counts)
+
+    @classmethod
+    def of(cls, federation: Federation, bound: float | None = None) -> Public:
+        """The public facts of a federation.
+
+        Without a bound, the smallest power of two that no value exceeds is made public: that much of
+        the data is then known to all.
+        """
+        derived = bound is None
+        if bound is None:
+            bound = power_of_two(federation.largest())
+        else:
+            check_bound(bound)
+        return cls(
+            federation.names,
+            federation.counts,
+            federation.d,
+            float(bound),
+            derived,
+            server_points=federation.server_points,
+            features=federation.feature_names,
+        )
+
+
+def check_bound(bound: float) -> None:
+    """Raise InputError for a bound whose squares, and sums of them, leave the range of floats."""
+    if not (math.isfinite(bound) and bound > 0):
+        raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
+    if not -LIMIT < math.frexp(bound)[1] < LIMIT:
+        raise InputError(
+            f"bound={bound:g} is outside 2**-{LIMIT} to 2**{LIMIT} (about 1e-120 to 1e120), beyond which "
+            "squared distances leave the range of floats: rescale the data, or give one near their largest"
+        )
+
+
+def power_of_two(largest: float) -> float:
+    """The smallest power of two that is at least `largest`; 1 if that is 0.
+
+    Raises InputError beyond 2**LIMIT, where squares and sums of them leave the range of floats.
+    """
+    if largest == 0:
+        return 1.0
+    fraction, exponent = math.frexp(largest)
+    if not -LIMIT < exponent < LIMIT:
+        raise InputError(
+            f"the largest absolute value is about 2**{exponent}: rescale the data to within 2**-{LIMIT} to "
+            f"2**{LIMIT}"
+        )
+    return math.ldexp(1.0, exponent - (fraction == 0.5))
+
+
+class Model(Protocol):
+    """What the parties keep after a run, able to label new points."""
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+    ) -> list[Array]:
+        """Labels of new points: one (m_j,) array a client."""
+        ...
+
+
+class Algorithm(Protocol):
+    """Four methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it."""
+
+    def plan(self, public: Public) -> Any:
+        """Everything public, checked before any data is touched."""
+        ...
+
+    def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[Any]:
+        """The role of one client."""
+        ...
+
+    def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
+        """The role of the server: rng draws starts only, and its coins are secret."""
+        ...
+
+    def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The result, from what the roles returned; counts: points of every client."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clustering:
+    """The result of `fit`.
+
+    labels: one (m_j,) int32 array a client, in its own row order.  k: clusters asked for.
+    cost: sum of squared distances of points to the means of their clusters, in squared data units;
+    None if no party may know it, or only with noise.  n_iter: steps of Lloyd's heuristic (of the best
+    restart).
+    history: flat labels (m,) before the first step and after each, empty if there were none.
+    centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
+    transcript: every message.  seconds[party][phase]: computing time, without compiling or loading kernels.
+    learned: what the server learned, in sentences.  model: labels new points (`predict`).
+    rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
+    Flat labels are in the order of rows.
+    excluded: clients that vanished while they shared, or shared falsely, so that their rows do not count:
+    labels -1, unless centers that others made label them too.
+    liars: clients that lied, with the proof of each in words; the server's own, and sound as long as no
+    more lied than were planned for.  disputes: pairs (dealer, receiver) of whom one lied.
+    ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
+    details: what else the algorithm has to say about its run; see there.
+    features: names of the features of the federation, if it had any; `predict` matches others by them.
+    """
+
+    k: int
+    labels: list[Array]
+    cost: float | None
+    n_iter: int
+    converged: bool
+    history: tuple[Array, ...]
+    centers: Array | None
+    plan: Any
+    learned: tuple[str, ...]
+    model: Model | None
+    transcript: Transcript
+    seconds: Mapping[PartyId, Mapping[str, float]] = field(default_factory=dict)
+    rows: list[Array] | None = None
+    excluded: tuple[PartyId, ...] = ()
+    ledger: Ledger = EXACT
+    liars: Mapping[PartyId, str] = field(default_factory=dict)
+    disputes: tuple[tuple[PartyId, PartyId], ...] = ()
+    details: Any = None
+    features: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
+        return (
+            f"Clustering(k={self.k}, m={sum(map(len, self.labels))}, cost={cost}, "
+            f"n_iter={self.n_iter}, converged={self.converged})"
+        )
+
+    @property
+    def flat(self) -> Array:
+        """All labels in client order: (m,)."""
+        return np.concatenate(self.labels)
+
+    def predict(
+        self,
+        federation: Federation,
+        *,
+        coins: Callable[[PartyId], Coins] | None = None,
+        sealed: bool = False,
+    ) -> list[Array]:
+        """Labels of new private points, one (m_j,) array a client of the same federation.
+
+        Under SecFC a second protocol over shares, which opens no center.  All parties learn the labels of all
+        new points; beyond them the server sees what the policy of the fit shows of one step: nothing under
+        `AssignmentsOnly` and `FinalLabelsOnly`, under `Distances` the exact distance of every new point to
+        every center, and so the centers as soon as it knows a few of the points.  Policies with noise keep no
+        model.  Whoever chooses points can find hidden centers by calling this often, also from labels alone:
+        each call halves an interval for every feature at once.  sealed: as in `fit`.
+
+        Raises ValueError if the clients, the features or the range of the data differ from the fit.
+        """
+        if self.model is None:
+            raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
+        if self.features is not None and federation.feature_names is not None:
+            federation = federation.ordered(self.features)
+        return self.model.predict(federation, coins=coins or _system_coins, sealed=sealed)
+
+
+def heard(run: Run, clients: tuple[PartyId, ...], counts: tuple[int, ...]) -> list[Array]:
+    """The labels each client returned, (m_j,); -1 for one that was cut off before it heard the result."""
+    nothing = (np.full(count, -1, np.int32) for count in counts)
+    return [run.results.get(c, nobody) for c, nobody in zip(clients, nothing, strict=True)]
+
+
+def _system_coins(party: PartyId) -> Coins:
+    return SystemCoins()

@@ -1,0 +1,137 @@
+"""What a coalition of parties saw of a run, and nothing else: the input of every attack.
+
+A `View` holds what the named parties held (the points of the clients among them), what they received, and
+what they sent.  What they drew stands in what they sent: a client's masks follow from its points and the
+shares it dealt out, the server's starts from the clusterings it announced; coins themselves are never
+recorded.  Everything public about the run is in the plan.
+
+What the messages mean is not known here: that is read beside the protocol that sends them, SecFC's in
+`secfc.exact.readings`.  Attacks take a view or such a reading.
+
+Built from a transcript that kept its contents, so an experiment in one process is the only source of
+views.  A view contains private points and exact distances: keep it as secret as the data.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.algorithm import Clustering
+from secfc.data.federation import Federation
+from secfc.roles.exchange import SERVER, PartyId
+from secfc.roles.transcript import Envelope, Transcript
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Held:
+    """Points that a client in the coalition owns: rows (p,) among all m, points (p, d) in data units."""
+
+    rows: Array
+    points: Array
+
+    def __repr__(self) -> str:
+        return f"Held(points={self.points.shape}, secret)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """Everything that a coalition saw of a run.
+
+    plan: the public plan.  parties: the coalition.  messages: all it sent or received, in order, with
+    contents.  held: the points of clients in the coalition, as far as the federation was given.
+    """
+
+    plan: Any
+    parties: tuple[PartyId, ...]
+    messages: tuple[Envelope, ...]
+    held: Mapping[PartyId, Held]
+
+    @classmethod
+    def of(
+        cls,
+        source: Clustering | Transcript,
+        plan: Any,
+        parties: PartyId | Iterable[PartyId],
+        federation: Federation | None = None,
+    ) -> View:
+        """The view of these parties of a run, from its result or transcript.
+
+        federation: the run's input; without it the points that clients in the coalition own are missing.
+
+        Raises ValueError for a transcript without contents, for a party that took no part, and for another
+        federation than the run's.
+        """
+        transcript = source.transcript if isinstance(source, Clustering) else source
+        coalition = (parties,) if isinstance(parties, str) else tuple(dict.fromkeys(parties))
+        strangers = sorted(set(coalition) - {SERVER, *plan.clients})
+        if strangers or not coalition:
+            raise ValueError(
+                f"{', '.join(map(repr, strangers)) or 'nobody'} took no part: name {SERVER!r} or clients of "
+                "the plan"
+            )
+        if any(e.body is None for e in transcript.envelopes):
+            raise ValueError(
+                "the transcript kept no contents, so nobody's view can be told: run "
+                "secfc.fit(..., keep_bodies=True)"
+            )
+        messages = tuple(e for e in transcript.envelopes if e.sender in coalition or e.recipient in coalition)
+        held = {} if federation is None else _held(_rows(source, plan, federation), coalition, federation)
+        return cls(plan, coalition, messages, held)
+
+    def __repr__(self) -> str:
+        points = ", ".join(f"{name}: {h.points.shape}" for name, h in self.held.items())
+        return f"View({', '.join(self.parties)}: {len(self.messages)} messages, held {{{points}}}, secret)"
+
+    def received(self) -> tuple[Envelope, ...]:
+        """What came from outside the coalition."""
+        return tuple(e for e in self.messages if e.sender not in self.parties)
+
+    def sent(self) -> tuple[Envelope, ...]:
+        """What went outside the coalition."""
+        return tuple(e for e in self.messages if e.recipient not in self.parties)
+
+    def kinds(self) -> dict[str, Counter[str]]:
+        """How many messages of each kind were received, were sent, and stayed inside the coalition."""
+        table: dict[str, Counter[str]] = {"received": Counter(), "sent": Counter(), "inside": Counter()}
+        for e in self.messages:
+            to_us, from_us = e.recipient in self.parties, e.sender in self.parties
+            table["inside" if to_us and from_us else "received" if to_us else "sent"][e.kind] += 1
+        return table
+
+    def known(self) -> tuple[Array, Array]:
+        """Rows (p,) and points (p, d), in data units, of all the coalition's clients."""
+        rows = [np.empty(0, np.int64), *(h.rows for h in self.held.values())]
+        points = [h.points for h in self.held.values()]
+        return np.concatenate(rows), np.concatenate(points) if points else np.empty((0, 0))
+
+
+def _held(
+    rows: Mapping[PartyId, Array], coalition: tuple[PartyId, ...], federation: Federation
+) -> dict[PartyId, Held]:
+    if tuple(rows) != federation.names or tuple(map(len, rows.values())) != federation.counts:
+        raise ValueError(
+            "the federation and the run differ in clients or row counts: give the one that was clustered"
+        )
+    return {p.name: Held(rows[p.name], p.read()) for p in federation.parties if p.name in coalition}
+
+
+def _rows(source: Clustering | Transcript, plan: Any, federation: Federation) -> dict[PartyId, Array]:
+    """The rows of every client among all: as the result has them, or one client's after the other's."""
+    if isinstance(source, Clustering) and source.rows is not None:
+        return dict(zip(source.plan.clients, source.rows, strict=True))
+    counts = getattr(plan, "counts", None) or getattr(getattr(plan, "layout", None), "counts", None)
+    if counts != federation.counts:
+        raise ValueError(
+            "the plan does not tell which rows a client of this federation owns: give the result of the run "
+            "instead of its transcript, and the federation that was clustered"
+        )
+    ends = np.cumsum([0, *federation.counts])
+    return {name: np.arange(ends[j], ends[j + 1], dtype=np.int64) for j, name in enumerate(federation.names)}

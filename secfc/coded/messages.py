@@ -1,0 +1,323 @@
+"""What the parties of a coded run say: frozen, checked when built, silent about its contents."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.roles.checks import (
+    check_labels,
+    check_numbers,
+    check_residues,
+    is_array,
+    refuse,
+)
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Introduction(Message, tag=2):
+    """Client to client, before a union: its public signing key (32 bytes)."""
+
+    public: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicKey(Message, tag=15):
+    """Client to client: its ephemeral X25519 key (32 bytes), from which masks of replies follow."""
+
+    key: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Multiplicities(Message, tag=3):
+    """Server to every client, after a union: how many clients hold each row (m,), not which."""
+
+    held: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.held, "u", 1), "how many hold a row is an unsigned number a row")
+        refuse(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Disputes(Message, tag=49):
+    """Server to every client, once rows are shared: those whose holders have different data, ascending."""
+
+    rows: Array
+
+    def __post_init__(self) -> None:
+        rows = self.rows
+        refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
+        ascending = bool((rows[1:] > rows[:-1]).all()) and (not rows.size or int(rows[0]) >= 0)
+        refuse(not ascending, "disputed rows are ascending, distinct and not negative")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shares(Message, tag=39):
+    """Client to client: its share for the recipient of some rows.
+
+    start: the first row, in the numbering of all m rows.  values: (lanes, rows, width) residues, and masks:
+    (lanes, masks, words), which hide what the recipient tells of them later; both uniform to the recipient.
+    """
+
+    start: int
+    values: Array
+    masks: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "shares, (lanes, rows, width),")
+        check_residues(self.masks, "shares of masks, (lanes, masks, words),")
+        refuse(self.start < 0, "rows are numbered from 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Challenge(Message, tag=41):
+    """Server to every client, once all shares of a dealing have arrived: combine them with these coins.
+
+    seed: 32 bytes, public from now on; none if the dealing is given up.
+    """
+
+    seed: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.seed) not in (0, 32):
+            raise ValueError(f"a challenge has 32 bytes or none, this one has {len(self.seed)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Blinding(Message, tag=43):
+    """Client to client: its share of polynomials that blind replies, then of their mask words.
+
+    values: (lanes, k * m + words) residues, uniform to the recipient.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "shares of a blinding, (lanes, values),", 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assignment(Message, tag=5):
+    """Server to every client: the clustering to measure distances to.
+
+    labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
+    responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
+    zero-sum masks; under a dealt blinding those who deal it come first.
+    """
+
+    round: int
+    k: int
+    labels: Array
+    responders: Array
+
+    def __post_init__(self) -> None:
+        refuse(self.round < 0, "rounds count from 0")
+        check_labels(self.labels, self.k, "an assignment")
+        check_numbers(self.responders, "responders")
+
+    @property
+    def strides(self) -> int:
+        """How many question numbers its answer takes."""
+        return 1
+
+    @property
+    def subject(self) -> bytes:
+        """32 bytes that name what it asks about: the kind of question and all labels.
+
+        Every mask of an answer is bound to it.  Replies of clients that were told different labels so stay
+        hidden: bare, their sum would say how the share of one client changes with the labels.
+        """
+        state = hashlib.blake2b(digest_size=32, person=b"secfc-subject")
+        state.update(f"{type(self).__name__} {self.k} {len(self.labels)} ".encode())
+        state.update(np.ascontiguousarray(self.labels, "<i4").data)
+        return state.digest()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedDistances(Message, tag=6):
+    """Client to server: its coded distance of every point to every center, (lanes, k, m) residues."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "coded distances, (lanes, k, m),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckedDistances(CodedDistances, tag=44):
+    """The same under a dealt blinding, with random words of it, masked: (lanes, dealers, words)."""
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_residues(self.words, "words of a blinding, (lanes, dealers, words),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoiseShares(Message, tag=32):
+    """Client to client: its share for the recipient of the noise it adds, uniform to the recipient.
+
+    values: residues, (lanes, k, m) for distances, (lanes, k, width) for the sums of clusters.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Compare(Assignment, tag=16):
+    """Server to every client: the same, and who compares the distances instead of returning them.
+
+    committee: numbers of the clients that compare, int32, the first adds the public constants.  corrected:
+    the place in the committee of the one that the dealer sends corrections to.  factor: 1 to find the nearest
+    center, else the center that is at least that many times as near as every other, in squared distance.
+    """
+
+    committee: Array
+    corrected: int
+    factor: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers(self.committee, "members of a committee")
+        refuse(not 0 <= self.corrected < self.committee.size, "corrections go to one of the committee")
+        refuse(self.factor < 1, "the factor of a comparison is at least 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskSeed(Message, tag=17):
+    """Client to the dealer: the secret (32 bytes) from which both expand the client's masks and tables."""
+
+    seed: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.seed) != 32, f"a seed has 32 bytes, this one has {len(self.seed)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedDistances(Message, tag=18):
+    """Client to a member of the committee: its weighted coded distances of some points, under its mask.
+
+    values: (lanes, clusters, points) residues, uniform to everybody but the dealer.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "masked distances, (lanes, clusters, points),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedSum(Message, tag=19):
+    """Member to member: the sum of all clients' masked distances of some points, uniform to the committee."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "masked distances, (lanes, clusters, points),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corrections(Message, tag=20):
+    """Dealer to one member: words that complete its tables of one comparison, uniform to any one member."""
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.words, "u", 1), "corrections are a vector of words")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedBits(Message, tag=21):
+    """Member to member: its share of what is opened under masks that no member knows.
+
+    words: bits, 64 in a uint64; or uint32 residues (lanes, ...).
+    """
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        refuse(self.words.dtype.kind != "u", "what is opened is words or residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelShare(Message, tag=22):
+    """Member to server: its share of the labels' binary digits (places, words), uniform but for their sum."""
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Unheard(Message, tag=23):
+    """Client to server, and to who waits for it: the step it could not finish, and whom it did not hear.
+
+    missing: numbers of clients.  Nobody: another said so before; or, to the server, its part is done.
+    """
+
+    step: int
+    missing: Array
+
+    def __post_init__(self) -> None:
+        refuse(self.step < 0, "steps count from 0")
+        check_numbers(self.missing, "missing clients")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasureCost(Assignment, tag=24):
+    """Server to every client: the result of one of several restarts, whose cost decides between them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedCosts(Message, tag=25):
+    """Client to server: for each cluster the sum of coded distances of its own points, blinded.
+
+    values: (lanes, k) residues.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "coded costs are (lanes, k) residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RevealCenters(Message, tag=7):
+    """Server to consenting clients: send your share of these clusters' centers.  labels: (m,) in [-1, k)."""
+
+    round: int
+    k: int
+    labels: Array
+
+    def __post_init__(self) -> None:
+        refuse(self.round < 0, "rounds count from 0")
+        check_labels(self.labels, self.k, "a request for centers")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedCenters(Message, tag=8):
+    """Consenting client to server: its share of the cluster sums, (lanes, k, width) residues."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_residues(self.values, "coded centers, (lanes, k, width),")

@@ -1,0 +1,285 @@
+"""The plan of a coded run: everything public, checked before any data is touched.
+
+SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its digest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode
+from field.code.projections import ROWS, Projections, spare_masks
+from field.ring.basis import lanes_for
+from field.ring.quantize import Quantizer, distance_bound
+from secfc.coded.layout import Layout
+from secfc.lloyd.starts import Start
+from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.roles.exchange import PartyId, RangeExceeded, RowsLost
+
+Array = NDArray[Any]
+
+# Shares leave in messages of about this many residues a lane, so memory does not grow with m.
+CHUNK_RESIDUES = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows begin, ..., end - 1, which follow one another, and the blocks in their words.
+
+    firsts, counts (blocks,) int64: where in these words each block begins, and how many it has.
+    """
+
+    begin: int
+    end: int
+    firsts: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, parts: list[tuple[int, int]], width: int, block: int) -> Batch:
+        """Of the rows of some messages, begin to end each: a block never reaches into the next message."""
+        begin = parts[0][0]
+        cuts = [
+            (first, min(block, (to - begin) * width - first))
+            for at, to in parts
+            for first in range((at - begin) * width, (to - begin) * width, block)
+        ]
+        firsts, counts = np.array(cuts, np.int64).reshape(-1, 2).T.copy()
+        return cls(begin, parts[-1][1], firsts, counts)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything public about a run; all parties hold the same one (`digest`)."""
+
+    code: LagrangeCode
+    quantizer: Quantizer
+    clients: tuple[PartyId, ...]
+    layout: Layout
+    d: int
+    k: int
+    max_iter: int
+    n_init: int
+    init: Start
+    revealing: tuple[PartyId, ...]
+    largest: int  # points in the largest cluster that distances are measured to
+    headroom: int = 1  # how many times the largest distance of honest rows must fit
+    liars: int = 0  # lying clients that change no label; found are those whose replies are read
+    block: int = 1  # words of a row's share that are tested together (`field.code.projections`)
+    terms: Terms | None = field(
+        default=None, compare=False, repr=False, metadata=LOCAL
+    )  # described beside it
+    seed: int | None = None  # of random starts; None for coins that clients toss
+    smallest_center: int = 1  # points of the smallest cluster whose center is opened
+    predictions: int = 1  # new points that may be labeled after the run
+
+    def __post_init__(self) -> None:
+        least = {
+            "k": self.k, "max_iter": self.max_iter, "n_init": self.n_init,
+            "smallest_center": self.smallest_center, "predictions": self.predictions,
+        }  # fmt: skip
+        for name, value in least.items():
+            if value < 1:
+                raise ValueError(f"{name}={value} is too small: it must be at least 1")
+        if self.k > self.m:
+            raise ValueError(f"k={self.k} clusters of m={self.m} points: lower k or add points")
+        if not len(self.clients) == self.layout.n == self.code.n:
+            raise ValueError(f"{len(self.clients)} clients for a code of n={self.code.n}")
+        if self.m >= 2**30:
+            raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
+        if self.largest < 1:
+            raise ValueError(f"largest={self.largest} is too small: it must be at least 1")
+        needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.largest)
+        if needed >= self.code.basis.modulus:
+            raise ValueError(
+                f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
+            )
+        if self.largest * self.proven >= self.code.basis.modulus // 2:
+            raise ValueError(
+                f"rows that pass the test, up to 2**{self.proven.bit_length()}, do not fit the "
+                "modulus: lower the scale"
+            )
+        self.init.check(self.m, self.k)
+        strangers = set(self.revealing) - set(self.clients)
+        if strangers:
+            raise ValueError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a client")
+        if self.revealing and len(self.revealing) < self.code.threshold(1):
+            raise ValueError(
+                f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "
+                f"{self.code.threshold(1)} must consent"
+            )
+        self._check_liars()
+
+    def _check_liars(self) -> None:
+        code, more = self.code, 2 * self.liars
+        if self.liars < 0:
+            raise ValueError(f"liars={self.liars} is negative: it counts the lying clients to be found")
+        if code.threshold(2) + more > code.n:
+            raise ValueError(
+                f"n={code.n} clients cannot find liars={self.liars} lying ones with ell={code.ell}, "
+                f"t={code.t}: 2*(ell+t-1)+1+2*liars = {code.threshold(2) + more} are needed. Lower liars, "
+                "ell or t, or add clients."
+            )
+        if self.liars and self.revealing and len(self.revealing) < code.threshold(1) + more:
+            raise ValueError(
+                f"{len(self.revealing)} clients cannot reveal the centers with liars={self.liars}: "
+                f"ell+t+2*liars = {code.threshold(1) + more} must consent"
+            )
+
+    @property
+    def m(self) -> int:
+        return self.layout.m
+
+    @cached_property
+    def chunk(self) -> int:
+        """Rows in one message of shares."""
+        return max(1, CHUNK_RESIDUES // self.code.width(self.d))
+
+    @cached_property
+    def chunks(self) -> tuple[int, ...]:
+        """How many messages of shares each client sends to each peer."""
+        return tuple(-(-self.layout.span(j)[1] // self.chunk) for j in range(len(self.clients)))
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        counts = [self.layout.span(j)[1] for j in range(len(self.clients))]
+        return tuple(
+            tuple((begin, min(begin + self.chunk, count)) for begin in range(0, count, self.chunk))
+            for count in counts
+        )
+
+    def part(self, client: int, number: int) -> tuple[int, int]:
+        """(begin, end) within a client's span of the rows in its message of this number."""
+        return self._parts[client][number]
+
+    @cached_property
+    def projections(self) -> Projections:
+        """The test that everybody's rows pass before they are used."""
+        dealers = self.layout.n if self.layout.mixed else 1
+        return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers)
+
+    @property
+    def proven(self) -> int:
+        """The largest integer in rows that passed the test, as they are computed on."""
+        return self.layout.multiple * self.projections.proven
+
+    @property
+    def scale(self) -> Fraction:
+        """Steps a data unit of the rows that are computed on, exactly."""
+        return self.layout.multiple * Fraction(self.quantizer.scale)
+
+    @property
+    def radius(self) -> int:
+        """The L2 norm that no honest row exceeds, as rows are computed on; for policies that shorten rows."""
+        return self.layout.multiple * (self.quantizer.radius or 1)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Clients, by number, whose rows are tested together: each alone, or all where rows are mixed."""
+        everybody = tuple(range(len(self.clients)))
+        return (everybody,) if self.layout.mixed else tuple((j,) for j in everybody)
+
+    def words(self, client: int, number: int) -> int:
+        """Words of the rows in a client's message of this number."""
+        begin, end = self.part(client, number)
+        return (end - begin) * self.code.width(self.d)
+
+    def masks(self, client: int, number: int) -> int:
+        """Masks that it carries."""
+        return self.projections.masks(self.words(client, number))
+
+    @cached_property
+    def blocks_of(self) -> tuple[tuple[int, ...], ...]:
+        """How many blocks the rows in each message of each client make."""
+        return tuple(
+            tuple(self.projections.blocks(self.words(j, number)) for number in range(chunks))
+            for j, chunks in enumerate(self.chunks)
+        )
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """How many blocks the rows of each client make."""
+        return tuple(sum(blocks) for blocks in self.blocks_of)
+
+    @cached_property
+    def word_slices(self) -> tuple[slice, ...]:
+        """Where the words of each group of dealers stand among all that a receiver tells."""
+        ends = np.cumsum([0, *(ROWS * self.blocks[group[0]] for group in self.groups)]).tolist()
+        return tuple(slice(begin, end) for begin, end in pairwise(ends))
+
+    @cached_property
+    def batches(self) -> tuple[Batch, ...]:
+        """The blocks of all groups in their order, with rows as they are read: a message of them at once."""
+        width = self.code.width(self.d)
+        out: list[Batch] = []
+        opened: list[tuple[int, int]] = []
+        for group in self.groups:
+            first = self.layout.span(group[0])[0]
+            for number in range(self.chunks[group[0]]):
+                begin, end = (first + row for row in self.part(group[0], number))
+                if opened and end - opened[0][0] > self.chunk:
+                    out.append(Batch.of(opened, width, self.block))
+                    opened = []
+                opened.append((begin, end))
+        return tuple([*out, *([Batch.of(opened, width, self.block)] if opened else [])])
+
+    def kept_rows(self, contributors: Array) -> Array:
+        """The rows of these clients, (n,) bool, among all m: ascending."""
+        if contributors.all():
+            return np.arange(self.m)
+        spans = [self.layout.span(j) for j in np.flatnonzero(contributors).tolist()]
+        kept = [np.arange(first, first + count) for first, count in spans]
+        return np.concatenate([np.arange(0), *kept])
+
+    def without(self, contributors: Array) -> Plan:
+        """The plan when only these clients' rows, (n,) bool, count: the rest move up.
+
+        The others still compute, if they are there.  Raises RowsLost if that is not possible.
+        """
+        if contributors.all():
+            return self
+        lost = tuple(c for c, there in zip(self.clients, contributors, strict=True) if not there)
+        try:
+            return replace(self, layout=self.layout.without(contributors))
+        except ValueError as error:
+            raise RowsLost(lost, str(error)) from error
+
+    def excluded(self, shared: Plan) -> tuple[PartyId, ...]:
+        """The clients whose rows counted in the plan that was shared under, and do not here."""
+        return tuple(
+            c for j, c in enumerate(self.clients) if shared.layout.span(j)[1] and not self.layout.span(j)[1]
+        )
+
+    def lanes(self, sizes: Array) -> int:
+        """Lanes that decide the distances to clusters of these sizes.
+
+        The fewest primes, in order, whose product exceeds d (2 eta s)**2 for the largest cluster s of
+        this iteration: what is public decides, so every party drops the same lanes.
+
+        Raises RangeExceeded if that cluster is larger than the plan holds.
+        """
+        size = int(sizes.max())
+        if size > self.largest:
+            raise RangeExceeded(size, self.largest)
+        bound = distance_bound(self.headroom * self.d, self.quantizer.max_int, size)
+        return lanes_for(bound, self.code.basis.primes)
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
+        masks = spare_masks(CHUNK_RESIDUES // self.block, self.code.ell)
+        return described(self, self.terms, chunk=self.chunk, masks=masks)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> bytes:
+        return digest_of(self.description)

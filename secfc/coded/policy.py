@@ -1,0 +1,233 @@
+"""What every disclosure policy offers to the roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from field.code.rows import ClusterSums, CodedRows
+from field.compare.contest import headroom
+from field.ring.quantize import Quantizer
+from field.secrets.coins import Coins
+from secfc.coded.layout import Layout
+from secfc.coded.messages import Assignment, CodedCenters, RevealCenters
+from secfc.coded.plan import Plan
+from secfc.coded.source import CodedSource
+from secfc.privacy.ledger import EXACT, Ledger
+from secfc.roles.exchange import PartyId, Role
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured:
+    """A client's shares, and the clusters whose centers its rows are measured to; computes when asked."""
+
+    rows: CodedRows
+    sums: ClusterSums
+
+    @property
+    def sizes(self) -> Array:
+        """(k,) points of each cluster: public."""
+        return self.sums.sizes
+
+    def distances(self, lanes: int) -> Array:
+        """Coded scaled distances, (lanes, k, m) residues: a share, secret."""
+        return self.rows.distances(self.sums, lanes)
+
+
+# A client's part in answering an assignment, given its shares of what it asks about: a fragment that may
+# talk to others in rounds after the question's, and returns what the server is due, None for silence.
+Answering = Callable[[Assignment, Measured], Role[Message | None]]
+
+
+class Answer(Protocol):
+    """How a client answers; and what it hears of the answer from other clients.
+
+    opens: whether clients hear the labels that an answer opens from those who computed them.  opened: these
+    labels (m,) int32 of the last question, None if I did not hear all of them.
+    """
+
+    @property
+    def opens(self) -> bool: ...
+
+    @property
+    def opened(self) -> Array | None: ...
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        """My part."""
+        ...
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decoded:
+    """The answers of a policy under which the server decodes, and clients hear of no label but from it."""
+
+    answer: Answering
+    opens: ClassVar[bool] = False
+    opened: ClassVar[None] = None
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        return self.answer(question, measured)
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        yield from ()
+
+
+# What the server sees in every iteration beside the public parameters, and so what it can attack:
+# "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; or "nothing" but
+# the result.
+Exposure = Literal["distances", "noisy distances", "labels", "nothing"]
+
+
+class Disclosure(Protocol):
+    """A policy.  Both fragments run once, after the rows are shared and before the first iteration.
+
+    One that checks what clients send by the source's `screening` says so by `finds_liars = True`; others are
+    refused if lying clients are planned for.
+    """
+
+    @property
+    def exposes(self) -> Exposure:
+        """What the server sees in every iteration."""
+        ...
+
+    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+        """Of the noise on the squared distances that the server sees, to clusters of these labels (m,).
+
+        The standard deviation, in squared data units; 0 where there is none.
+        """
+        ...
+
+    @property
+    def least_lanes(self) -> int:
+        """Lanes below which an automatic scale would be too coarse."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether labels are those of exact k-means; then a cost is known, and new points may be labeled."""
+        ...
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        """How many times the largest distance the modulus must hold, for a `SecFC` on public facts.
+
+        Raises ValueError if this policy does not fit them.
+        """
+        ...
+
+    def stretched(self, headroom: int, stretch: int) -> int:
+        """That headroom where clients that deviate may have integers `stretch` times as large as honest
+        ones."""
+        ...
+
+    def clip(self, quantizer: Quantizer) -> Quantizer:
+        """The quantizer that makes rows fit this policy."""
+        ...
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for a plan that this policy cannot follow, before any data is touched."""
+        ...
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        """How a client answers."""
+        ...
+
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
+        """Where the server's steps come from."""
+        ...
+
+    def open_centers(
+        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+    ) -> Role[Message | None]:
+        """A consenting client's answer, given how to compute its shares of the sums (lanes, k, width)."""
+        ...
+
+    def ledger(self, plan: Plan) -> Ledger:
+        """What the run costs in differential privacy, by view."""
+        ...
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        """What the server learned, in sentences for people."""
+        ...
+
+
+class Exactly:
+    """What policies without noise share: rows as they come, exact centers, no differential privacy."""
+
+    exact: ClassVar[bool] = True
+    least_lanes: ClassVar[int] = 2
+
+    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+        return 0.0
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return 1
+
+    def stretched(self, headroom: int, stretch: int) -> int:
+        # Distances are squares.
+        return headroom * stretch**2
+
+    def clip(self, quantizer: Quantizer) -> Quantizer:
+        return quantizer
+
+    def check(self, plan: Plan) -> None:
+        """Fits every plan."""
+
+    def open_centers(
+        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+    ) -> Role[CodedCenters | None]:
+        yield from ()
+        return CodedCenters(compute())
+
+    def ledger(self, plan: Plan) -> Ledger:
+        return EXACT
+
+
+class Comparing(Exactly):
+    """What policies share under which clients compare distances unseen."""
+
+    consent: bool  # whether a start may open distances to the server
+    exposes: ClassVar[Exposure] = "labels"
+    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        """Raises ValueError for a basis without kernels, also of a plaintext run to compare with."""
+        if way.basis is not None and not way.basis.folded:
+            raise ValueError(
+                f"primes {way.basis.primes} have no kernel that compares distances in secret, which needs "
+                "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
+                "disclosure=Distances()"
+            )
+        return headroom(layout.m, way.largest, way.init.factor)
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for a start that opens distances without consent."""
+        if plan.init.needs_distances and not self.consent:
+            raise ValueError(
+                f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
+                f"start, or allow it with {type(self).__name__}(consent=True)"
+            )
+
+    def may_ask(self, plan: Plan) -> bool:
+        """Whether the server may ask for distances: only for a start that was consented to."""
+        return self.consent and plan.init.needs_distances
+
+    def opened(self, plan: Plan) -> tuple[str, ...]:
+        """What the server learned beside labels, in sentences for people."""
+        facts = []
+        if plan.n_init > 1:
+            facts.append("the cost of every cluster at the end of each restart")
+        if plan.init.needs_distances:
+            facts.append(plan.init.reveals)
+        return tuple(facts)

@@ -1,0 +1,59 @@
+"""What a client accepts from the server: questions and results that fit the plan.
+
+The constructors of messages check what can be told from a message alone; here it is compared with the plan,
+so that neither a broken server nor a broken link can make a client compute, or allocate, what was not due.
+What fits the plan and is a lie is not noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from secfc.coded.messages import Assignment, RevealCenters
+from secfc.coded.plan import Plan
+from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
+from secfc.roles.messages import Final
+
+
+def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
+    """The server's next word, after this exchange: of another type than these, or as the plan has it.
+
+    Also how many questions before it did not come: lost, or put to others.
+
+    k: clusters, of which starts may ask for fewer.
+
+    Raises FaultyServer; TooFewReplies if the server fell silent.
+    """
+    # Every question begins a stride of rounds in the last phase of a run.
+    inbox = yield replace(wait, step=STRIDE)
+    message = only(inbox, SERVER)
+    due = wait.round if wait.accept is None else wait.accept
+    number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due
+    match message:
+        case Assignment() | RevealCenters():
+            number = message.round
+            _refuse(
+                not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
+                "numbered its question out of turn",
+            )
+            _refuse(message.k > k, f"asked for more than k={k} clusters")
+            _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
+            if isinstance(message, Assignment) and len(message.responders):
+                strangers = int(message.responders.max()) >= len(plan.clients)
+                _refuse(strangers, f"asked more than {len(plan.clients)} clients")
+                few = len(message.responders) < plan.code.threshold(2)
+                _refuse(few, "asked fewer clients than decoding needs")
+        case Final():
+            _refuse(message.k != k, f"ended with another number of clusters than k={k}")
+            _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
+            shown = message.centers
+            _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")
+            if shown is not None:
+                _refuse(shown.shape[1] != plan.d, f"shows centers of other than d={plan.d} features")
+    return message, (number - due) // STRIDE
+
+
+def _refuse(wrong: bool, why: str) -> None:
+    if wrong:
+        raise FaultyServer(SERVER, why)

@@ -1,0 +1,156 @@
+"""How finely points may be quantized, and how many of their words are tested together.
+
+What passes the test of shared rows (`field.code.projections`) may be some thousand times as large as what an
+honest client has, and must not wrap around the modulus either.  So the range is chosen for such rows: small
+blocks leave more steps, large blocks cost less.  Public facts decide, and every party chooses the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from field.code.projections import LARGEST, MOST, stretch
+from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
+from field.ring.quantize import MAX_INT, Quantizer, distance_bound, finest_scale
+from secfc.algorithm import Public
+from secfc.coded.layout import Layout
+
+# An automatic scale gives at least so many integer steps between 0 and the bound: 64 in a sixteenth of it.
+STEPS = 1 << 10
+# Below this many words a block costs more masks than it has words.
+LEAST_BLOCK = 1 << 6
+
+
+class Ranged(Protocol):
+    """What an algorithm says about its range."""
+
+    @property
+    def scale(self) -> float | None: ...
+    @property
+    def basis(self) -> Basis | None: ...
+    @property
+    def rounding(self) -> Any: ...
+    @property
+    def largest(self) -> int | None: ...
+    @property
+    def disclosure(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Range:
+    """basis, quantizer; block: words that are tested together; headroom: see `Plan`."""
+
+    basis: Basis
+    quantizer: Quantizer
+    block: int
+    headroom: int
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What a range must hold: `headroom` times the distances of d features to clusters of m points.
+
+    multiple: how many times itself every row is computed on.
+    """
+
+    disclosure: Any
+    plain: int
+    d: int
+    m: int
+    ell: int
+    dealers: int
+    multiple: int
+
+    def headroom(self, block: int) -> int:
+        wide: int = self.disclosure.stretched(self.plain, stretch(block, self.ell, self.dealers))
+        # Distances, and noise on them, grow with the square of rows.
+        return wide * self.multiple**2
+
+    def needed(self, block: int, max_int: int) -> int:
+        return distance_bound(self.headroom(block) * self.d, max_int, self.m)
+
+    def most(self, basis: Basis, block: int) -> int:
+        """The largest integer of an honest client that this basis holds."""
+        held = math.isqrt((basis.modulus - 1) // (self.headroom(block) * self.d)) // (2 * self.m)
+        return min(held, MAX_INT, (MOST - 1) // stretch(block, self.ell, self.dealers))
+
+
+def choose_range(way: Ranged, public: Public, layout: Layout, ell: int) -> Range:
+    """With a scale: the smallest basis that holds it.  With a basis: its finest scale.
+
+    With neither: the fewest lanes (at least the policy's) that leave STEPS steps between 0 and the bound, at
+    their finest scale.  Blocks are the largest with which that is so.
+
+    Raises ValueError, with the numbers, if the wish cannot be held.
+    """
+    if way.largest is not None and way.largest < 1:
+        raise ValueError(f"largest={way.largest} is too small: it must be at least 1")
+    plain = way.disclosure.headroom(way, public, layout)
+    dealers = layout.n if layout.mixed else 1
+    wish = _Wish(way.disclosure, plain, public.d, way.largest or layout.m, ell, dealers, layout.multiple)
+    rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
+    sizes = block_sizes(rows * public.d)
+    if way.scale is not None:
+        return _given_scale(way, public, wish, sizes, Quantizer(way.scale, public.bound, way.rounding))
+    if way.basis is not None:
+        # A field that was asked for may leave few steps: then every value is a block of its own.
+        return _finest(way, public, wish, way.basis, _block(wish, way.basis, sizes) or 1)
+    for lanes in range(way.disclosure.least_lanes, MAX_LANES + 1):
+        basis = Basis(LANE_PRIMES[:lanes])
+        block = _block(wish, basis, sizes)
+        if block is not None:
+            return _finest(way, public, wish, basis, block)
+    left = wish.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
+    raise ValueError(
+        f"m={wish.m} points of d={wish.d} features leave {left} integer steps between 0 and the bound in "
+        f"{MAX_LANES} lanes of 30 bits, where {STEPS} are wanted, and room for rows that a client may pass "
+        "off as within it: say how large a cluster can get (largest=), take fewer points, show the server "
+        "distances (disclosure=Distances()), or give a scale if so few steps will do"
+    )
+
+
+def block_sizes(words: int) -> tuple[int, ...]:
+    """Sizes of blocks to choose from, for clients with so many words: powers of two, the largest first."""
+    top = min(LARGEST, 1 << max(0, words - 1).bit_length())
+    least = min(top, LEAST_BLOCK)
+    return tuple(1 << b for b in range(top.bit_length() - 1, least.bit_length() - 2, -1))
+
+
+def _block(wish: _Wish, basis: Basis, sizes: tuple[int, ...]) -> int | None:
+    """The largest block with which this basis leaves enough steps."""
+    return next((size for size in sizes if wish.most(basis, size) >= STEPS), None)
+
+
+def _finest(way: Ranged, public: Public, wish: _Wish, basis: Basis, block: int) -> Range:
+    headroom = wish.headroom(block)
+    most = wish.most(basis, block)
+    scale = finest_scale(basis, headroom * wish.d, wish.m, public.bound, most=most)
+    return Range(basis, Quantizer(scale, public.bound, way.rounding), block, headroom)
+
+
+def _given_scale(
+    way: Ranged, public: Public, wish: _Wish, sizes: tuple[int, ...], quantizer: Quantizer
+) -> Range:
+    sizes = (*sizes, 1)
+    bases = [Basis(LANE_PRIMES[:lanes]) for lanes in range(1, MAX_LANES + 1)]
+    if way.basis is not None:
+        bases = [way.basis]
+    for basis in bases:
+        for block in sizes:
+            if wish.most(basis, block) >= quantizer.max_int:
+                return Range(basis, quantizer, block, wish.headroom(block))
+    widest, needed = bases[-1], wish.needed(sizes[-1], quantizer.max_int)
+    if way.basis is None:
+        raise ValueError(
+            f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.m}: integers up to "
+            f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits: lower the scale (at "
+            f"most {wish.most(widest, sizes[-1])} steps fit between 0 and the bound), the bound of the data "
+            "or the number of points"
+        )
+    raise ValueError(
+        f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.m} makes distances, or what is "
+        f"computed from them, up to 2**{needed.bit_length()}, the modulus is below "
+        f"2**{widest.modulus.bit_length()}: lower the scale or add lanes"
+    )

@@ -1,0 +1,121 @@
+"""Sharing rows: phase 1 of SecFC's Algorithm 1, as role fragments.
+
+Every run over coded rows begins with these.  A peer that breaks the protocol is named; nothing of what it
+sent is shown.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.projections import WORDS, deal_masks, draw_masks
+from field.code.rows import CodedRows, coded_rows
+from field.secrets.coins import Coins
+from secfc.coded.membership import Contribution
+from secfc.coded.messages import Shares
+from secfc.coded.plan import Plan
+from secfc.coded.screening import Screening, Standing
+from secfc.coded.validity import Received, judge_at_server, prove_rows
+from secfc.roles.accept import check_residues, checked, well_formed
+from secfc.roles.exchange import SERVER, SHARE, STRIDE, Exchange, FaultyClient, PartyId, Role
+
+Array = NDArray[Any]
+
+
+def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1) -> Role[Received]:
+    """Phase 1 of Algorithm 1: deal out my rows, collect and add my shares of everybody's.
+
+    Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones; with each
+    go the masks that its test will be hidden under.
+    """
+    me = plan.clients.index(mine.name)
+    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), threads=threads)
+    masks: dict[PartyId, list[Array]] = {c: [] for c in plan.clients}
+    dealt: list[Array] = []
+    lost: set[PartyId] = set()
+    for number in range(max(plan.chunks)):
+        send: dict[PartyId, Shares] = {}
+        if number < plan.chunks[me]:
+            shares, secret = share_chunk(plan, me, mine, number, coins)
+            send = dict(zip(plan.clients, shares, strict=True))
+            dealt.append(secret)
+        own = {c: send.pop(c) for c in (mine.name,) if c in send}
+        senders = tuple(
+            c for j, c in enumerate(plan.clients) if j != me and number < plan.chunks[j] and c not in lost
+        )
+        inbox = yield Exchange(send, senders, 0, round=SHARE + number, exact=True, phase="share")
+        # With liars planned for, a message that is none counts as one that did not come.
+        due = (well_formed if plan.liars else checked)(inbox, Shares, partial(check_shares, plan, number))
+        for sender, message in (own | due).items():
+            rows.add(message.start, message.values)
+            masks[sender].append(message.masks)
+        lost |= set(senders) - set(due)
+    complete = np.array([c not in lost for c in plan.clients])
+    return Received(rows, masks, complete, dealt)
+
+
+def settle_contributors(
+    plan: Plan, mine: Contribution, received: Received, coins: Coins
+) -> Role[tuple[Plan, CodedRows]]:
+    """Test everybody's rows, agree through the server on whose count, and drop the rows of the others.
+
+    A client that vanished while it shared left different rows at different peers; nobody may use them.
+
+    Raises what `prove_rows` raises, and RowsLost if hidden membership spread somebody's rows over all others.
+    """
+    contributors = yield from prove_rows(plan, mine, received, coins)
+    kept = plan.without(contributors)
+    if kept is plan:
+        return plan, received.rows
+    return kept, received.rows.select(plan.kept_rows(contributors))
+
+
+def settle_contributors_at_server(
+    plan: Plan, coins: Coins, standing: Standing | None = None
+) -> Role[tuple[Plan, Screening]]:
+    """The server's part: the plan without those whose rows do not count, and whom it can ask.
+
+    coins: the server's, secret.  standing: what is known of the clients from an earlier run.
+
+    Raises TooFewReplies if fewer clients are there than decoding needs, LiarsExceeded, FaultyClient,
+    SuspectedParties, RowsRefused.
+    """
+    screening = Screening(plan, coins, standing)
+    counted = yield from judge_at_server(plan, screening)
+    return plan.without(counted), screening
+
+
+def share_chunk(
+    plan: Plan, me: int, mine: Contribution, number: int, coins: Coins
+) -> tuple[list[Shares], Array]:
+    """One message a client with the shares of one chunk of my rows and of masks; and the masks themselves."""
+    begin, end = plan.part(me, number)
+    residues = plan.code.basis.reduce(mine.read(begin, end))
+    start, shares = plan.layout.span(me)[0] + begin, plan.code.share(residues, coins)
+    secret = draw_masks(plan.projections, plan.masks(me, number), coins)
+    masks = deal_masks(plan.code, secret, coins)
+    return [Shares(start, *both) for both in zip(shares, masks, strict=True)], secret
+
+
+def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> None:
+    """Raises FaultyClient naming the sender of other shares than those that were due."""
+    j = plan.clients.index(sender)
+    begin, end = plan.part(j, number)
+    start = plan.layout.span(j)[0] + begin
+    if message.start != start:
+        raise FaultyClient(sender, f"shared rows from {message.start} where {start} was due")
+    check_residues(plan.code.basis, sender, message.values, (end - begin, plan.code.width(plan.d)))
+    check_residues(plan.code.basis, sender, message.masks, (plan.masks(j, number), WORDS))
+
+
+def reply(number: int, message: Any, phase: str, strides: int = 1) -> Exchange:
+    """A client's answer to the server's question of this number, or silence, and the wait for the next.
+
+    strides: how many question numbers the answer takes.
+    """
+    send = {} if message is None else {SERVER: message}
+    return Exchange(send, (SERVER,), round=number, accept=number + strides * STRIDE, phase=phase)

@@ -1,0 +1,384 @@
+"""Private set union as role fragments: the steps of `psu`, strung into rounds.
+
+`psu` holds the mathematics and says what its messages reveal; here is only who sends what to whom.  The
+server is the relay.  A client answers the server's questions until the union is announced, a committee
+member among them opens shares when its turn comes.
+
+Trust in identities: clients introduce their signing keys over the transport at the start, which suffices
+against parties that follow the protocol.  Keys pinned beforehand are the transport's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from psu import align, disjoint, masked, merge, opening, peeling, sharing, sizing, tables
+from psu.errors import AlreadyUsed, UnionAborted
+from psu.identify import Tags
+from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
+from psu.messages import (
+    Begin,
+    Confirmation,
+    HeldOnce,
+    KeyPacket,
+    MaskedBlock,
+    Offer,
+    Opening,
+    ShareBlock,
+    Turn,
+    UnionTags,
+)
+from psu.plan import Plan, Sheet
+from secfc.coded.messages import Disputes, Introduction, Multiplicities
+from secfc.roles.exchange import (
+    ALIGN,
+    SERVER,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    SharedIds,
+    UnionFailed,
+    only,
+    take,
+    to_all,
+)
+
+Array = NDArray[Any]
+M = TypeVar("M")
+
+PHASE = "align"
+
+
+class Clock:
+    """Rounds between clients, and of uploads to the server: all clients count the same exchanges.
+
+    Rounds of openings are not counted here: they carry the number of their turn.
+    """
+
+    def __init__(self) -> None:
+        self.phase, self._between, self._uploads = ALIGN, 0, 0
+
+    def between(self) -> int:
+        self._between += 1
+        return self.phase + self._between
+
+    def upload(self) -> int:
+        self._uploads += 1
+        return self.phase + self._uploads
+
+
+def numbered(inbox: Mapping[PartyId, Any], kind: type[M], clients: tuple[PartyId, ...]) -> dict[int, M]:
+    """Messages of this type by the number of their sender, which they hold themselves if they hold any.
+
+    Raises FaultyClient naming the sender of anything else.
+    """
+    found = {clients.index(sender): message for sender, message in take(inbox, kind).items()}
+    for j, message in found.items():
+        if getattr(message, "sender", j) != j:
+            raise FaultyClient(clients[j], "spoke in the name of another client")
+    return found
+
+
+@contextmanager
+def blaming(clients: tuple[PartyId, ...]) -> Iterator[None]:
+    """Turn a failure of the union into an error of the protocol, with the clients' names."""
+    try:
+        yield
+    except UnionAborted as error:
+        names = tuple(clients[j] for j in error.parties)
+        who = f" ({', '.join(names)}: {'proof' if error.proof else 'suspicion only'})" if names else ""
+        raise UnionFailed(f"the union of IDs failed: {error.reason}{who}", names, error.proof) from error
+
+
+# --- client ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Seat:
+    """One client's place in a union: its number, everybody's names, its keys and coins."""
+
+    plan: Plan
+    clients: tuple[PartyId, ...]
+    me: int
+    secrets: Secrets
+    coins: Coins
+    clock: Clock
+
+    @property
+    def others(self) -> tuple[PartyId, ...]:
+        return tuple(c for j, c in enumerate(self.clients) if j != self.me)
+
+
+def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -> Role[Seat]:
+    """Introduce identities, agree on keys, deal and receive the keys of common randomness, and compare."""
+    others = tuple(c for j, c in enumerate(clients) if j != me)
+    identity, clock = Identity.draw(coins), Clock()
+    inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
+    pinned = {j: m.public for j, m in numbered(inbox, Introduction, clients).items()}
+    ephemeral = Ephemeral(plan, me, identity, coins)
+    inbox = yield meet(clock, to_all(others, ephemeral.offer), others)
+    offers = numbered(inbox, Offer, clients)
+    ring = ephemeral.agree(offers, {**pinned, me: identity.public})
+    packets = deal_keys(plan, ring, coins)
+    own = {me: packets.pop(me)} if me in packets else {}
+    awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
+    inbox = yield meet(clock, {clients[j]: p for j, p in packets.items()}, awaited)
+    received = numbered(inbox, KeyPacket, clients)
+    seat = Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock)
+    # Before any table is dealt: tags under two keys would show client 0 which of them are whose.
+    yield from confirm(seat, None)
+    return seat
+
+
+def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]) -> Exchange:
+    """An exchange among clients, in the next round of theirs."""
+    return Exchange(send, expect, 0, round=clock.between(), exact=True, phase=PHASE)
+
+
+def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
+    """Give a table to those who will open the sum: a member's state if this client is one of them."""
+    if not seat.plan.committee:
+        for chunk in range(sheet.chunks):
+            upload = masked.mask(seat.plan, seat.secrets, sheet, table, chunk)
+            yield Exchange({SERVER: upload}, round=seat.clock.upload(), phase=PHASE)
+        return None
+    plan, secrets = seat.plan, seat.secrets
+    member = seat.me in plan.committee
+    holding = sharing.hold(sheet) if member else None
+    for chunk in range(sheet.chunks):
+        blocks = sharing.deal(plan, secrets, sheet, table, chunk)
+        own = blocks.pop(seat.me, None)
+        waits = seat.others if member and seat.me not in sharing.expanding(plan, chunk) else ()
+        inbox = yield meet(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
+        for block in (*([own] if own else []), *numbered(inbox, ShareBlock, seat.clients).values()):
+            if holding is not None:
+                holding = sharing.absorb(plan, secrets, holding, block)
+    if holding is None:
+        return None
+    return opening.begin(plan, secrets, sharing.settle(plan, secrets, holding, range(plan.n)))
+
+
+def answer(seat: Seat, members: dict[str, opening.Member], turn: Turn) -> Exchange:
+    """This client's answer to a turn, if it is due one, and the wait for the server's next word."""
+    send: dict[PartyId, Any] = {}
+    if turn.sheet in members:
+        try:
+            members[turn.sheet], reply = opening.answer(members[turn.sheet], turn)
+        except AlreadyUsed as error:
+            raise FaultyServer(SERVER, "asked a second time to open something") from error
+        if reply is not None:
+            send[SERVER] = reply
+    number = seat.clock.phase + turn.number
+    return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase + 1, phase=PHASE)
+
+
+def listen(seat: Seat) -> Exchange:
+    """Wait for the server's next word, which is none about the plan that comes late."""
+    return Exchange({}, (SERVER,), accept=seat.clock.phase + 1, phase=PHASE)
+
+
+def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
+    """A client's part from its tags to the union that all clients confirm to each other."""
+    plan = seat.plan
+    members: dict[str, opening.Member] = {}
+
+    def contribute(sheet: Sheet) -> Role[None]:
+        member = yield from deal(seat, sheet, tables.fill(plan, sheet, own, seat.coins))
+        if member is not None:
+            members[sheet.label] = member
+
+    if plan.sized:
+        yield from contribute(plan.slots)
+    wait = listen(seat)
+    attempt, most = -1, -1
+    while True:
+        word = only((yield wait), SERVER)
+        match word:
+            case Begin() if attempt < word.attempt < plan.attempts:
+                attempt = word.attempt  # each table has a salt of its own, and is dealt once
+                sheet = plan.cells(word.size, word.attempt)
+                most = sheet.rows
+                yield from contribute(sheet)
+                wait = listen(seat)
+            case Turn():
+                wait = answer(seat, members, word)
+            case UnionTags() if len(word.z) > most:
+                raise FaultyServer(SERVER, "announced more IDs than the table that it asked for can hold")
+            case UnionTags():
+                yield from confirm(seat, word)
+                return word
+            case _:
+                raise FaultyServer(SERVER, f"sent {type(word).__name__} during the union")
+
+
+def confirm(seat: Seat, union: UnionTags | None) -> Role[None]:
+    """Clients compare the unions they were told, or, without one, the group keys they were dealt.
+
+    Raises UnionAborted naming who differs or says nothing.
+    """
+    messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
+    inbox = yield meet(seat.clock, messages, seat.others)
+    align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients), range(seat.plan.n))
+
+
+def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:
+    """A client's part in finding out that no row of the union has several holders.
+
+    rows: its own.  Raises SharedIds if some row has, or none.
+    """
+    table = disjoint.table(seat.plan, seat.secrets, rows, union)
+    told = yield from open_for_all(seat, disjoint.sheet(), table, HeldOnce)
+    if not disjoint.held_once(told.word, seat.secrets):
+        raise SharedIds(len(union.z))
+
+
+def count_holders(seat: Seat, union: UnionTags, rows: Array) -> Role[Array]:
+    """A client's part in opening how many clients hold each row of the union: (m,) int64, not which.
+
+    rows: its own.
+    """
+    m = len(union.z)
+    sheet, _ = merge.sheets(m)
+    told = yield from open_for_all(seat, sheet, merge.indicator(rows, m), Multiplicities)
+    if len(told.held) != m or int(told.held.max(initial=1)) > len(seat.clients):
+        raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
+    return np.asarray(told.held, np.int64)
+
+
+def find_disputes(seat: Seat, rows: Array, prints: Array, m: int) -> Role[Array]:
+    """A client's part in finding the rows whose holders have different data: ascending.
+
+    rows, prints: its own rows, and fingerprints of its data there.
+    """
+    _, sheet = merge.sheets(m)
+    table = merge.spread(rows, prints, m, seat.coins)
+    disputed: Array = (yield from open_for_all(seat, sheet, table, Disputes)).rows
+    if len(disputed) and int(disputed[-1]) >= m:
+        raise FaultyServer(SERVER, f"said that rows are in dispute that are none of m={m}")
+    return disputed
+
+
+def open_for_all(seat: Seat, sheet: Sheet, table: Array, kind: type[M]) -> Role[M]:
+    """Deal a sheet, answer until the server says what it opened, as a message of this kind."""
+    member = yield from deal(seat, sheet, table)
+    members = {} if member is None else {sheet.label: member}
+    word = only((yield listen(seat)), SERVER)
+    while isinstance(word, Turn):
+        word = only((yield answer(seat, members, word)), SERVER)
+    return take({SERVER: word}, kind)[SERVER]
+
+
+# --- server ----------------------------------------------------------------------------------------
+
+
+class Relay:
+    """The server's side: asks for sheets to be opened, peels, and announces the union."""
+
+    def __init__(self, plan: Plan, clients: tuple[PartyId, ...]) -> None:
+        self.plan, self.clients = plan, clients
+        self.poll = opening.Poll(plan)
+        self.clock = Clock()
+
+    def find_union(self) -> Role[UnionTags]:
+        """The union's tags, announced to every client."""
+        plan, size = self.plan, self.plan.bound
+        if plan.sized:
+            size = sizing.estimate(plan, (yield from self.open(plan.slots)))
+        for attempt in range(plan.attempts):
+            yield self.tell(Begin(attempt, size))
+            found = yield from self.peel(plan.cells(size, attempt))
+            if found is not None:
+                union = align.announce(*found)
+                yield self.tell(union)
+                return union
+        raise UnionAborted(
+            f"{plan.attempts} tables stalled: the union is larger than planned for, or a client "
+            "contributed a malformed table. Raise the bound."
+        )
+
+    def tell(self, message: Any) -> Exchange:
+        """A message to every client."""
+        return Exchange(to_all(self.clients, message), round=self.clock.between(), phase=PHASE)
+
+    def require_disjoint(self, union: UnionTags) -> Role[None]:
+        """Ask whether every row has one holder, and tell all clients.  Raises SharedIds if not."""
+        mine, theirs = (yield from self.open(disjoint.sheet())).reshape(-1).tolist()
+        yield self.tell(HeldOnce(theirs))
+        if mine:
+            raise SharedIds(len(union.z))
+
+    def count_holders(self, union: UnionTags) -> Role[Array]:
+        """How many clients hold each row, (m,) int64, told to all clients."""
+        sheet, _ = merge.sheets(len(union.z))
+        held = merge.counts((yield from self.open(sheet)), self.plan.n)
+        yield self.tell(Multiplicities(held.astype(np.uint16)))
+        return held
+
+    def find_disputes(self, m: int) -> Role[Array]:
+        """The rows whose holders have different data, ascending, told to all clients."""
+        _, sheet = merge.sheets(m)
+        disputed = merge.disagreeing((yield from self.open(sheet)))
+        yield self.tell(Disputes(disputed))
+        return disputed
+
+    def open(self, sheet: Sheet) -> Role[Array]:
+        """The opened values of a sheet that is opened in a single round."""
+        if not self.plan.committee:
+            return (yield from self.collect(sheet))
+        return (yield from self.ask(sheet, sheet.rows, partial(opening.ask, sheet)))
+
+    def peel(self, sheet: Sheet) -> Role[tuple[Array, Array] | None]:
+        """The tags in a table of cells or lines, or None if it stalls."""
+        if not self.plan.committee:
+            return masked.peel(self.plan, sheet, (yield from self.collect(sheet)))
+        state = peeling.start(self.plan, sheet)
+        while not state.done:
+            values = yield from self.ask(sheet, len(state.active), partial(peeling.ask, state))
+            state = peeling.hear(state, values)
+        return state.recovered if state.complete else None
+
+    def collect(self, sheet: Sheet) -> Role[Array]:
+        """Server mode: the sum of all clients' masked tables."""
+        state = masked.tally(sheet)
+        for _ in range(sheet.chunks):
+            inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), exact=True, phase=PHASE)
+            for block in numbered(inbox, MaskedBlock, self.clients).values():
+                state = masked.absorb(self.plan, state, block)
+        return masked.total(self.plan, state)
+
+    def ask(
+        self,
+        sheet: Sheet,
+        rows: int,
+        question: Callable[[opening.Poll, Collection[int]], tuple[opening.Poll, Turn]],
+    ) -> Role[Array]:
+        """One round: a quorum answers, or another one without those who stayed silent."""
+        committee = tuple(self.clients[i] for i in self.plan.committee)
+        silent: set[int] = set()
+        while True:
+            self.poll, turn = question(self.poll, silent)
+            quorum = tuple(self.clients[i] for i in turn.quorum)
+            inbox = yield Exchange(
+                to_all(committee, turn), quorum, 0,
+                round=self.clock.between(), accept=self.clock.phase + turn.number, exact=True, phase=PHASE,
+            )  # fmt: skip
+            openings = numbered(inbox, Opening, self.clients)
+            missing = set(turn.quorum) - set(openings)
+            if not missing:
+                return opening.gather(sheet, rows, turn, openings)
+            silent |= missing
+
+
+def row_numbers(union: UnionTags, own: Tags, inverse: Array) -> Array:
+    """The row in [0, m) of each of a client's points: (m_j,) int64; equal IDs have equal rows."""
+    return np.asarray(align.rows(union, own, inverse))

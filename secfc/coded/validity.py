@@ -1,0 +1,321 @@
+"""Testing that shared rows are what an honest client could share, before anybody computes on them.
+
+Roles around `field.code.projections`, which says what is proven and why nothing else is shown.  Once its
+shares have arrived, every client takes part in a toss of coins (`secfc.roles.toss`), so the signs that rows
+are projected under are fixed after all rows, and nobody chose them.  Each dealer then names the mask words
+that hide its projections, and every client tells its shares of them to the server and to t + 1 verifying
+clients, one of whom is honest: they all judge, so that no server can wave through what a client dealt.
+
+A dealer binds its choice to the coins as it was told them, and a client tells of a dealer only under the same
+coins: two projections under one mask, for a server that told different coins to different clients, are never
+told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.projections import (
+    ROWS,
+    WORDS,
+    Choice,
+    Finding,
+    MaskShortage,
+    choose,
+    draw_signs,
+    judge,
+    passes,
+    project_blocks,
+    project_integers,
+)
+from field.code.rows import CodedRows
+from field.secrets.coins import Coins
+from secfc.coded.membership import Contribution
+from secfc.coded.plan import Plan
+from secfc.coded.screening import Screening
+from secfc.coded.validity_messages import Hiding, Projected
+from secfc.coded.verified import counted_by_server, judge_dealers
+from secfc.roles.accept import check_residues, checked, well_formed
+from secfc.roles.exchange import (
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    MasksSpent,
+    PartyId,
+    Role,
+    RowsRefused,
+    SuspectedParties,
+    TooFewReplies,
+    to_all,
+)
+from secfc.roles.messages import Contributors
+from secfc.roles.toss import Table, seed_for, toss_at_server, toss_with
+
+Array = NDArray[Any]
+
+OFF_CODE = "dealt shares of its rows that lie on no polynomial"
+FALSE = "what was told of the rows of one client contradicts itself"
+TOO_LARGE = "dealt rows of values far beyond the public bound"
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What a client holds after sharing, before any of it is believed.  Secret.
+
+    rows; masks: shares (lanes, count, WORDS) of masks, one array a message, by dealer.  complete: of which
+    dealers all came, (n,) bool.  own: the integers (count, WORDS, ell) of the masks that it dealt itself.
+    """
+
+    rows: CodedRows
+    masks: Mapping[PartyId, list[Array]]
+    complete: Array
+    own: list[Array]
+
+
+# --- common coins ------------------------------------------------------------------------------------
+
+
+def table_of(plan: Plan) -> Table:
+    """Who tosses the coins that signs are drawn from, right after sharing."""
+    needed = plan.code.threshold(2) + plan.liars
+    return Table(plan.clients, plan.digest(), needed, SHARE + max(plan.chunks))
+
+
+def testing(plan: Plan) -> int:
+    """The round in which projections are hidden; they are told in the next one."""
+    # A toss takes two rounds, and once more for each client that falls silent.
+    return SHARE + max(plan.chunks) + 2 * len(plan.clients)
+
+
+def signs_of(plan: Plan, seed: bytes) -> Array:
+    """The matrix that all rows are projected under."""
+    return draw_signs(plan.block, Coins(seed_for(seed, b"secfc signs")[:16]))
+
+
+def echo_of(seed: bytes) -> bytes:
+    """What names the coins to those who were told the same."""
+    return seed_for(seed, b"secfc echo")
+
+
+# --- client -------------------------------------------------------------------------------------------
+
+
+def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins) -> Role[Array]:
+    """Toss coins, hide and tell projections, judge them if I am to, hear whose rows count: (n,) bool.
+
+    Raises FaultyClient, SuspectedParties, RowsRefused, MasksSpent, FaultyServer, TooFewReplies.
+    """
+    me, number = plan.clients.index(mine.name), testing(plan)
+    seed, there = yield from toss_with(table_of(plan), mine.name, coins)
+    signs = signs_of(plan, seed)
+    present = tuple(c for c, tossed in zip(plan.clients, there, strict=True) if tossed)
+    others = tuple(c for c in present if c != mine.name)
+    send: dict[PartyId, Any] = {}
+    chosen: dict[int, list[Choice]] = {}
+    if plan.blocks[me]:
+        chosen[me] = hidden(plan, mine, received.own, signs)
+        send = to_all(others, _announced(seed, chosen[me]))
+    awaited = tuple(c for c in others if _awaited(plan, received, plan.clients.index(c)))
+    inbox = yield Exchange(send, awaited, 0, round=number, exact=True, phase="share")
+    chosen |= heard(plan, seed, inbox)
+    told = projected(plan, received, chosen, signs)
+    verifying = verifiers(plan, present)
+    to = tuple(c for c in verifying if c != mine.name)
+    awaited = others if mine.name in verifying else ()
+    inbox = yield Exchange(
+        to_all((*to, SERVER), told), awaited, 0,
+        round=number + 1, exact=True, phase="share",
+    )  # fmt: skip
+    good = (well_formed if plan.liars else checked)(inbox, Projected, partial(check_projected, plan))
+    inbox = yield Exchange({}, (SERVER,), round=number + 1, exact=True, phase="share")
+    contributors = counted_by_server(plan, inbox)
+    if not plan.liars and (contributors & ~told.complete).any():
+        raise FaultyServer(SERVER, "counts on rows that did not come")
+    if mine.name in verifying:
+        verify(plan, {me: told} | {plan.clients.index(c): m for c, m in good.items()}, contributors, coins)
+    return contributors
+
+
+def _awaited(plan: Plan, received: Received, dealer: int) -> bool:
+    return bool(plan.blocks[dealer]) and bool(received.complete[dealer])
+
+
+def verifiers(plan: Plan, present: tuple[PartyId, ...]) -> tuple[PartyId, ...]:
+    """The clients that judge besides the server: t + 1 of those that are there, so one that is honest."""
+    return present[: plan.code.t + 1]
+
+
+def hidden(plan: Plan, mine: Contribution, masks: list[Array], signs: Array) -> list[Choice]:
+    """The mask words that hide projections of my rows, for each message of shares."""
+    me = plan.clients.index(mine.name)
+    out = []
+    for number, mask in enumerate(masks):
+        sums = project_integers(mine.read(*plan.part(me, number)), plan.code.ell, signs)
+        try:
+            out.append(choose(plan.projections, sums, mask))
+        except MaskShortage:
+            raise MasksSpent from None
+    return out
+
+
+def _announced(seed: bytes, chosen: list[Choice]) -> Hiding:
+    masks = np.concatenate([choice.masks for choice in chosen])
+    return Hiding(echo_of(seed), masks, np.concatenate([choice.used for choice in chosen]))
+
+
+def heard(plan: Plan, seed: bytes, inbox: Mapping[PartyId, Any]) -> dict[int, list[Choice]]:
+    """What other dealers chose, by number, for each message of shares; checked.
+
+    With liars planned for, who announces nothing that fits counts as one that said nothing.
+    """
+    out: dict[int, list[Choice]] = {}
+    taken = (well_formed if plan.liars else checked)(inbox, Hiding, partial(check_hiding, plan))
+    for sender, message in taken.items():
+        j = plan.clients.index(sender)
+        if message.digest != echo_of(seed):
+            if plan.liars:
+                continue
+            raise SuspectedParties(
+                (sender, SERVER), f"{sender} says that it was told other coins than were told here"
+            )
+        out[j] = _parts(plan, j, message)
+    return out
+
+
+def _parts(plan: Plan, dealer: int, message: Hiding) -> list[Choice]:
+    parts, at = [], 0
+    for number in range(plan.chunks[dealer]):
+        end = at + plan.blocks_of[dealer][number]
+        parts.append(Choice(message.masks[at:end], message.used[at:end]))
+        at = end
+    return parts
+
+
+def check_hiding(plan: Plan, sender: PartyId, message: Hiding) -> None:
+    """Raises FaultyClient naming who chose masks that it did not deal, or one of them twice."""
+    j = plan.clients.index(sender)
+    if message.masks.shape != (plan.blocks[j],) or message.used.shape != (plan.blocks[j], WORDS):
+        raise FaultyClient(sender, "hides other rows than it dealt")
+    for number, choice in enumerate(_parts(plan, j, message)):
+        if not choice.fits(plan.blocks_of[j][number], plan.masks(j, number)):
+            raise FaultyClient(
+                sender, "hides its rows under masks that it did not deal, or one of them twice"
+            )
+
+
+def projected(plan: Plan, received: Received, chosen: Mapping[int, list[Choice]], signs: Array) -> Projected:
+    """What I tell of the shares that I was dealt."""
+    basis = plan.code.basis
+    empty = np.array([not blocks for blocks in plan.blocks])
+    has = np.array([j in chosen for j in range(len(plan.clients))])
+    complete = received.complete & (empty | has)
+    sums = np.zeros((basis.lanes, plan.word_slices[-1].stop // ROWS, ROWS), basis.dtype)
+    at = 0
+    for batch in plan.batches:
+        to = at + len(batch.firsts)
+        words = received.rows.read(batch.begin, batch.end)
+        project_blocks(basis, words, batch.firsts, batch.counts, signs, sums[:, at:to])
+        at = to
+    for group, where in zip(plan.groups, plan.word_slices, strict=True):
+        at, end = where.start // ROWS, where.stop // ROWS
+        if not complete[list(group)].all():
+            # Nothing is told of these, and what there is of them was never hidden.
+            sums[:, at:end] = 0
+            continue
+        for number, blocks in enumerate(plan.blocks_of[group[0]]):
+            for j in group:
+                mask = received.masks[plan.clients[j]][number]
+                chosen[j][number].add_to(basis, sums[:, at : at + blocks], mask)
+            at += blocks
+    return Projected(complete, sums.reshape(basis.lanes, -1))
+
+
+def check_projected(plan: Plan, sender: PartyId, message: Projected) -> None:
+    """Raises FaultyClient naming the sender of anything but residues of all words, and a bool a dealer."""
+    if message.complete.shape != (len(plan.clients),):
+        raise FaultyClient(sender, "told of other dealers than there are")
+    check_residues(plan.code.basis, sender, message.values, (plan.word_slices[-1].stop,))
+
+
+# --- whoever judges -----------------------------------------------------------------------------------
+
+
+def found(plan: Plan, told: Mapping[int, Array], errors: int) -> Finding:
+    """What words (lanes, words), by number of the receiver, say of a dealing."""
+    if not next(iter(told.values())).size:
+        return Finding(True, True)
+    return judge(plan.code, plan.projections, told, errors)
+
+
+def verify(plan: Plan, told: Mapping[int, Projected], counted: Array, coins: Coins) -> None:
+    """Refuse rows that count and do not pass.
+
+    Words are told by at least threshold(2) clients, of whom t may collude: the others fix the polynomial.
+    If nobody lies, nobody is blamed.  A dealer is named if no polynomial of the code is near what was told of
+    it, or its values are out of range; where few receivers are off, one of them or the dealer lied.
+    coins: of whoever judges, secret until all was told.
+
+    Raises FaultyClient, SuspectedParties, RowsRefused, TooFewReplies.
+    """
+    slices = plan.word_slices
+    if counted.all() and len(told) >= plan.code.threshold(2) and all(m.complete.all() for m in told.values()):
+        # Most often nothing is amiss, and all dealings can be looked at together.
+        values = {j: m.values for j, m in told.items()}
+        if not slices[-1].stop or passes(plan.code, plan.projections, values, coins):
+            return
+    for group, where in zip(plan.groups, slices, strict=True):
+        if not counted[list(group)].all():
+            continue
+        words = {j: m.values[:, where] for j, m in told.items() if m.complete[list(group)].all()}
+        if len(words) < plan.code.threshold(2):
+            raise TooFewReplies(plan.code.threshold(2), tuple(plan.clients[j] for j in words))
+        errors = (len(words) - plan.code.threshold(1)) // 2
+        finding = found(plan, words, min(plan.liars, errors) if plan.liars else errors)
+        if finding.good or (plan.liars and finding.on_code and finding.small):
+            continue
+        if len(group) > 1:
+            raise RowsRefused
+        dealer = plan.clients[group[0]]
+        if not finding.on_code and errors:
+            raise FaultyClient(dealer, OFF_CODE)
+        if not finding.on_code:
+            # Of so few words a single false one looks like a false dealing.
+            raise SuspectedParties((dealer, *(plan.clients[j] for j in words if j != group[0])), FALSE)
+        if not finding.small:
+            raise FaultyClient(dealer, TOO_LARGE)
+        receivers = tuple(plan.clients[j] for j in finding.receivers)
+        raise SuspectedParties(tuple(dict.fromkeys((dealer, *receivers))), FALSE)
+
+
+def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
+    """Whose rows count, (n,) bool; the screening learns who is there and who lied.
+
+    Raises what `verify` raises, and TooFewReplies, LiarsExceeded.
+    """
+    number, needed = testing(plan), screening.needed(2)
+    _, hearing = yield from toss_at_server(table_of(plan), plan.clients, lenient=bool(plan.liars))
+    # Who is not heard now is not asked again, so all who are there are waited for.
+    inbox = yield Exchange({}, hearing, 0, round=number + 1, exact=True, phase="share")
+    told = screening.checked(inbox, Projected, partial(check_projected, plan))
+    screening.present = tuple(c for c in plan.clients if c in told)
+    if len(screening.active) < needed:
+        raise TooFewReplies(needed, screening.active)
+    if plan.liars:
+        complete = {c: m.complete for c, m in told.items()}
+        values = {c: m.values for c, m in told.items()}
+        counted = judge_dealers(plan, screening, complete, values, plan.word_slices)
+    else:
+        counted = np.logical_and.reduce([message.complete for message in told.values()])
+        verify(plan, {plan.clients.index(c): m for c, m in told.items()}, counted, screening.coins)
+    # Whose words were lost may lack rows that count: it is not there any more, and is told nothing.
+    to = hearing if plan.liars else screening.present
+    yield Exchange(to_all(to, Contributors(counted)), round=number + 1, phase="share")
+    return counted

@@ -1,0 +1,288 @@
+"""Who owns which points: the private input of one client, and of all clients together.
+
+SecFC section 3: n clients hold disjoint sets of points with the same d features.
+A `Federation` is the input of an experiment run in one process; a deployment builds one `Party`
+at each site and never a `Federation`.
+
+Arrays in memory are checked in full when a `Party` is built.  Lazy points (a `numpy.memmap`, a
+Parquet file, any `Rows`) are not read then: `Party.blocks`, `Party.read`, `Federation.stacked` and
+`Federation.largest` check every row they return, slices of `Party.points` are not checked.
+
+Nothing here protects the points.  Objects print their shapes only, and arrays are kept as
+read-only views, so that no step can change the caller's data in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from secfc.data.inputs import (
+    Array,
+    InputError,
+    Rows,
+    as_rows,
+    by_name,
+    checked_points,
+    names_listed,
+    read,
+    seeded,
+)
+from secfc.data.mixtures import deal
+from secfc.data.party import SERVER, Identifier, Party, _checked_truth, _kind
+
+__all__ = ["SERVER", "Array", "Federation", "Identifier", "InputError", "Party", "Rows"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Federation:
+    """All clients' inputs, in the order of `parties`; the same d features everywhere.
+
+    feature_names: d distinct names, or None.
+    server_points: (s, d) points the server itself holds, or None.
+
+    Raises InputError.
+    """
+
+    parties: tuple[Party, ...]
+    feature_names: tuple[str, ...] | None = None
+    server_points: Array | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parties", _checked_parties(self.parties))
+        if self.feature_names is not None:
+            names = _checked_features(self.feature_names, self.d)
+            object.__setattr__(self, "feature_names", names)
+        if self.server_points is not None:
+            points = read(checked_points(self.server_points, "the server"), "the server")
+            if points.shape[1] != self.d:
+                raise InputError(
+                    f"the server's points have {points.shape[1]} features and the clients' "
+                    f"{self.d}: all must have the same. Give the server the clients' features."
+                )
+            object.__setattr__(self, "server_points", points)
+
+    def __repr__(self) -> str:
+        return f"Federation(n={self.n}, m={self.m}, d={self.d})"
+
+    @property
+    def n(self) -> int:
+        """Clients."""
+        return len(self.parties)
+
+    @property
+    def m(self) -> int:
+        """Points of all clients together."""
+        return sum(self.counts)
+
+    @property
+    def d(self) -> int:
+        """Features."""
+        return self.parties[0].points.shape[1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of each client."""
+        return tuple(party.name for party in self.parties)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Points of each client, m_j."""
+        return tuple(party.points.shape[0] for party in self.parties)
+
+    @property
+    def truth(self) -> Array | None:
+        """Ground truth of all points in client order, (m,), or None if any client lacks it."""
+        known = [party.truth for party in self.parties if party.truth is not None]
+        return np.concatenate(known) if len(known) == self.n else None
+
+    def stacked(self) -> Array:
+        """All points in client order, (m, d); for the plaintext oracle and evaluation only."""
+        return np.concatenate([party.read() for party in self.parties])
+
+    def ordered(self, features: Sequence[str]) -> Federation:
+        """The same with its features in this order, which names all of them.
+
+        Raises InputError if it has other features, or none with names.
+        """
+        names = self.feature_names
+        if names is None or set(names) != set(features):
+            raise InputError(
+                f"the features are {names_listed(names or ())}, and {names_listed(features)} are needed: "
+                "features are matched by name. Give the same columns."
+            )
+        if names == tuple(features):
+            return self
+        order = [names.index(name) for name in features]
+        held = self.server_points
+        return replace(
+            self,
+            parties=tuple(replace(party, points=party.read()[:, order]) for party in self.parties),
+            feature_names=tuple(features),
+            server_points=None if held is None else held[:, order],
+        )
+
+    def split(self, flat: Array) -> list[Array]:
+        """One (m_j, ...) view a client, in client order, of an array of shape (m, ...)."""
+        flat = np.asarray(flat)
+        if flat.ndim == 0 or len(flat) != self.m:
+            raise InputError(
+                f"an array of shape {flat.shape} cannot be split over clients: its first axis must "
+                f"have one entry for each of the {self.m} points. Pass the array in client order."
+            )
+        return np.split(flat, np.cumsum(self.counts)[:-1])
+
+    def largest(self) -> float:
+        """Largest absolute value over all clients' points, in data units.
+
+        The result is a function of private data.  A plan that uses it makes it public: a bound
+        known beforehand (a sensor's range, 255 for pixels) reveals nothing and should be preferred.
+        """
+        # The least int64 has no absolute value in int64: ends are compared as Python floats.
+        return max(
+            max(float(block.max()), -float(block.min()))
+            for party in self.parties
+            for _, block in party.blocks()
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Iterable[npt.ArrayLike | Rows],
+        *,
+        names: Sequence[str] | None = None,
+        ids: Sequence[Sequence[Identifier] | None] | None = None,
+        truth: Sequence[npt.ArrayLike | None] | None = None,
+        server_points: npt.ArrayLike | None = None,
+    ) -> Federation:
+        """A federation of one (m_j, d) array a client; names default to client-0, client-1, ...
+
+        names, ids and truth have one entry a client.  Data frames (of pandas, polars or pyarrow) are matched
+        by the names of their columns, in the order of the first one.
+
+        Raises InputError.
+        """
+        if isinstance(arrays, np.ndarray) and arrays.ndim <= 2:
+            raise InputError(
+                f"arrays is one array of shape {arrays.shape}: a list of arrays is needed, one a "
+                "client. Use Federation.from_labelled to deal one data set out to clients."
+            )
+        given = list(arrays)
+        features, (*given, server_points) = by_name([*given, server_points])
+        points = [as_rows(item) for item in given]
+        if server_points is not None:
+            server_points = read(checked_points(as_rows(server_points), "the server"), "the server")
+        n = len(points)
+        names = [f"client-{j}" for j in range(n)] if names is None else _one_each(names, n, "names")
+        every_truth = [None] * n if truth is None else _one_each(truth, n, "truth")
+        every_ids = [None] * n if ids is None else _one_each(ids, n, "ids")
+        return cls(
+            tuple(map(Party, names, points, every_truth, every_ids)),
+            feature_names=features,
+            server_points=server_points,
+        )
+
+    @classmethod
+    def from_labelled(
+        cls,
+        points: npt.ArrayLike | Rows,
+        truth: npt.ArrayLike,
+        *,
+        n: int,
+        clusters_per_client: int | None = None,
+        seed: int = 0,
+    ) -> Federation:
+        """One labelled data set dealt out to n clients, each with points of few clusters.
+
+        points is (m, d); truth is (m,) integers or strings (strings become codes in sorted order).
+        clusters_per_client is k' of SecFC section 5.1: a client holds points of at most k' of the
+        k clusters; None deals all points out at random.  Every point goes to exactly one client,
+        every client gets one or more, and keeps them in the order of their rows.  `data.deal`
+        says how.  The seed is public.
+
+        Raises InputError when m < n, or n * clusters_per_client < k.
+        """
+        features, (points,) = by_name([points])
+        whole = read(checked_points(as_rows(points), "the data set"), "the data set")
+        labels = np.asarray(truth)
+        if labels.dtype.kind in "US":
+            labels = np.unique(labels, return_inverse=True)[1]
+        labels = _checked_truth(labels, len(whole), "the data set")
+        parts = deal(labels, n=n, clusters_per_client=clusters_per_client, rng=seeded(seed))
+        dealt = cls.from_arrays([whole[p] for p in parts], truth=[labels[p] for p in parts])
+        return replace(dealt, feature_names=features)
+
+    @classmethod
+    def from_files(
+        cls,
+        paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        client_column: str | None = None,
+        columns: Sequence[str] | None = None,
+        id_column: str | None = None,
+        label_column: str | None = None,
+    ) -> Federation:
+        """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_federation`."""
+        from secfc.data.files import load_federation
+
+        return load_federation(
+            paths,
+            client_column=client_column,
+            columns=columns,
+            id_column=id_column,
+            label_column=label_column,
+        )
+
+
+def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
+    parties = tuple(parties)
+    if not parties:
+        raise InputError("the federation has no clients: at least one is needed. Add a Party.")
+    for party in parties:
+        if not isinstance(party, Party):
+            raise InputError(
+                f"a client is a {type(party).__name__}: a Party is needed. Use Party(name, "
+                "points), or Federation.from_arrays."
+            )
+    names = [party.name for party in parties]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"several clients are named {repeated[0]!r}: names must differ. Rename one.")
+    first = parties[0]
+    for party in parties[1:]:
+        if party.points.shape[1] != first.points.shape[1]:
+            raise InputError(
+                f"client {party.name!r} has {party.points.shape[1]} features and client "
+                f"{first.name!r} {first.points.shape[1]}: all must have the same. Select the "
+                "common features."
+            )
+    kinds = {_kind(party.ids[0]).__name__: party.name for party in parties if party.ids}
+    if len(kinds) > 1:
+        (one, client), (other, peer) = list(kinds.items())[:2]
+        raise InputError(
+            f"client {client!r} has {one} ids and client {peer!r} {other} ids: they could never be "
+            "equal. Convert all to one kind."
+        )
+    return parties
+
+
+def _checked_features(names: Iterable[str], d: int) -> tuple[str, ...]:
+    known = tuple(names)
+    if len(known) != d or len(set(known)) != d or not all(isinstance(name, str) for name in known):
+        raise InputError(
+            f"{len(known)} feature names ({len(set(known))} of them distinct) for {d} features: "
+            "one distinct string a feature is needed. Correct feature_names."
+        )
+    return known
+
+
+def _one_each(items: Sequence[Any], n: int, what: str) -> list[Any]:
+    if isinstance(items, str) or len(items) != n:
+        raise InputError(
+            f"{what} has {len(items)} entries for {n} clients: one a client is needed. Pass a list of {n}."
+        )
+    return list(items)

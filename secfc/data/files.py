@@ -1,0 +1,182 @@
+"""A federation from files: CSV, Parquet, .npz and .npy, one file a client or one for all.
+
+What is read, by extension:
+
+.csv      comma separated, UTF-8.  The first row is a header if none of its cells is a number, or if
+          it holds all the columns asked for; a first row of numbers is data.
+.parquet  numeric columns.  One client's points stay in the file and are read by row group.
+          Needs pyarrow (the extra `files`).
+.npz      either one (m_j, d) array a client, named by its key, or by the file if it is alone; or X
+          (m, d) with, optionally, y (m,) labels, client (m,) and feature_names (d,).  Other keys
+          are not read.
+.npy      one (m_j, d) array, mapped and not read.
+
+Nothing is guessed about values: no missing value is filled in, no text is turned into numbers, no
+pickled object is loaded.  Messages name file, line and column and never show a cell, which may be
+private.  Files are trusted to stay as they are while a lazy federation is in use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from secfc.data.federation import Federation
+from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, read
+from secfc.data.parquet import ParquetRows
+from secfc.data.party import Identifier, Party
+from secfc.data.readers import READERS, Table, Wanted
+
+__all__ = ["MissingFileError", "ParquetRows", "load_federation"]
+
+
+class MissingFileError(InputError, FileNotFoundError):
+    """A file that does not exist."""
+
+
+def load_federation(
+    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    client_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    id_column: str | None = None,
+    label_column: str | None = None,
+) -> Federation:
+    """A federation from one file a client, or from one file split by client_column.
+
+    columns: the features, in this order; by default all columns not named otherwise, in the order
+    of the first file.  All files need the same ones.
+    id_column becomes the ids of points; label_column their truth, integers as they are, anything
+    else as codes in sorted order.
+    Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
+    client_column, in order of first appearance.
+
+    Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
+    """
+    if isinstance(columns, str):
+        raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
+    chosen = None if columns is None else tuple(columns)
+    wanted = Wanted(chosen, client_column, id_column, label_column)
+    tables = _read_all(_checked_paths(paths), wanted)
+    tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
+    for table in tables:
+        if in_memory(table.points) and table.features is not None:
+            for _ in blocks(table.points, f"client {table.name!r}", table.features):
+                pass  # Party checks this too, but cannot name the feature.
+    truths = _codes([table.labels for table in tables])
+    parties = tuple(
+        Party(t.name, t.points, truth, None if t.ids is None else tuple(t.ids))
+        for t, truth in zip(tables, truths, strict=True)
+    )
+    return Federation(parties, feature_names=tables[0].features)
+
+
+def load_points(path: str | PathLike[str], columns: Sequence[str] | None = None) -> Array:
+    """Public points (s, d) from one CSV, Parquet, .npz or .npy file; columns: features, in this order.
+
+    Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
+    """
+    wanted = Wanted(None if columns is None else tuple(columns), None, None, None)
+    tables = _read_all(_checked_paths(path), wanted)
+    owner = str(path)
+    return np.concatenate([read(checked_points(table.points, owner), owner) for table in tables])
+
+
+def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:
+    """The tables of all files, in their order: one a file, unless there is only one file."""
+    tables: list[Table] = []
+    for path in files:
+        reader = READERS[path.suffix.lower()]
+        found = reader(path, wanted, tables[0].features if tables else None)
+        if len(files) > 1 and (len(found) > 1 or found[0].clients is not None):
+            raise InputError(
+                f"{path} holds several clients and is one of {len(files)} files: either one file a "
+                "client, or one file with all, is read. Pass it alone, or without client_column."
+            )
+        tables += found
+    bare = [table.path for table in tables if table.features is None]
+    if 0 < len(bare) < len(tables):
+        raise InputError(
+            f"{bare[0]} has no column names and other files have: features could not be matched. "
+            "Add a header row, or remove the others'."
+        )
+    return tables
+
+
+def _checked_paths(paths: Any) -> list[Path]:
+    files = [Path(p) for p in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    if not files:
+        raise InputError("no files are given: at least one is needed. Pass a path.")
+    seen: set[Path] = set()
+    for path in files:
+        if path.is_dir():
+            raise InputError(f"{path} is a directory: files are needed. Pass the files in it.")
+        if not path.exists():
+            raise MissingFileError(f"{path} does not exist. Check the path.")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path} may not be read. Change its permissions.")
+        if path.suffix.lower() not in READERS:
+            raise InputError(
+                f"{path} has the extension {path.suffix!r}: {', '.join(READERS)} are read. Convert "
+                "or rename it."
+            )
+        if path.resolve() in seen:
+            raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
+        seen.add(path.resolve())
+    return files
+
+
+def _by_client(table: Table) -> list[Table]:
+    """One table a client, in order of first appearance, rows in their order."""
+    rows: dict[str, list[int]] = {}
+    for row, client in enumerate(table.clients or ()):
+        rows.setdefault(str(client), []).append(row)
+    points = np.asarray(table.points)
+
+    def of(column: Sequence[Identifier] | None, chosen: list[int]) -> list[Any] | None:
+        return None if column is None else [column[row] for row in chosen]
+
+    return [
+        replace(
+            table,
+            name=client,
+            points=points[chosen],
+            ids=of(table.ids, chosen),
+            labels=of(table.labels, chosen),
+        )
+        for client, chosen in rows.items()
+    ]
+
+
+def _renamed(tables: list[Table]) -> list[Table]:
+    """Tables under names that differ: a repeated name gets the first free of -2, -3, ..."""
+    taken = {table.name for table in tables}
+    used: set[str] = set()
+    renamed = []
+    for table in tables:
+        name, count = table.name, 1
+        while name in used or (count > 1 and name in taken):
+            count += 1
+            name = f"{table.name}-{count}"
+        used.add(name)
+        renamed.append(replace(table, name=name))
+    return renamed
+
+
+def _codes(columns: Sequence[Sequence[Any] | None]) -> list[Array | None]:
+    """Labels as integers: whole numbers as they are, else codes, sorted over all clients."""
+    values = {str(value) for column in columns if column is not None for value in column}
+    whole = {v: int(m[1]) for v in values if (m := re.fullmatch(r"([+-]?\d+)(?:\.0*)?", v))}
+    if len(whole) < len(values) or any(abs(number) >= 2**63 for number in whole.values()):
+        whole = {value: code for code, value in enumerate(sorted(values))}
+    return [
+        None if column is None else np.array([whole[str(v)] for v in column], dtype=np.int64)
+        for column in columns
+    ]

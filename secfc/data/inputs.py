@@ -1,0 +1,241 @@
+"""Checks at the door: rows of points, counts and seeds as callers hand them in.
+
+Points may be larger than memory: anything with a shape, a dtype and row slices will do (`Rows`).
+Arrays in memory are checked in full by `checked_points`.  Lazy points (a `numpy.memmap`, a Parquet
+file) are not read there; `blocks` and `read` check every row they return.
+
+Messages give the value, the rule and the remedy.  They name clients, rows and features, and show
+shapes and types, but never the content of a data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+BLOCK_BYTES = 1 << 25  # 32 MiB of float64: large enough for numpy's speed, small next to any memory
+
+
+class InputError(ValueError):
+    """Input data that cannot be used.  The message gives the value, the rule and the remedy."""
+
+
+class Caution(UserWarning):
+    """What a caller asked for can be done, and gives less than it may seem to."""
+
+
+class Rows(Protocol):
+    """Points as rows, perhaps not in memory: shape (m, d), dtype, and slices [a:b] as arrays."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def __getitem__(self, rows: slice, /) -> Array: ...
+
+
+def blocks(points: Rows, owner: str, features: Sequence[str] | None = None) -> Iterator[tuple[int, Array]]:
+    """Pairs (first row, (b, d) block) covering points in order, BLOCK_BYTES a block, native bytes.
+
+    owner and features (names of the columns) only serve the error message.
+
+    Raises InputError at the first value that is NaN or infinite.
+    """
+    step = max(1, BLOCK_BYTES // (8 * points.shape[1]))
+    for start in range(0, points.shape[0], step):
+        block = np.asarray(points[start : start + step])
+        block = block.astype(block.dtype.newbyteorder("="), copy=False)
+        if block.dtype.kind == "f" and not (finite := np.isfinite(block)).all():
+            row, column = np.argwhere(~finite)[0]
+            feature = f"{column}" if features is None else f"{features[column]!r}"
+            raise InputError(
+                f"{owner}, row {start + row}, feature {feature}: the value is NaN or infinite "
+                "(rows and features count from 0). Every value must be finite: fill the value in "
+                "or drop the row."
+            )
+        yield start, block
+
+
+def read(points: Rows, owner: str) -> Array:
+    """All points in memory, (m, d), read-only, native bytes, finite; no copy if already so.
+
+    points come from `checked_points`, which has checked arrays in memory.
+    """
+    native = points.dtype.newbyteorder("=")
+    if in_memory(points):
+        return read_only(np.asarray(points).astype(native, copy=False))
+    whole = np.empty(points.shape, dtype=native)
+    for start, block in blocks(points, owner):
+        whole[start : start + len(block)] = block
+    return read_only(whole)
+
+
+def checked_points(points: object, owner: str) -> Rows:
+    """points if they are usable rows, else InputError; arrays come back as read-only views.
+
+    Arrays in memory are checked to be finite, lazy points are not read.
+    """
+    rows: Any = points
+    if isinstance(rows, np.ma.MaskedArray):
+        raise InputError(
+            f"{owner} has a masked array: masked values would be clustered as if they were data. "
+            "Fill them in, or drop those rows."
+        )
+    if hasattr(rows, "toarray"):
+        raise InputError(
+            f"{owner} has a sparse {type(rows).__name__}: dense rows are needed. Pass points.toarray()."
+        )
+    if not isinstance(getattr(rows, "dtype", None), np.dtype):
+        raise InputError(
+            f"{owner} has points of type {type(rows).__name__}: an array is needed. "
+            "Pass numpy.asarray(points)."
+        )
+    check_shape(tuple(rows.shape), owner)
+    if rows.dtype.kind not in "iuf":
+        raise InputError(
+            f"{owner} has points of dtype {rows.dtype}: integers or floats are needed. "
+            "Convert them, for example with points.astype(float)."
+        )
+    if isinstance(rows, np.ndarray):
+        rows = read_only(rows if isinstance(rows, np.memmap) else np.asarray(rows))
+    if in_memory(rows):
+        for _ in blocks(rows, owner):
+            pass
+    checked: Rows = rows
+    return checked
+
+
+def positive(name: str, value: int) -> int:
+    """value as an int if it is a whole number of at least 1, else TypeError or InputError."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}: pass an integer.")
+    if value < 1:
+        raise InputError(f"{name}={value}: at least 1 is needed. Raise {name}.")
+    return int(value)
+
+
+def seeded(seed: int) -> np.random.Generator:
+    """The generator of an experiment: public randomness, reproducible from a seed >= 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise TypeError(f"seed={seed!r} is a {type(seed).__name__}: pass an integer.")
+    if seed < 0:
+        raise InputError(f"seed={seed}: seeds are not negative. Pass an integer of at least 0.")
+    return np.random.Generator(np.random.PCG64(int(seed)))
+
+
+def check_shape(shape: tuple[int, ...], owner: str) -> None:
+    """Raise InputError unless shape is that of one point or more with one feature or more."""
+    if len(shape) == 1:
+        raise InputError(
+            f"{owner} has points of shape {shape}: two axes are needed, one row a point. Use "
+            "points.reshape(-1, 1) if each value is a point, points.reshape(1, -1) if all are one."
+        )
+    if len(shape) != 2:
+        raise InputError(
+            f"{owner} has points of shape {shape}: two axes are needed, one row a point. Flatten "
+            "each point, for example with points.reshape(len(points), -1)."
+        )
+    if shape[0] == 0:
+        raise InputError(f"{owner} has no points: at least one is needed. Leave it out.")
+    if shape[1] == 0:
+        raise InputError(f"{owner} has points without features: at least one is needed. Add one.")
+
+
+def as_rows(points: Any) -> Rows:
+    """points as they are if they carry a numpy dtype or are sparse, else as an array."""
+    if isinstance(getattr(points, "dtype", None), np.dtype) or hasattr(points, "toarray"):
+        rows: Rows = points
+        return rows
+    try:
+        return np.asarray(points)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "a client's points are not a table: every row needs the same number of features. "
+            "Pass a rectangular array."
+        ) from error
+
+
+def by_name(tables: Sequence[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
+    """Names of the columns of data frames, and their values in the order of the first one's columns.
+
+    None are passed on.  Tables without names, as arrays, are passed on as they are, and the names are None.
+
+    Raises InputError where names differ, or only some tables have any.
+    """
+    found = [(table, names_of(table)) for table in tables if table is not None]
+    expected = next((names for _, names in found if names is not None), None)
+    if expected is None:
+        return None, list(tables)
+    ordered = []
+    for number, table in enumerate(tables):
+        names = None if table is None else names_of(table)
+        if table is not None and (names is None or set(names) != set(expected)):
+            raise InputError(
+                f"table {number} (counted from 0) "
+                + ("has no column names and another has" if names is None else _other(names, expected))
+                + ": features are matched by name. Give all the same columns, or pass plain arrays for all."
+            )
+        ordered.append(table if names is None else _columns(table, expected))
+    return expected, ordered
+
+
+def names_of(table: Any) -> tuple[str, ...] | None:
+    """The distinct names of a data frame's columns, None for what is none or has numbers for names."""
+    names = getattr(table, "column_names", None)  # pyarrow, whose `columns` are values
+    names = getattr(table, "columns", None) if names is None else names
+    if names is None or not len(names) or not all(isinstance(name, str) for name in names):
+        return None
+    known = tuple(names)
+    if len(set(known)) < len(known):
+        twice = next(name for name in known if known.count(name) > 1)
+        raise InputError(f"a table has several columns {twice!r}: names must differ. Rename one.")
+    return known
+
+
+def _other(names: Sequence[str], expected: Sequence[str]) -> str:
+    missing = names_listed([name for name in expected if name not in names])
+    extra = names_listed([name for name in names if name not in expected])
+    return f"has other columns than the first: missing are {missing}, additional are {extra}"
+
+
+def _columns(table: Any, expected: Sequence[str]) -> Array:
+    """The values of the expected columns, in their order, of whatever kind of data frame."""
+    # One column at a time: that is what all kinds of data frames have in common.
+    return np.column_stack([np.asarray(table[name]) for name in expected])
+
+
+def names_listed(names: Sequence[str]) -> str:
+    """A few names, in words."""
+    shown = ", ".join(repr(name) for name in names[:8])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown or "none"
+
+
+def in_memory(points: Rows) -> bool:
+    """Whether reading all points again costs no more than a pass over memory."""
+    return isinstance(points, np.ndarray) and not isinstance(points, np.memmap)
+
+
+def read_only(array: Array) -> Array:
+    """A view through which the array cannot be changed."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Values that a plan or a quantizer refuses are the caller's input."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error

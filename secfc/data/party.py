@@ -1,0 +1,118 @@
+"""One client's private input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from secfc.data.inputs import (
+    Array,
+    InputError,
+    Rows,
+    blocks,
+    checked_points,
+    read,
+    read_only,
+)
+
+Identifier = bytes | str | int
+
+SERVER = "server"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Party:
+    """One client's private input.
+
+    name: how the other parties address this client; not empty, not "server".
+    points: (m_j, d) integers or floats, finite, m_j >= 1, d >= 1, in data units.
+    truth: (m_j,) integers or None; ground truth for evaluation, never sent to anybody.
+    ids: m_j distinct bytes, strings or integers (one kind) naming the points, or None.
+
+    Raises InputError.
+    """
+
+    name: str
+    points: Rows
+    truth: Array | None = None
+    ids: tuple[Identifier, ...] | None = None
+
+    def __post_init__(self) -> None:
+        owner = _checked_name(self.name)
+        object.__setattr__(self, "points", checked_points(self.points, owner))
+        m = self.points.shape[0]
+        if self.truth is not None:
+            object.__setattr__(self, "truth", _checked_truth(self.truth, m, owner))
+        if self.ids is not None:
+            object.__setattr__(self, "ids", _checked_ids(self.ids, m, owner))
+
+    def __repr__(self) -> str:
+        return f"Party({self.name!r}, shape={tuple(self.points.shape)})"
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """Pairs (first row, (b, d) block) covering all points in order; see `blocks`."""
+        return blocks(self.points, f"client {self.name!r}")
+
+    def read(self) -> Array:
+        """All points in memory: (m_j, d), read-only, checked finite; no copy if already there."""
+        return read(self.points, f"client {self.name!r}")
+
+
+def _checked_name(name: str) -> str:
+    """How errors speak of the client of this name."""
+    if not isinstance(name, str):
+        raise InputError(f"a client's name is {name!r}: a string is needed. Pass str(name).")
+    if not name or name == SERVER:
+        raise InputError(
+            f"a client's name is {name!r}: it must not be empty and {SERVER!r} is taken. Rename it."
+        )
+    return f"client {name!r}"
+
+
+def _checked_truth(truth: npt.ArrayLike, m: int, owner: str) -> Array:
+    labels = np.asarray(truth)
+    if labels.shape != (m,):
+        raise InputError(
+            f"{owner} has truth of shape {labels.shape} for {m} points: one label a point is "
+            f"needed. Pass an array of shape ({m},)."
+        )
+    if labels.dtype.kind not in "iu":
+        raise InputError(
+            f"{owner} has truth of dtype {labels.dtype}: integers are needed. Convert the labels, "
+            "for example with numpy.unique(truth, return_inverse=True)[1]."
+        )
+    return read_only(labels)
+
+
+def _checked_ids(ids: Iterable[Identifier], m: int, owner: str) -> tuple[Identifier, ...]:
+    # The messages never show an ID: IDs name people.
+    if isinstance(ids, str | bytes):
+        raise InputError(f"{owner} has one {type(ids).__name__} for ids: pass a sequence of ids.")
+    known = tuple(int(item) if isinstance(item, np.integer) else item for item in ids)
+    if len(known) != m:
+        raise InputError(f"{owner} has {len(known)} ids for {m} points: one a point is needed. Pass {m} ids.")
+    rows: dict[Identifier, int] = {}
+    for row, item in enumerate(known):
+        if isinstance(item, bool) or not isinstance(item, bytes | str | int):
+            raise InputError(
+                f"{owner}, row {row}: the id is a {type(item).__name__}, not bytes, a string or an "
+                "integer. Convert it, or fill it in if it is missing."
+            )
+        if _kind(item) is not _kind(known[0]):
+            raise InputError(
+                f"{owner}, row {row}: the id is a {_kind(item).__name__} and row 0's a "
+                f"{_kind(known[0]).__name__}: all must be of one kind to be compared. Convert them."
+            )
+        if rows.setdefault(item, row) != row:
+            raise InputError(
+                f"{owner} has the same id in rows {rows[item]} and {row} (counted from 0): ids "
+                "must differ within a client. Drop one of the rows, or correct its id."
+            )
+    return known
+
+
+def _kind(item: Identifier) -> type:
+    return next(kind for kind in (bytes, str, int) if isinstance(item, kind))

@@ -1,0 +1,312 @@
+"""Files as tables: CSV, Parquet, .npz and .npy, read one at a time.
+
+Every reader takes (path, wanted, expected): the columns the caller named, and the feature names of
+the first file, whose order all files follow (None for the first).  It returns the tables found in
+the file; `files` joins them to a federation and documents what each format may hold.
+
+Messages name file, line and column and never show a cell, which may be private.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import zipfile
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from secfc.data.inputs import InputError, Rows, check_shape, names_listed
+from secfc.data.parquet import ParquetRows, open_parquet
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns the caller named."""
+
+    columns: tuple[str, ...] | None
+    client: str | None
+    ids: str | None
+    label: str | None
+
+    def __post_init__(self) -> None:
+        if len(set(self.named)) < len(self.named) or self.columns == ():
+            raise InputError(
+                f"the columns asked for are {names_listed(self.named)}: every column has one use, and "
+                "columns lists one feature or more. Name each column once."
+            )
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Columns that are no features."""
+        return tuple(name for name in (self.client, self.ids, self.label) if name is not None)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return self.apart + (self.columns or ())
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file holds: points, and the columns set apart, a value a row."""
+
+    path: Path
+    name: str
+    points: Rows
+    features: tuple[str, ...] | None
+    clients: Sequence[Any] | None = None
+    ids: Sequence[Any] | None = None
+    labels: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        several = self.name != self.path.stem
+        owner = f"{self.path}, array {self.name!r}," if several else f"{self.path}"
+        check_shape(tuple(self.points.shape), owner)
+
+
+def _read_csv(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:
+            lines = csv.reader(handle, strict=True)
+            try:
+                return [_csv_table(path, lines, wanted, expected)]
+            except csv.Error as error:
+                raise InputError(
+                    f"{path}, line {lines.line_num}: not valid CSV ({error}). Check the quotes."
+                ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from error
+
+
+def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
+    """Rows of a csv.reader as a table; line numbers are the reader's."""
+    first = next((row for row in lines if row), None)
+    if first is None:
+        raise InputError(f"{path} is empty: a client needs at least one point. Leave it out.")
+    header = _header(path, lines.line_num, first, wanted)
+    width = len(first)
+    names = list(header) if header else [str(column) for column in range(width)]
+    features = _choose(path, header, wanted, expected) if header else tuple(names)
+    positions = [names.index(name) for name in features]
+    apart: dict[str, list[str]] = {name: [] for name in wanted.apart}
+    columns = [(names.index(name), name, apart[name]) for name in apart]
+    values = array("d")
+    for row in lines if header else chain([first], lines):
+        if not row:
+            continue
+        if len(row) != width:
+            raise InputError(
+                f"{path}, line {lines.line_num}: {len(row)} cells, and the first row has {width}. "
+                "Every row needs the same number: correct the row."
+            )
+        cells = [row[position] for position in positions]
+        try:
+            values.extend(map(float, cells))
+        except ValueError:
+            raise _bad_cell(path, lines.line_num, features, cells) from None
+        if "_" in "".join(cells):  # Python reads 1_2 as twelve.
+            raise _bad_cell(path, lines.line_num, features, cells)
+        for position, name, column in columns:
+            column.append(row[position].strip())
+            if not column[-1]:
+                raise _bad_cell(path, lines.line_num, (name,), [""])
+    if not values:
+        raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
+    points = np.frombuffer(values, dtype=np.float64).reshape(-1, len(features))
+    return _set_apart(Table(path, path.stem, points, features if header else None), wanted, apart)
+
+
+def _header(path: Path, line: int, first: list[str], wanted: Wanted) -> tuple[str, ...] | None:
+    """Column names if the first row has them, None if it is data."""
+    cells = tuple(cell.strip() for cell in first)
+    if len(cells) == 1 and (separator := re.search(r"[;\t|]", cells[0])):
+        raise InputError(
+            f"{path}, line {line}: one column, which contains {separator[0]!r}. Columns are "
+            "separated by commas: save the file with commas."
+        )
+    if wanted.named and set(wanted.named) <= set(cells):
+        return cells
+    numbers = [_is_number(cell) for cell in cells]
+    if not any(numbers):
+        return cells
+    if not all(numbers):
+        raise InputError(
+            f"{path}, line {line}: some cells are numbers and some are not, so the row is neither "
+            "a header nor data. Name every column in a header row, or correct the cells."
+        )
+    if wanted.named:
+        raise InputError(
+            f"{path} has no header row, so it has no column {wanted.named[0]!r}. Add a header row, "
+            "or ask for no columns."
+        )
+    return None
+
+
+def _bad_cell(path: Path, line: int, features: Sequence[str], cells: Sequence[str]) -> InputError:
+    at = next(i for i, cell in enumerate(cells) if "_" in cell or not _is_number(cell))
+    what = "is not a number" if cells[at].strip() else "is empty"
+    return InputError(
+        f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled "
+        "in, and features must be numbers: correct the cell, or leave the column out with "
+        "columns=, or name it as client_column=, id_column= or label_column=."
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_parquet(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:
+    with open_parquet(path) as file:
+        features = _choose(path, tuple(file.schema_arrow.names), wanted, expected)
+        table = file.read(columns=list(wanted.apart))
+        apart = {name: table.column(name).to_pylist() for name in wanted.apart}
+    rows = ParquetRows(path, features)
+    points = rows if wanted.client is None else rows[:]
+    return [_set_apart(Table(path, path.stem, points, features), wanted, apart)]
+
+
+def _read_npz(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:
+    with path.open("rb") as handle, _loaded(path, handle, None) as file:
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise InputError(f"{path} is no .npz archive. Rename it to .npy if it is one array.")
+        if "X" not in file.files:
+            return _npz_clients(path, file, wanted)
+        free = set(file.files) - set(wanted.named)
+        wanted = replace(
+            wanted,
+            client=wanted.client or ("client" if "client" in free else None),
+            label=wanted.label or ("y" if "y" in free else None),
+        )
+        for name in wanted.apart:
+            if name not in file.files:
+                raise _unknown(path, name, file.files)
+        points = file["X"]
+        check_shape(points.shape, f"{path}, array 'X',")
+        names = file["feature_names"].tolist() if "feature_names" in file.files else None
+        apart = {name: file[name].tolist() for name in wanted.apart}
+    features = None
+    if names is not None:
+        if len(names) != points.shape[1]:
+            raise InputError(
+                f"{path}: {len(names)} feature_names and X of shape {points.shape}: one name a "
+                "column is needed. Correct feature_names."
+            )
+        names = [str(name) for name in names]
+        by_name = replace(wanted, client=None, ids=None, label=None)
+        features = _choose(path, tuple(names), by_name, expected)
+        points = points[:, [names.index(name) for name in features]]
+    elif wanted.columns:
+        raise InputError(f"{path} has no feature_names, so columns cannot be chosen. Add them.")
+    return [_set_apart(Table(path, path.stem, points, features), wanted, apart)]
+
+
+def _npz_clients(path: Path, file: Any, wanted: Wanted) -> list[Table]:
+    if wanted.named:
+        raise InputError(f"{path} has no array X, so {wanted.named[0]!r} is unknown. Save X and it.")
+    if not file.files:
+        raise InputError(f"{path} is empty: one array a client is needed. Leave it out.")
+    single = len(file.files) == 1
+    return [Table(path, path.stem if single else key, file[key], None) for key in file.files]
+
+
+def _read_npy(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:
+    if wanted.named:
+        raise InputError(
+            f"{path} has no column names, so {wanted.named[0]!r} is unknown. Use .npz, CSV or Parquet."
+        )
+    with _loaded(path, path, "r") as mapped:
+        if isinstance(mapped, np.lib.npyio.NpzFile):
+            raise InputError(f"{path} is an .npz archive. Rename it to .npz.")
+        return [Table(path, path.stem, mapped, None)]
+
+
+@contextmanager
+def _loaded(path: Path, source: Any, mmap_mode: Any) -> Iterator[Any]:
+    """What numpy.load makes of source, never unpickling; an archive is closed afterwards.
+
+    source is the path for a mapped array, else a file: numpy leaves a broken archive open.
+    """
+    try:
+        loaded = np.load(source, mmap_mode=mmap_mode, allow_pickle=False)
+        if isinstance(loaded, np.lib.npyio.NpzFile):
+            with loaded:
+                yield loaded
+        else:
+            yield loaded
+    except InputError:
+        raise
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} is not a readable {path.suffix} file of numbers: it is cut short, or holds "
+            "pickled objects, which are refused since loading them can run code. Save plain arrays."
+        ) from error
+
+
+def _choose(
+    path: Path, header: tuple[str, ...], wanted: Wanted, expected: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """The feature columns, in the order of the first file's (expected, None for the first)."""
+    if repeated := sorted({name for name in header if header.count(name) > 1}):
+        raise InputError(f"{path} has several columns {repeated[0]!r}: names must differ. Rename one.")
+    for name in wanted.named:
+        if name not in header:
+            raise _unknown(path, name, header)
+    features = wanted.columns or tuple(name for name in header if name not in wanted.apart)
+    if nameless := {"", "__index_level_0__"} & set(features):
+        raise InputError(
+            f"{path}, column {header.index(nameless.pop()) + 1} has no name: it looks like a row "
+            "number, which is no feature. Write the file without it, or list the columns."
+        )
+    if not features:
+        raise InputError(f"{path} has no feature columns: at least one is needed. Add one.")
+    if expected is not None and set(features) != set(expected):
+        missing = names_listed([name for name in expected if name not in features])
+        extra = names_listed([name for name in features if name not in expected])
+        raise InputError(
+            f"{path} has other columns than the first file: missing are {missing}, additional are "
+            f"{extra}. All files need the same: list the common ones in columns=."
+        )
+    return expected or features
+
+
+def _unknown(path: Path, name: str, known: Sequence[str]) -> InputError:
+    return InputError(f"{path} has no column {name!r}: its columns are {names_listed(known)}. Correct it.")
+
+
+def _set_apart(table: Table, wanted: Wanted, apart: dict[str, list[Any]]) -> Table:
+    """The table with its columns set apart, one value a row and none missing."""
+    for name, column in apart.items():
+        if not isinstance(column, list) or len(column) != table.points.shape[0]:
+            raise InputError(
+                f"{table.path}, column {name!r}: one value for each of {table.points.shape[0]} "
+                "points is needed. Correct its length."
+            )
+        for row, value in enumerate(column):
+            if value is None or value != value or isinstance(value, list | dict):
+                raise InputError(
+                    f"{table.path}, column {name!r}, row {row} (counted from 0): the value is "
+                    "missing or no single value. Fill it in or drop the row."
+                )
+    clients, ids, labels = (
+        None if name is None else apart[name] for name in (wanted.client, wanted.ids, wanted.label)
+    )
+    return replace(table, clients=clients, ids=ids, labels=labels)
+
+
+READERS: dict[str, Callable[[Path, Wanted, tuple[str, ...] | None], list[Table]]] = {
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+}

@@ -1,0 +1,198 @@
+"""Whether integers are fine enough for the data: steps of rounding within the spread of every feature.
+
+Values become multiples of 1/scale, the same step for all features, and the scale that the ring holds follows
+from the bound on all values.  So one outlier, or one column in other units, can make the step so coarse that
+every other feature rounds to the same few integers.  Labels are then exactly those of k-means on the rounded
+points, and have little to do with the points.
+
+The spread of a feature is its interquartile range, which outliers do not move; where most values are equal,
+as in sparse features, the median distance of the others from them, if that is more.  A feature that rounding
+does not change, or that is constant, has lost nothing.
+
+Who judges.  In one process `fit` sees all data and judges them together (`judge`).  In a deployment nobody
+does: every site judges its own rows before it shares any (`judge_at_site`), and tells its own user alone.
+Nothing of that is sent; that a site refuses is seen, as with a value outside the bound.  Where noise pays for
+what is released, nothing is judged.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from field.ring.quantize import Quantizer
+from secfc.data.federation import Federation
+from secfc.data.inputs import Array, Caution, InputError
+from secfc.data.party import Party
+
+Coarse = Literal["refuse", "warn", "allow"]
+
+FINE = 64  # steps within the spread, below which a user is warned
+LEAST = 8  # below which a run is refused
+SAMPLE = 1 << 18  # values that are looked at, but no fewer than a thousand rows: enough for quartiles
+SLICES = 64  # of neighboring rows, spread over all
+FEW = 20  # rows of a site below which it only warns: their quartiles say little of all data
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Steps of 1/scale within the spread of each feature: (d,) floats, infinite where nothing is lost.
+
+    names: of the features, or their numbers.
+    """
+
+    steps: tuple[float, ...]
+    names: tuple[str, ...]
+    quantizer: Quantizer
+
+    def below(self, steps: int) -> tuple[int, ...]:
+        """Features of fewer steps than this, the coarsest first."""
+        order = sorted(range(len(self.steps)), key=lambda i: self.steps[i])
+        return tuple(i for i in order if self.steps[i] < steps)
+
+    @property
+    def coarsest(self) -> float:
+        """The fewest steps that any feature has."""
+        return min(self.steps)
+
+    def sentence(self, whose: str, widest: str | None = None) -> str:
+        """What rounding does to the features of fewer than FINE steps, and why."""
+        coarse = self.below(FINE)
+        shown = ", ".join(f"{_steps(self.steps[i])} in {self.names[i]}" for i in coarse[:6])
+        more = f", and {len(coarse) - 6} more" if len(coarse) > 6 else ""
+        q = self.quantizer
+        where = "" if widest is None else f", the largest of which is in {widest},"
+        return (
+            f"rounding loses {whose}: the spread of {len(coarse)} of {len(self.steps)} features has fewer "
+            f"than {FINE} of its steps ({shown}{more}). All features share one step, here of "
+            f"{1 / q.scale:g} data units, and the bound {q.bound:g} on all values{where} decides how fine it "
+            "can be"
+        )
+
+
+REMEDY = (
+    "Divide wide columns by their range, mend or drop outliers, or leave columns out, and give the bound "
+    "that then holds (bound=); raise the scale if you set it (scale=)"
+)
+
+
+def resolution(parts: Sequence[Array], quantizer: Quantizer, names: Sequence[str] | None) -> Resolution:
+    """The resolution of points that lie in one or more (rows, d) arrays, in data units."""
+    scaled = np.concatenate([np.asarray(part, np.float64) for part in parts]) * quantizer.scale
+    rows, d = scaled.shape
+    known = tuple(f"feature {i}" for i in range(d)) if names is None else tuple(map(repr, names))
+    # What is no number is refused when it is rounded, not here.
+    same = (np.rint(scaled) == scaled) | ~np.isfinite(scaled)
+    lossy = np.flatnonzero(~same.all(axis=0) & (scaled != scaled[0]).any(axis=0))
+    steps = np.full(d, np.inf)
+    last = rows - 1
+    low, middle, high = last // 4, last // 2, last - last // 4
+    ordered = np.partition(scaled[:, lossy], sorted({low, middle, high}), axis=0)
+    steps[lossy] = ordered[high] - ordered[low]
+    for place, i in enumerate(lossy):
+        if steps[i] < FINE:
+            apart = np.abs(scaled[:, i] - ordered[middle, place])
+            steps[i] = max(steps[i], float(np.median(apart[apart > 0])))
+    return Resolution(tuple(steps.tolist()), known, quantizer)
+
+
+def sampled(party: Party, rows: int) -> Iterator[Array]:
+    """About so many of a party's points, (b, d) blocks: all, or slices spread evenly over them."""
+    m = party.points.shape[0]
+    if m <= rows:
+        yield np.asarray(party.points[0:m])
+        return
+    count = max(1, min(SLICES, rows))
+    size = max(1, rows // count)
+    for first in np.linspace(0, m - size, count).astype(np.int64).tolist():
+        yield np.asarray(party.points[first : first + size])
+
+
+def most(d: int) -> int:
+    """Rows of d features that are looked at."""
+    return max(1000, SAMPLE // d)
+
+
+def of_federation(federation: Federation, quantizer: Quantizer) -> Resolution:
+    """The resolution of all points together: what only a process that sees all data can say."""
+    share = min(1.0, most(federation.d) / federation.m)
+    parts = [
+        block
+        for party in federation.parties
+        for block in sampled(party, max(1, round(share * party.points.shape[0])))
+    ]
+    return resolution(parts, quantizer, federation.feature_names)
+
+
+def widest(federation: Federation) -> str:
+    """The feature that holds the largest absolute value of all points."""
+    largest: Array = np.zeros(federation.d)
+    for party in federation.parties:
+        for _, block in party.blocks():
+            largest = np.maximum(largest, np.abs(block.astype(np.float64)).max(axis=0))
+    at = int(largest.argmax())
+    names = federation.feature_names
+    return f"feature {at}" if names is None else repr(names[at])
+
+
+def judge(algorithm: Any, plan: Any, federation: Federation) -> tuple[Any, Resolution | None]:
+    """All data against the rounding of this run: its resolution, and the algorithm with its data judged.
+
+    Algorithms that do not round, and those whose output noise pays for, come back as they are, with None.  Of
+    others, no site judges its part again.
+
+    Warns (`Caution`) below FINE steps.  Raises InputError below LEAST.  `algorithm.coarse` may ask for less.
+    """
+    quantizer = quantizer_of(algorithm, plan, federation)
+    if quantizer is None:
+        return algorithm, None
+    found = of_federation(federation, quantizer)
+    if found.coarsest < FINE and algorithm.coarse != "allow":
+        tell(found, found.sentence("much of the data", widest(federation)), algorithm.coarse)
+    return replace(algorithm, coarse="allow"), found
+
+
+def judge_at_site(algorithm: Any, quantizer: Quantizer, party: Party) -> None:
+    """A site's judgement of its own rows, before it shares any; as `judge`, but FEW rows only warn."""
+    if algorithm.coarse == "allow" or not algorithm.disclosure.exact:
+        return
+    found = resolution(list(sampled(party, most(party.points.shape[1]))), quantizer, None)
+    if found.coarsest < FINE:
+        whose = f"much of the data of client {party.name!r}"
+        tell(found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else algorithm.coarse)
+
+
+def tell(found: Resolution, sentence: str, coarse: Coarse) -> None:
+    """Warn, or raise InputError, of a resolution below FINE."""
+    if found.coarsest < LEAST and coarse == "refuse":
+        raise InputError(
+            f'{sentence}. Below {LEAST} steps this is refused. {REMEDY}; coarse="allow" clusters the '
+            "rounded points all the same."
+        )
+    warnings.warn(f"{sentence}. {REMEDY}.", Caution, stacklevel=3)
+
+
+def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer | None:
+    """How the data of this run will be rounded, None if they are not, or if that is not to be judged.
+
+    With hidden membership it follows from the size of the union, which here can be foreseen.
+    """
+    if getattr(algorithm, "coarse", None) is None or not algorithm.disclosure.exact:
+        return None
+    quantizer: Quantizer = getattr(plan, "foreseen", lambda _: plan)(federation).quantizer
+    return quantizer
+
+
+def check_word(coarse: str) -> None:
+    """Raise InputError for what is no value of `coarse`."""
+    if coarse not in get_args(Coarse):
+        words = ", ".join(map(repr, get_args(Coarse)))
+        raise InputError(f"coarse={coarse!r}: it says what is done about coarse rounding, one of {words}")
+
+
+def _steps(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"

@@ -1,0 +1,1 @@
+"""Labels by comparisons that nobody sees, with a dealer: who deals, who compares, what the server does."""

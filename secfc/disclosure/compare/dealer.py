@@ -1,0 +1,70 @@
+"""The dealer's part in comparing distances: seeds that it shares with clients, and what it makes of them.
+
+The dealer draws nothing: every mask and every table follows from seeds that the clients drew and sent to it,
+so both sides expand the same.  A seed gives each stream once (`field.code.blind.PairKeys`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys
+from field.compare import dealt
+from field.secrets.coins import Coins
+from secfc.coded.messages import Corrections, MaskSeed
+from secfc.coded.plan import Plan
+from secfc.disclosure.compare.match import Match
+from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, take
+
+Array = NDArray[Any]
+
+
+def mask_seeds(
+    plan: Plan, name: PartyId, dealer: PartyId, coins: Coins
+) -> Role[tuple[PairKeys, PairKeys | None]]:
+    """My key with the dealer, as that of a single peer 0; and, at the dealer, its keys with all clients."""
+    seed = coins.bytes(32)
+    mine = PairKeys({0: seed})
+    if name != dealer:
+        yield Exchange({dealer: MaskSeed(seed)}, round=PAIR + 1, phase="pair")
+        return mine, None
+    others = tuple(c for c in plan.clients if c != name)
+    return mine, (yield from collect_seeds(plan, others, {plan.clients.index(name): seed}))
+
+
+def collect_seeds(
+    plan: Plan, clients: tuple[PartyId, ...], own: Mapping[int, bytes] | None = None
+) -> Role[PairKeys]:
+    """The dealer's keys by number of the client; who sent none cannot take part."""
+    inbox = yield Exchange({}, clients, 0, round=PAIR + 1, exact=True, phase="pair")
+    seeds = {plan.clients.index(c): message.seed for c, message in take(inbox, MaskSeed).items()}
+    return PairKeys({**seeds, **(own or {})})
+
+
+def mask_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[int, Coins]:
+    """What masks of distances are expanded from, for each of these peers of whom there is a key."""
+    return keys.streams(match.question.round, match.context, peers)
+
+
+def table_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[int, Coins]:
+    """The same for tables, and to be taken after it: the next nonce, which no question has."""
+    return keys.streams(match.question.round + 1, match.context, peers)
+
+
+def lacking(match: Match, keys: PairKeys) -> Array:
+    """Numbers of the players whose seeds the dealer lacks."""
+    players = {*match.question.responders.tolist(), *match.question.committee.tolist()}
+    return np.array(sorted(players - keys.peers), np.int32)
+
+
+def deal(match: Match, keys: PairKeys) -> Corrections:
+    """The dealer's work for one match whose players all sent their seeds: for the corrected member."""
+    responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
+    masks = mask_streams(match, keys, responders)
+    rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
+    tables = table_streams(match, keys, committee)
+    return Corrections(match.schedule.deal(rho, [tables[j] for j in committee], match.question.corrected))

@@ -1,0 +1,195 @@
+"""One comparison of distances: everything public that its players agree on before it begins."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compare import dealt
+from field.compare.contest import Contest
+from field.compare.dealt import Schedule
+from field.compare.tournament import DIRECT, Tournament
+from field.kernels.threads import cuts
+from field.ring.basis import Basis, lanes_for
+from secfc.coded.messages import Compare, LabelShare
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Measured
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import SERVER, PartyId, SuspectedParties, faulty
+
+Array = NDArray[Any]
+
+# So many distances are a part of their own: a message costs as much as summing these up.
+WORTH_SPLITTING = 1 << 14
+# Rounds after the question's.
+DEAL, SEND, SUM, OPEN = range(1, 5)
+
+
+def contest_of(sizes: Array, factor: int) -> Contest:
+    """The nearest center of clusters of these sizes, or for a factor above 1 the one that much nearer."""
+    return _contest(tuple(sizes.tolist()), factor)
+
+
+def foregone(m: int, sizes: Array, factor: int) -> Array | None:
+    """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
+    if not sizes.any():
+        return np.full(m, -1, np.int32)
+    contest = contest_of(sizes, factor)
+    return np.full(m, contest.labels[-1], np.int32) if contest.outcomes == 1 else None
+
+
+@lru_cache(maxsize=8)
+def _contest(sizes: tuple[int, ...], factor: int) -> Contest:
+    """Public, so that parties in one process may have it together."""
+    return Contest.nearest(np.array(sizes)) if factor == 1 else Contest.separated(np.array(sizes), factor)
+
+
+@lru_cache(maxsize=8)
+def _schedule(contest: Contest, many: bool, basis: Basis, m: int, d: int, max_int: int) -> Any:
+    """Public as well, over as few lanes of the basis as decide the contest."""
+    kind = Tournament if many else Schedule
+    return kind(contest, basis.prefix(lanes_for(kind.needed(contest, d, max_int), basis.primes)), m)
+
+
+def committee_size(t: int) -> int:
+    """Members of whom any t, and at least one, learn nothing."""
+    return max(2, t + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A contest over the plan's points and who plays: responders send masked distances, members compare.
+
+    sizes: (k,) of the clusters that distances are measured to.
+
+    Raises RangeExceeded if one is larger than the plan holds.
+    """
+
+    plan: Plan
+    question: Compare
+    sizes: Array
+
+    @cached_property
+    def contest(self) -> Contest:
+        """Which comparisons decide."""
+        self.plan.lanes(self.sizes)  # refuses what the plan does not hold
+        return contest_of(self.sizes, self.question.factor)
+
+    @cached_property
+    def schedule(self) -> Schedule | Tournament:
+        """How the comparison goes: all pairs of a few clusters, or a tournament of many."""
+        schedule: Schedule | Tournament = self._scheduled(
+            self.question.factor == 1 and self.contest.outcomes > DIRECT
+        )
+        return schedule
+
+    @property
+    def all_pairs(self) -> Schedule:
+        """How it goes without a dealer: all pairs, of any number of clusters."""
+        schedule: Schedule = self._scheduled(many=False)
+        return schedule
+
+    def _scheduled(self, many: bool) -> Any:
+        plan = self.plan
+        return _schedule(self.contest, many, plan.code.basis, plan.m, plan.d, plan.proven)
+
+    @cached_property
+    def alive(self) -> Array:
+        """The clusters that take part: those with points."""
+        return np.flatnonzero(self.sizes > 0)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of distances: clusters that take part, points."""
+        return len(self.alive), self.plan.m
+
+    @cached_property
+    def responders(self) -> tuple[PartyId, ...]:
+        return self._names(self.question.responders)
+
+    @cached_property
+    def committee(self) -> tuple[PartyId, ...]:
+        return self._names(self.question.committee)
+
+    @property
+    def corrected(self) -> PartyId:
+        """The member that gets the dealer's corrections."""
+        return self.committee[self.question.corrected]
+
+    @cached_property
+    def parts(self) -> dict[PartyId, slice]:
+        """The points whose masked distances a member sums up for the others, by member.
+
+        Few distances are summed up by the corrected member alone, many by all members.
+        """
+        size, first = len(self.committee), self.question.corrected
+        count = max(1, min(size, self.shape[0] * self.plan.m // WORTH_SPLITTING))
+        parts = cuts(self.plan.m, count)
+        return {self.committee[(first + i) % size]: part for i, part in enumerate(parts)}
+
+    @cached_property
+    def context(self) -> bytes:
+        """What streams are bound to: whoever was told another question expands other masks."""
+        question, schedule = self.question, self.schedule
+        public = (
+            self.plan.digest(), question.round, question.k, schedule.basis.primes, schedule.m,
+            self.sizes.tolist(), question.responders.tolist(), question.committee.tolist(),
+            question.corrected, question.factor, question.subject,
+        )  # fmt: skip
+        return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        """Coded distances to the clusters that take part, (lanes, *shape): a share, secret."""
+        values = measured.distances(lanes)
+        alive = len(self.alive)
+        return values if alive == values.shape[1] else np.ascontiguousarray(values[:, self.alive])
+
+    def weights(self, me: PartyId) -> Array:
+        """(lanes,) the weight of a responder's distances in their decoded sum."""
+        code = self.plan.code
+        used, weights = code.decoding(tuple(self.question.responders.tolist()), 2)
+        return np.asarray(weights[: self.schedule.basis.lanes, used.index(self.plan.clients.index(me))])
+
+    def _names(self, numbers: Array) -> tuple[PartyId, ...]:
+        return tuple(self.plan.clients[j] for j in numbers.tolist())
+
+
+def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
+    """Words of this shape.  Raises FaultyClient or FaultyServer naming the sender of anything else."""
+    if words.dtype != np.uint64 or words.shape != shape:
+        raise faulty(sender, f"sent {words.dtype}{words.shape} where uint64{shape} was due")
+    return words
+
+
+def labels_of(match: Match, schedule: Any, shares: Mapping[PartyId, LabelShare], dealer: PartyId) -> Array:
+    """The labels (m,) int32 that all members' shares add up to, compared by this schedule.
+
+    dealer: who made the tables, if anybody did: false ones show in the members' shares.
+
+    Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens.
+    """
+    shape = schedule.places, schedule.per
+    words = [check_words(c, m.words, shape) for c, m in shares.items()]
+    try:
+        return dealt.labels(schedule, reduce(np.bitwise_xor, words))
+    except ValueError:
+        why = "the shares of the labels add up to clusters that are not there"
+        dealing = (dealer,) if dealer in (SERVER, *match.plan.clients) else ()
+        raise SuspectedParties((*match.committee, *dealing), why) from None
+
+
+def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:
+    """Another member's share of what I open a share of: words, or residues (lanes, ...).
+
+    Raises FaultyClient naming the sender of anything else.
+    """
+    if mine.dtype == np.uint64:
+        return check_words(sender, share, mine.shape)
+    check_residues(basis, sender, share, mine.shape[1:])
+    return share

@@ -1,0 +1,140 @@
+"""The server's part in comparing distances: it asks, deals if it is the dealer, and adds up labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys
+from field.code.rows import cluster_sizes
+from secfc.coded.messages import CodedCosts, Compare, LabelShare, MeasureCost, Unheard
+from secfc.coded.plan import Plan
+from secfc.coded.silence import left_out
+from secfc.disclosure.compare.dealer import deal
+from secfc.disclosure.compare.match import DEAL, Match, committee_size, foregone, labels_of
+from secfc.disclosure.decoded.distances import BlindedSource
+from secfc.lloyd.loop import Step
+from secfc.roles.exchange import (
+    Exchange,
+    FaultyClient,
+    Indispensable,
+    PartyId,
+    Role,
+    TooFewReplies,
+    take,
+    to_all,
+)
+from secfc.roles.messages import Message, compact_labels
+
+Array = NDArray[Any]
+M = TypeVar("M", bound=Message)
+
+
+class ComparedSource(BlindedSource):
+    """Steps whose labels a committee finds; the server, when it deals, deals and knows the sums of masks.
+
+    A party that falls silent is replaced by another, and the question put anew as a new round, so with fresh
+    masks and tables.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        present: tuple[PartyId, ...],
+        dealer: PartyId,
+        keys: PairKeys | None,
+        *,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(plan, present, threads=threads)
+        self.dealer, self.keys, self.turn = dealer, keys, 0
+        if keys is not None:
+            # Who sent no seed takes no part: no attempt is begun that could not be dealt.
+            self.silent |= {c for j, c in enumerate(plan.clients) if j not in keys.peers}
+
+    @property
+    def seats(self) -> int:
+        """Clients in a committee."""
+        return committee_size(self.plan.code.t)
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        return Step((yield from self.compare(labels, cluster_sizes(labels, k))), None)
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return (yield from self.compare(labels, cluster_sizes(labels, k), factor))
+
+    def retained(self, sizes: Array) -> Role[Array]:
+        return (yield from self.compare(np.full(self.plan.m, -1, np.int32), sizes))
+
+    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+        inbox = yield from self.answered(
+            lambda number, chosen: MeasureCost(number, k, compact_labels(labels), chosen)
+        )
+        values = self.coded(inbox, CodedCosts, self.plan.code.basis, (k,), 2)
+        basis = self.plan.code.basis
+        return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
+
+    def compare(self, labels: Array, sizes: Array, factor: int = 1) -> Role[Array]:
+        """The labels (m,) int32 that the centers of clusters of these sizes give."""
+        known = foregone(self.plan.m, sizes, factor)
+        while known is None:
+            question = self.players(labels, len(sizes), factor)
+            match = Match(self.plan, question, sizes)
+            yield Exchange(to_all(self.present, question), round=question.round, phase="assign")
+            send = {} if self.keys is None else {match.corrected: deal(match, self.keys)}
+            players = {*match.responders, *match.committee, self.dealer}
+            awaited = tuple(c for c in self.plan.clients if c in players)
+            inbox = yield Exchange(
+                send, awaited, 0, round=question.round + DEAL, accept=question.round, exact=True, phase="deal"
+            )
+            shares, reports = self.sorted(match, inbox, LabelShare)
+            if len(shares) == len(match.committee):
+                return self.add_up(match, shares)
+            self.silent |= self.lost(match, set(awaited) - set(inbox), reports)
+        return known
+
+    def players(self, labels: Array, k: int, factor: int) -> Compare:
+        """A question to those who are able, with its committee."""
+        able = [self.plan.clients.index(c) for c in self.present if c not in self.silent]
+        members = [j for j in able if self.plan.clients[j] != self.dealer]
+        size, needed = self.seats, self.plan.code.threshold(2)
+        short = max(needed - len(able), size - len(members))
+        if self.dealer in self.silent:
+            raise Indispensable(self.dealer, "it alone deals the masks of every comparison")
+        if short > 0:
+            raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
+        self.turn += 1
+        return Compare(
+            next(self.rounds), k, compact_labels(labels), np.array(able[:needed], np.int32),
+            np.array(members[:size], np.int32), self.turn % size, factor,
+        )  # fmt: skip
+
+    def schedule(self, match: Match) -> Any:
+        """How the labels of a match are coded."""
+        return match.schedule
+
+    def add_up(self, match: Match, shares: Mapping[PartyId, LabelShare]) -> Array:
+        """The labels whose shares all members sent."""
+        return labels_of(match, self.schedule(match), shares, self.dealer)
+
+    def sorted(
+        self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]
+    ) -> tuple[dict[PartyId, M], dict[PartyId, Unheard]]:
+        """What members of the committee sent, as is due of them, and who could not, or had another part.
+
+        Raises FaultyClient naming the sender of anything else.
+        """
+        reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+        shares = take({c: m for c, m in inbox.items() if c not in reports}, due)
+        for sender in shares:
+            if sender not in match.committee:
+                raise FaultyClient(sender, f"sent {due.__name__}, which is not its part")
+        return shares, reports
+
+    def lost(self, match: Match, gone: set[PartyId], reports: Mapping[PartyId, Unheard]) -> set[PartyId]:
+        """Whom to do without: at least one who was not left out before, so that repetitions end."""
+        lost = left_out(self.plan, gone, reports, spared=(self.dealer,))
+        return lost - self.silent or {c for c in reports if c in match.committee}

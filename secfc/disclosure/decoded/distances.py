@@ -1,0 +1,178 @@
+"""The paper's policy: the server decodes distances, from replies that show nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys, blind, mask_context, partners
+from field.secrets.coins import Coins
+from secfc.coded.messages import Assignment, CodedDistances, Unheard
+from secfc.coded.pairing import pair_keys
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Answer, Decoded, Exactly, Exposure, Measured
+from secfc.coded.silence import left_out
+from secfc.coded.source import CodedSource
+from secfc.disclosure.decoded.polynomials import DealtAnswer, DealtSource
+from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
+from secfc.roles.messages import compact_labels
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Distances(Exactly):
+    """The server decodes the exact distance of every point to every center, as in the paper.
+
+    With liars planned for, replies and dealings are checked, and what does not lie on a polynomial is traced
+    to its client (`secfc.coded.screening`).
+
+    Warning: over iterations these fix the shape of the data up to rotation and reflection, and with d + 1
+    known points the data themselves (`secfc.attacks.geometry`).
+
+    blind: replies are masked so that their weighted sum, the distance, is all that the server gets of them.
+    Unblinded replies fix the whole polynomial: the distance of every segment of the features, and values at
+    the noise points.  Blinding is by zero-sum masks of a fixed set of threshold(2) responders; if one stays
+    silent, others are asked with fresh masks. dealt: blinding is by polynomials that colluding + 1 clients
+    deal anew in every question (`secfc.disclosure.decoded.polynomials`), so everybody answers and any
+    threshold of replies will do: for runs in which clients often fall silent.  Lies can be located only in
+    such replies or in unblinded ones, so with liars planned for it is always dealt. colluding: how many
+    clients may join the server and still get no more than distances out of the replies of the others; each
+    two more cost every responder two more streams of masks, and each one more costs one more dealing.
+    """
+
+    blind: bool = True
+    colluding: int = 1
+    dealt: bool = False
+
+    exposes: ClassVar[Exposure] = "distances"
+    finds_liars: ClassVar[bool] = True
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        if not self.blind:
+            yield from ()
+            return Decoded(partial(bare, plan))
+        keys = yield from pair_keys(plan, name, coins)
+        me = plan.clients.index(name)
+        if self.dealt or plan.liars:
+            return Decoded(DealtAnswer(plan, me, keys, coins, self.colluding))
+        return Decoded(partial(masked, plan, me, keys, self.colluding))
+
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
+        yield from ()
+        if not self.blind:
+            return CodedSource(plan, present, threads=threads)
+        if self.dealt or plan.liars:
+            return DealtSource(plan, present, threads=threads, colluding=self.colluding)
+        return BlindedSource(plan, present, threads=threads)
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        facts = [
+            "all labels and cluster sizes, in every iteration (so did every client)",
+            "the exact distance of every point to every center, in every iteration: over iterations these "
+            "fix the shape of the data up to rotation and reflection",
+        ]
+        if plan.code.ell > 1 and not self.blind:
+            facts.append(
+                f"the same distances for each of the ell={plan.code.ell} segments of the features, if it "
+                "interpolates the replies instead of summing them"
+            )
+        if plan.init.reveals:
+            facts.append(plan.init.reveals)
+        return tuple(facts)
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+def bare(plan: Plan, question: Assignment, measured: Measured) -> Role[CodedDistances | None]:
+    """The reply of the paper: a share of the whole polynomial."""
+    yield from ()
+    return CodedDistances(measured.distances(plan.lanes(measured.sizes)))
+
+
+def masked(
+    plan: Plan,
+    me: int,
+    keys: PairKeys,
+    colluding: int,
+    question: Assignment,
+    measured: Measured,
+) -> Role[CodedDistances | Unheard | None]:
+    """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
+    yield from ()
+    check_responders(plan, question)
+    if me not in question.responders:
+        return None
+    values = measured.distances(plan.lanes(measured.sizes))
+    lacking = hidden(plan, me, keys, colluding, question, values)
+    return Unheard(0, lacking) if lacking.size else CodedDistances(values)
+
+
+def check_responders(plan: Plan, question: Assignment) -> None:
+    """Raises FaultyServer for responders whose masks do not cancel."""
+    asked = question.responders.tolist()
+    if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
+        raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
+
+
+def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assignment, values: Array) -> Array:
+    """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
+
+    Without their masks the reply would be bare, so then it must not leave.
+    """
+    responders = tuple(question.responders.tolist())
+    peers = partners(plan.code, responders, me, len(values), colluding)
+    context = mask_context(plan.code, responders, len(values), values.shape[1:], question.subject)
+    streams = keys.streams(question.round, context, peers)
+    lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
+    if not lacking.size:
+        blind(plan.code, responders, me, streams, values, colluding)
+    return lacking
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class BlindedSource(CodedSource):
+    """The same from blinded replies: exactly threshold(2) clients answer, and all of them must.
+
+    The masks of a responding set cancel only together.  When some stay silent, or lack the key of one that
+    died before it had told all, the question is put anew to a set without it, as a new round, so with fresh
+    masks.
+
+    silent: whom this source does without.
+    """
+
+    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
+        super().__init__(plan, present, threads=threads)
+        self.silent: set[PartyId] = set()
+
+    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+        return self.answered(lambda number, chosen: Assignment(number, k, compact_labels(labels), chosen))
+
+    def answered(self, ask: Callable[[int, Array], Assignment]) -> Role[Mapping[PartyId, Any]]:
+        """The replies of a responding set that is there, to a question with its round and its numbers."""
+        needed = self.plan.code.threshold(2)
+        while True:
+            able = [c for c in self.present if c not in self.silent]
+            if len(able) < needed:
+                raise TooFewReplies(needed, able)
+            asked = tuple(able[:needed])
+            numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
+            question = ask(next(self.rounds), numbers)
+            inbox = yield Exchange(
+                to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
+            )
+            reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+            if len(inbox) - len(reports) == needed:
+                return inbox
+            lost = left_out(self.plan, set(asked) - set(inbox), reports)
+            self.silent |= lost or set(reports)

@@ -1,0 +1,398 @@
+"""Final labels only: nobody sees the labels, sizes or the number of changes of any step but the last.
+
+A committee of 2t + 1 clients runs Lloyd's heuristic on shares.  In every step
+
+1. one-hot labels times points: shares of the clusters' sums and sizes, and of what compares two centers for
+   every point (`field.compare.secret_step`), by products whose degree is reduced by sharing them anew;
+2. comparisons and winners on shared bits, as without a dealer (`secfc.disclosure.joint.undealt`), with k more
+   comparisons that find empty clusters;
+3. the winners' bits become one-hot labels in residues: every member shares its part, and parts are added
+   modulo 2 by products;
+4. one opened bit says whether any label changed, unless the number of steps is fixed.
+
+Server and any t clients together see what they see without a dealer, but labels only at the end, and
+
+    Reshared      uniform: any t shares of fresh polynomials of degree t
+    ChangeShare   what the opened bit leaves; the other bits of its word are cleared before
+    FinalShare    what the final labels leave
+
+so nothing of the steps between but their number.  Sizes and contents of messages depend on nothing else.
+A client that falls silent ends the attempt: the server starts again from the first labels without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys, blind, mask_context, partners
+from field.code.rows import CodedRows
+from field.compare import secret_step as maths
+from field.compare import signs
+from field.compare.bitslice import digits, pack, unpack, words
+from field.compare.circuits import ONES, all_of, products_of, top_bit, wins
+from field.compare.contest import Contest
+from field.compare.dealt import codes
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.messages import Assignment, Compare, LabelShare
+from secfc.coded.pairing import pair_keys
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Answer, Exposure, Measured
+from secfc.disclosure.compare.match import Match
+from secfc.disclosure.joint.messages import ChangeShare, Cluster, FinalShare, Reshared
+from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps
+from secfc.disclosure.joint.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
+from secfc.lloyd.loop import Trace
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    SuspectedParties,
+    to_all,
+)
+from secfc.roles.messages import Message, compact_labels
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class FinalLabelsOnly(Undealt):
+    """Server and clients learn the final labels and the number of steps; t clients with the server no more.
+
+    stop: open after every step one bit, whether any label changed, and end when none did.  Without it there
+    are max_iter steps always, and the number of steps says nothing.  A run that ends at max_iter does not
+    know whether a further step would change a label: it says that it did not converge.
+
+    Needs n >= 2t + 1, ell = 1, one start that opens nothing, and a modulus for any sizes.
+    """
+
+    stop: bool = True
+    exposes: ClassVar[Exposure] = "nothing"
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for what would have to be opened on the way."""
+        super().check(plan)
+        rules = (
+            (plan.code.ell != 1, f"ell={plan.code.ell}: secret labels multiply whole points: use ell=1"),
+            (plan.n_init != 1, f"n_init={plan.n_init}: nobody knows the costs of restarts: use n_init=1"),
+            (plan.largest != plan.m, f"largest={plan.largest}: sizes are secret: leave largest out"),
+            (
+                plan.init.factor != 1,
+                f"{type(plan.init).__name__}() opens labels: start from random labels or points",
+            ),
+        )
+        for broken, rule in rules:
+            if broken:
+                raise ValueError(f"only final labels are opened, but {rule}")
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        keys = yield from pair_keys(plan, name, coins)
+        return Clusterer(plan, name, keys, coins, consent=self.may_ask(plan), stop=self.stop)
+
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[FinalSource]:
+        yield from ()
+        return FinalSource(plan, present, threads=threads, stop=self.stop)
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        count = "the number of steps until no label changed, " if self.stop else ""
+        facts = [
+            f"the first labels, {count}and the final labels and cluster sizes (so did every client)",
+            f"no other label and no distance, not even together with any {plan.code.t} of the clients",
+        ]
+        if plan.init.needs_distances:
+            facts.append(plan.init.reveals)
+        return tuple(facts)
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+class Clusterer(Comparer):
+    """A client's half: whole runs on secret labels; predictions as without a dealer."""
+
+    def __init__(
+        self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins, *, consent: bool, stop: bool
+    ) -> None:
+        super().__init__(plan, name, keys, coins, consent=consent)
+        self.stop = stop
+        self.start: Array | None = None
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        match question:
+            case Cluster():
+                self.opened = None
+                contest = self.contest(question)
+                answer = self.unless_stalled(question, self.cluster(question, measured.rows))
+                return self.told(contest, question, answer)
+            case Compare() if (question.labels >= 0).any():
+                # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
+                raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
+            case _:
+                return super().__call__(question, measured)
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        if isinstance(question, Cluster):
+            self.opened = None
+            yield from self.hear(self.contest(question), question, {})
+        else:
+            yield from super().watch(question, sizes)
+
+    def shares_of(self, question: Assignment) -> type[LabelShare]:
+        return FinalShare if isinstance(question, Cluster) else LabelShare
+
+    def contest(self, question: Cluster) -> Match:
+        """The last comparison of a run.  Raises FaultyServer for a run that the plan does not have."""
+        self.check(question)
+        self.check_committee(question.committee)
+        self.check_order(question.responders.tolist(), question.committee.tolist())
+        seats = Compare(
+            question.round, question.k, question.labels, question.responders, question.committee, 0, 1
+        )
+        return Match(self.plan, seats, np.ones(question.k, np.int64))
+
+    def check(self, question: Cluster) -> None:
+        """Refuse a second run, whose end would be one more labeling; attempts repeat the first question."""
+        if self.start is None:
+            self.start = question.labels
+        asked = question.k, question.max_iter, question.stop
+        planned = self.plan.k, self.plan.max_iter, self.stop
+        if asked != planned or not np.array_equal(question.labels, self.start):
+            raise FaultyServer(SERVER, "asked for another run than the plan's, or for a second one")
+
+    def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
+        """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
+        steps = Steps(self.plan.clients, question.round, question.subject)
+        seats = yield from self.seated(tuple(question.committee.tolist()), steps)
+        if seats is None:
+            return None
+        run = SecretRun(self, seats, steps, rows, question.k)
+        one_hot, code = run.public(question.labels)
+        number, same = 0, False
+        while number < question.max_iter and not same:
+            won, joint = yield from run.assign(one_hot)
+            new = np.stack([codes(run.contest, component) for component in won])
+            # A start with points in no cluster changes in any case.
+            if question.stop and (number > 0 or question.labels.min() >= 0):
+                same = yield from run.unchanged(joint, code, new)
+            number, code = number + 1, new
+            if number < question.max_iter and not same:
+                one_hot = yield from run.one_hot(joint, won)
+        return FinalShare(joint.player.opening(code), number, same)
+
+
+class SecretRun:
+    """One run of a client of the committee: its shares of the points, and the steps on secret labels."""
+
+    def __init__(self, client: Comparer, seats: Seats, steps: Steps, rows: CodedRows, k: int) -> None:
+        self.client, self.seats, self.steps, self.k = client, seats, steps, k
+        self.plan: Plan = client.plan
+        self.basis: Basis = client.plan.code.basis
+        m = self.plan.m
+        # The shares themselves: every row a cluster of its own.
+        self.points = rows.residues(rows.sums(np.arange(m, dtype=np.int32), m))
+        ones = np.ones((self.basis.lanes, 1, m), self.basis.dtype)
+        self.columns = np.concatenate([ones, self.points.transpose(0, 2, 1)], axis=1)
+        self.pairs = maths.Pairs(k)
+        # With unit sizes the comparisons are those of all pairs of clusters.
+        self.contest = Contest.nearest(np.ones(k, np.int64))
+
+    def public(self, labels: Array) -> tuple[Array, Array]:
+        """Shares of known labels: one-hot (lanes, k, m), and their codes (held, places, words)."""
+        known = (labels[None, :] == np.arange(self.k)[:, None]).astype(np.int64)
+        planes = digits(np.maximum(labels, 0).astype(np.int64), self.contest.places)
+        held = len(self.seats.committee.held(self.seats.place))
+        shares = np.zeros((held, *planes.shape), np.uint64)
+        if 0 in self.seats.committee.held(self.seats.place):
+            shares[0] = planes
+        return self.basis.reduce(known), shares
+
+    def assign(self, one_hot: Array) -> Role[tuple[Array, Joint]]:
+        """Who wins each point: (held, k, words) shares, from shares (lanes, k, m) of the labels before."""
+        basis, pairs, d = self.basis, self.pairs, self.points.shape[2]
+        count, m = len(pairs.first), self.plan.m
+        sizes = maths.cluster_sizes(basis, one_hot)
+        sums = yield from self.reduce(maths.cluster_sums(basis, one_hot, self.points))
+        squares = yield from self.reduce(maths.squares(basis, sums, sizes, pairs))
+        planes = yield from self.reduce(maths.planes(basis, squares, d, pairs))
+        differences = maths.differences(basis, planes, self.columns)
+        # s_h - 1 is negative exactly if cluster h is empty.
+        less = maths.subtract(basis, sizes, np.ones_like(sizes))
+        values = np.concatenate([differences.reshape(basis.lanes, -1), less], axis=1)
+        part = yield from self.hand_over(values)
+        joint = self.seats.play(self.steps, self.client.peers, self.client.rooms)
+        numbers = None if part is None else self.fractions(part)
+        shape = signs.digits(basis, self.plan.code.t), count * words(m) + words(self.k)
+        dealt = yield from joint.deal(numbers, shape)
+        signs_of = yield from joint.run(top_bit(dealt))
+        bits = signs_of[:, : count * words(m)].reshape(len(signs_of), count, words(m))
+        bits = bits ^ (yield from self.against_empty(joint, signs_of[:, count * words(m) :]))
+        won = yield from joint.run(
+            wins(bits, self.contest.literals, self.contest.wanted, joint.player.constant)
+        )
+        return won, joint
+
+    def fractions(self, part: Array) -> Array:
+        """My binary fractions of every pair's number and every cluster's size less 1."""
+        basis, t, first = self.basis, self.plan.code.t, self.seats.place == 0
+        count, m = len(self.pairs.first), self.plan.m
+        differences = np.ascontiguousarray(part[:, : count * m]).reshape(basis.lanes, count, m)
+        sizes = np.ascontiguousarray(part[:, None, count * m :])
+        both = [
+            signs.fractions(basis, t, differences, [(q,) for q in range(count)], [(1,)] * count, first=first),
+            signs.fractions(basis, t, sizes, [(0,)], [(1,)], first=first),
+        ]
+        return np.concatenate([bits.reshape(len(bits), -1) for bits in both], axis=1)
+
+    def against_empty(self, joint: Joint, empty: Array) -> Role[Array]:
+        """What flips a comparison (held, pairs, 1) where a is empty and b is not, from empty (held, words).
+
+        The number of such a pair is 0, so its sign says that b is no nearer.
+        """
+        clusters = np.arange(self.k)
+        bit = empty[:, clusters >> 6] >> (clusters & 63).astype(np.uint64) & np.uint64(1)
+        # A bit becomes a word of it: 0 - bit, in every component.
+        planes = (np.uint64(0) - bit)[:, :, None]
+        filled = planes ^ joint.player.constant(np.full((self.k, 1), ONES))
+        product: Array = yield from joint.run(
+            products_of(planes, self.pairs.first, filled, self.pairs.second)
+        )
+        return product
+
+    def unchanged(self, joint: Joint, old: Array, new: Array) -> Role[bool]:
+        """Whether all labels stayed, opened to the committee."""
+        m, constant = self.plan.m, joint.player.constant
+        inside = pack(np.ones((1, m), np.uint8))
+        shape = old.shape[1:]
+        same = (old ^ new ^ constant(np.full(shape, ONES))) & inside
+        same ^= constant(np.broadcast_to(~inside, shape))
+        result = yield from joint.run(all_of(same))
+        bit = bool(joint.player.opening(result)[0, 0])
+        me, numbers = self.client.me, self.seats.numbers
+        send = {i: ChangeShare(bit) for i in numbers if i != me} if self.seats.is_member else {}
+        members = [i for i in self.seats.client(self.seats.committee.members) if i != me]
+        received = yield from self.steps.exchange(send, members, ChangeShare)
+        for message in received.values():
+            bit ^= message.bit
+        return bit
+
+    def one_hot(self, joint: Joint, won: Array) -> Role[Array]:
+        """Shares (lanes, k, m) in residues of the winners' bits (held, k, words)."""
+        m, members = self.plan.m, self.seats.client(self.seats.committee.members)
+        mine = None
+        if self.seats.is_member:
+            bits = unpack(joint.player.opening(won[:, :-1]), m).astype(np.int64)
+            mine = self.basis.reduce(bits).reshape(self.basis.lanes, -1)
+        parts = yield from self.deal(mine, members, (self.k - 1) * m)
+        total = parts[0]
+        for part in parts[1:]:
+            product = yield from self.reduce(self.basis.multiply(total, part))
+            total = maths.exclusive_or(self.basis, total, part, product).astype(self.basis.dtype)
+        return maths.last_of_one_hot(self.basis, total.reshape(self.basis.lanes, self.k - 1, m))
+
+    # --- arithmetic that needs others
+
+    def reduce(self, product: Array) -> Role[Array]:
+        """A share of degree t of a product (lanes, ...) of shares: all share their weighted parts anew."""
+        flat = np.ascontiguousarray(product).reshape(self.basis.lanes, -1)
+        weighted = weighted_sum(self.plan, tuple(sorted(self.seats.numbers)), {self.client.me: flat})
+        parts = yield from self.deal(weighted, list(self.seats.numbers), flat.shape[1])
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.basis.add(total, part)
+        return total.astype(self.basis.dtype).reshape(product.shape)
+
+    def deal(self, mine: Array | None, dealers: list[int], size: int) -> Role[list[Array]]:
+        """My shares (lanes, size) of every dealer's secrets, in their order; mine: my own, if I am one."""
+        me, send = self.client.me, {}
+        own: dict[int, Array] = {}
+        if mine is not None:
+            shares = self.plan.code.share(mine[:, None, :], self.client.coins)
+            own = {me: shares[me][:, 0]}
+            send = {i: Reshared(np.ascontiguousarray(shares[i][:, 0])) for i in self.seats.numbers if i != me}
+        received = yield from self.steps.exchange(send, [i for i in dealers if i != me], Reshared)
+        for i, message in received.items():
+            check_residues(self.basis, self.plan.clients[i], message.values, (size,))
+        shares_of = own | {i: message.values for i, message in received.items()}
+        return [shares_of[i] for i in dealers]
+
+    def hand_over(self, values: Array) -> Role[Array | None]:
+        """A member's additive part of numbers (lanes, N) of which all hold shares; None at the others."""
+        code, me, keys = self.plan.code, self.client.me, self.client.peers
+        responders = tuple(sorted(self.seats.numbers))
+        peers = partners(code, responders, me, len(values), code.t)
+        context = mask_context(code, responders, len(values), (1, values.shape[1]), self.steps.subject)
+        streams = keys.streams(self.steps.nonce, context, peers)
+        if len(streams) < len(peers):
+            raise Stalled(self.steps.step, set(peers) - set(streams))
+        values = np.ascontiguousarray(values[:, None])
+        blind(code, responders, me, streams, values, code.t)
+        part = yield from take_over(self.plan, me, self.steps, responders, self.seats.numbers, values)
+        return None if part is None else part[:, 0]
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class FinalSource(UndealtSource):
+    """Whole runs of which a committee opens the last labels."""
+
+    def __init__(
+        self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1, stop: bool = True
+    ) -> None:
+        super().__init__(plan, present, threads=threads)
+        self.stop = stop
+
+    def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
+        """A run whose history is its start and its end."""
+        start = compact_labels(labels)
+        if k == 1 or labels.max() < 0:
+            # One cluster takes all points, and without any cluster nothing is near.
+            last = np.zeros_like(start) if labels.max() >= 0 else start
+            same = bool((last == start).all())
+            return Trace(k, (start, last), None, True, steps=1 if same or max_iter == 1 else 2)
+
+        while True:
+            seats = self.players(labels, k, 1)
+            question = Cluster(seats.round, k, start, seats.responders, seats.committee, max_iter, self.stop)
+            match = Match(self.plan, seats, np.ones(k, np.int64))
+            inbox = yield Exchange(
+                to_all(self.present, question),
+                match.committee,
+                0,
+                round=seats.round,
+                exact=True,
+                phase="assign",
+            )
+            for _ in range(question.strides - 1):
+                next(self.rounds)
+            shares, reports = self.sorted(match, inbox, FinalShare)
+            if len(shares) == len(match.committee):
+                last = self.add_up(match, shares)
+                steps, converged = ending(shares, max_iter)
+                return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
+            self.silent |= self.lost(match, set(match.committee) - set(inbox), reports)
+
+
+def ending(shares: Mapping[PartyId, FinalShare], max_iter: int) -> tuple[int, bool]:
+    """After how many steps the run ended, and whether it converged: all members of a committee know.
+
+    Raises FaultyClient for more steps than were asked for, SuspectedParties if members contradict another.
+    """
+    for member, share in shares.items():
+        if share.steps > max_iter:
+            raise FaultyClient(member, f"took {share.steps} steps where at most {max_iter} were asked for")
+    ends = {(share.steps, share.converged) for share in shares.values()}
+    if len(ends) > 1:
+        raise SuspectedParties(tuple(shares), "the members say that their run ended after different steps")
+    return ends.pop()

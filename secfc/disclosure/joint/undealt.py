@@ -1,0 +1,245 @@
+"""Assignments only, without a dealer: clients compare distances that nobody holds, and open the labels.
+
+The responders' blinded replies sum, with decode weights, to the distances; t + 1 members of a committee of 2t
++ 1 of them take the sum over in t + 1 additive parts.  Each part becomes binary fractions, shared bit by bit
+among the committee, and circuits on shared bits find the nearest center of every point
+(`field.compare.signs`, `field.compare.circuits`).  The members' shares of the labels go to the server and
+open to nothing else.
+
+Nobody but the clients has a secret, so the server may join any t clients.  What the others send to such a
+coalition, and why it could have drawn it by itself, given the labels:
+
+    PublicKey, SetKeys   keys; of the t + 1 others every two share one, and all together share one
+    MaskedDistances      uniform: blinded replies are, but for their sum over all responders, and the replies
+                         of the members, one of whom is not in the coalition, are sent to nobody
+    MaskedBits           uniform: see `field.compare.replicated`; fresh keys in every attempt
+    LabelShare           what the labels leave: the coalition misses one component of each shared bit
+    Unheard              who fell silent
+
+There is no statistical error beside that of AES in counter mode, HKDF and X25519.  With more than half
+of the clients curious there is no such protocol without a dealer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys
+from field.compare import signs
+from field.compare.bitslice import words
+from field.compare.circuits import top_bit, wins
+from field.compare.contest import Contest
+from field.compare.dealt import codes
+from field.compare.replicated import Committee, Rooms
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.messages import Compare, LabelShare, MaskedDistances, Unheard
+from secfc.coded.pairing import pair_keys
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Answer, Comparing, Measured
+from secfc.coded.silence import NOBODY_MISSED
+from secfc.disclosure.compare.match import Match
+from secfc.disclosure.compare.member import Participant
+from secfc.disclosure.compare.server import ComparedSource
+from secfc.disclosure.decoded.distances import hidden
+from secfc.disclosure.joint.messages import Cluster
+from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps, sit_down
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+# The dealer where there is none: no party has an empty name.
+NOBODY: PartyId = ""
+
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
+HEARD_BY_ALL = 4
+
+
+@dataclass(frozen=True)
+class Undealt(Comparing):
+    """Server and clients learn the labels of every iteration, and any t clients with the server no more.
+
+    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
+    """
+
+    consent: bool = False
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for a t that has no circuits, and a start that needs distances."""
+        super().check(plan)
+        Committee(plan.code.t)
+        if plan.liars:
+            raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        keys = yield from pair_keys(plan, name, coins)
+        return Comparer(plan, name, keys, coins, consent=self.may_ask(plan))
+
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[UndealtSource]:
+        yield from ()
+        return UndealtSource(plan, present, threads=threads)
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        return (
+            "all labels and cluster sizes, in every iteration (so did every client)",
+            f"no distance, not even together with any {plan.code.t} of the clients",
+            *self.opened(plan),
+        )
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+class Comparer(Participant):
+    """A client's half: its keys, and the committees it has sat in."""
+
+    def __init__(self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins, *, consent: bool) -> None:
+        super().__init__(plan, name, NOBODY, keys, PairKeys({}), None, consent=consent)
+        self.coins, self.rooms = coins, Rooms()
+        self.tables: dict[tuple[int, ...], Seats] = {}
+
+    @property
+    def seats(self) -> int:
+        return Committee(self.plan.code.t).size
+
+    def schedule(self, match: Match) -> Any:
+        return match.all_pairs
+
+    def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
+        return self.unless_stalled(match.question, self.labels(match, measured))
+
+    def unless_stalled(
+        self, question: Compare | Cluster, answer: Role[Message | None]
+    ) -> Role[Message | None]:
+        """An answer, or whose silence prevents it; who may wait for me is told, so that none waits long."""
+        try:
+            return (yield from answer)
+        except Stalled as stalled:
+            players = {*question.responders.tolist(), *question.committee.tolist()} - {self.me}
+            told = Unheard(stalled.step, NOBODY_MISSED)
+            others = [self.plan.clients[i] for i in sorted(players)]
+            for step in range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL):
+                yield Exchange(to_all(others, told), round=question.round + step, phase="compare")
+            return Unheard(stalled.step, stalled.missing)
+
+    def labels(self, match: Match, measured: Measured) -> Role[Message | None]:
+        """My share of the labels if I am in the committee; else that I have told it what it needs."""
+        plan, question = self.plan, match.question
+        responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
+        if self.me not in responders:
+            return None
+        schedule, steps = match.all_pairs, Steps(plan.clients, question.round, question.subject)
+        seats = yield from self.seated(committee, steps)
+        values = match.distances(measured, schedule.basis.lanes)
+        lacking = hidden(plan, self.me, self.peers, plan.code.t, question, values)
+        if lacking.size:
+            raise Stalled(steps.step, lacking.tolist())
+        part = yield from take_over(plan, self.me, steps, responders, committee, values)
+        if seats is None:
+            return Unheard(0, NOBODY_MISSED)
+        joint = seats.play(steps, self.peers, self.rooms)
+        share = yield from nearest(joint, schedule.contest, schedule.basis, part, plan.m)
+        return LabelShare(joint.player.opening(share))
+
+    def seated(self, committee: tuple[int, ...], steps: Steps) -> Role[Seats | None]:
+        """My seat in a committee, if I am in it: its keys are dealt the first time that it meets.
+
+        That comes first and in a step of its own.  Then either all members have their keys, or one of them
+        is blamed and the committee never meets again; nobody else's silence leaves some with keys.
+        """
+        if self.me not in committee or committee in self.tables:
+            steps.skip()
+        else:
+            self.tables[committee] = yield from sit_down(
+                self.plan.code.t, committee, self.me, steps, self.coins
+            )
+        return self.tables.get(committee)
+
+    def check_players(self, question: Compare) -> None:
+        super().check_players(question)
+        if not set(question.committee.tolist()) <= set(question.responders.tolist()):
+            # A member's own reply is what it never tells.
+            raise FaultyServer(SERVER, "asked for a committee of others than the responders")
+
+
+def take_over(
+    plan: Plan,
+    me: int,
+    steps: Steps,
+    responders: tuple[int, ...],
+    committee: tuple[int, ...],
+    values: Array,
+) -> Role[Array | None]:
+    """A member's additive part (lanes, k, m) of all distances; None at others, which tell a member theirs.
+
+    values: my blinded reply.  The members' parts sum to the distances; blinded replies are uniform but for
+    their weighted sum, and no member tells its own.
+    """
+    members = committee[: plan.code.t + 1]
+    others = [i for i in responders if i not in members]
+    if me not in members:
+        to = members[others.index(me) % len(members)]
+        yield from steps.exchange({to: MaskedDistances(values)}, (), MaskedDistances)
+        return None
+    told = others[members.index(me) :: len(members)]
+    received = yield from steps.exchange({}, told, MaskedDistances)
+    basis = plan.code.basis.prefix(len(values))
+    for i, message in received.items():
+        check_residues(basis, plan.clients[i], message.values, values.shape[1:])
+    return weighted_sum(plan, responders, {me: values, **{i: r.values for i, r in received.items()}})
+
+
+def weighted_sum(plan: Plan, responders: tuple[int, ...], values: Mapping[int, Array]) -> Array:
+    """Sum of some responders' values (lanes, k, m) with their decode weights: canonical residues."""
+    chosen, weights = plan.code.decoding(responders, 2)
+    total = np.zeros_like(next(iter(values.values())))
+    basis = plan.code.basis.prefix(len(total))
+    flat = total.reshape(basis.lanes, -1)
+    for i, value in values.items():
+        factors = [[int(row[chosen.index(i)])] for row in weights[: basis.lanes]]
+        basis.add_scaled(flat, value.reshape(1, basis.lanes, -1), factors)
+    return total
+
+
+def nearest(joint: Joint, contest: Contest, basis: Basis, part: Array | None, m: int) -> Role[Array]:
+    """Shares (held, places, words) of the digits of every point's code, from the members' parts."""
+    t, count = joint.seats.committee.t, len(contest.comparisons)
+    shape = signs.digits(basis, t), count * words(m)
+    planes = None
+    if part is not None:
+        chosen = [(b, a) for a, b, _, _ in contest.comparisons]
+        factors = [(u, -v) for _, _, u, v in contest.comparisons]
+        first = joint.seats.place == 0
+        planes = signs.fractions(basis, t, part, chosen, factors, first=first).reshape(shape)
+    dealt = yield from joint.deal(planes, shape)
+    bits = yield from joint.run(top_bit(dealt))
+    won = yield from joint.run(
+        wins(bits.reshape(len(bits), count, -1), contest.literals, contest.wanted, joint.player.constant)
+    )
+    return np.stack([codes(contest, component) for component in won])
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class UndealtSource(ComparedSource):
+    """Steps whose labels a committee of 2t + 1 finds without a dealer."""
+
+    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
+        super().__init__(plan, present, NOBODY, None, threads=threads)
+
+    @property
+    def seats(self) -> int:
+        return Committee(self.plan.code.t).size
+
+    def schedule(self, match: Match) -> Any:
+        return match.all_pairs

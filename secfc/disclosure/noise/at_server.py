@@ -1,0 +1,129 @@
+"""Noise that the server adds to what it decodes: protects what is published, not from the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.noise import DISTANCE, rounded_gaussian
+from field.secrets.coins import Coins
+from secfc.coded.messages import CodedCenters, RevealCenters
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Answer, Exposure
+from secfc.coded.source import CodedSource
+from secfc.disclosure.decoded.distances import BlindedSource, Distances
+from secfc.disclosure.noise.budgeted import Budgeted, NoisySource, Steps
+from secfc.disclosure.noise.noise import Noise
+from secfc.lloyd.loop import Step
+from secfc.privacy.calibration import split
+from secfc.privacy.events import (
+    Composed,
+    Event,
+    NonPrivate,
+    RoundedGaussian,
+)
+from secfc.privacy.ledger import Ledger
+from secfc.roles.exchange import SERVER, PartyId, Role
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class NoiseAtServer(Budgeted):
+    """The server adds noise to the distances it decodes, and to the centers it publishes.
+
+    budget: for everything that clients and the public see: labels and centers.  The server itself sees exact
+    distances, and exact cluster sums if they are opened: for its view the run is not private.
+    radius: no point is longer, in data units; longer ones are shortened before they are shared.
+    neighbors: replace one data point, or one client.  center_share: of the budget, if centers are opened.
+    colluding: see `Distances`.
+
+    Noise is rounded Gaussian, accounted as the continuous one.
+    """
+
+    exposes: ClassVar[Exposure] = "distances"
+
+    colluding: int = 1
+
+    def contributors(self, n: int) -> int:
+        return 1
+
+    def noise(self, steps: Steps, radius: int) -> Noise:
+        each = split(self.budget, self.weights(steps))
+        return Noise(rounded_gaussian, self.neighbors, radius, each[0], each[-1])
+
+    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+        return 0.0  # the server sees exact distances
+
+    def released(self, plan: Plan) -> Event:
+        steps = self.steps(plan)
+        noise = self.noise(steps, 1)
+        asked = RoundedGaussian(noise.distances, plan.m * plan.k * DISTANCE)
+        opened = RoundedGaussian(noise.sums, plan.k * plan.d * DISTANCE)
+        return Composed((asked,) * steps.questions + (opened,) * steps.centers)
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        return Distances(colluding=self.colluding).client(plan, name, coins=coins)
+
+    def open_centers(
+        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+    ) -> Role[CodedCenters | None]:
+        return Distances().open_centers(plan, name, question, compute, coins)
+
+    def server(
+        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
+        yield from ()
+        noise = self.noise(self.steps(plan), plan.radius)
+        return NoisingSource(plan, present, noise, coins, threads=threads)
+
+    def ledger(self, plan: Plan) -> Ledger:
+        ledger = self._ledger(plan, "noise added by the server")
+        return ledger.record(NonPrivate(), what="exact distances in every iteration", seen_by=SERVER)
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        return (
+            *Distances(colluding=self.colluding).learned(plan),
+            "noise protects what it publishes, not what it sees itself",
+        )
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class NoisingSource(BlindedSource, NoisySource):
+    """Exact distances under noise that the server adds before it compares them."""
+
+    def __init__(
+        self, plan: Plan, present: tuple[PartyId, ...], noise: Noise, coins: Coins, *, threads: int = 1
+    ) -> None:
+        super().__init__(plan, present, threads=threads)
+        self.noise, self.coins = noise, coins
+
+    def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
+        """Replies of which one carries the noise, weighted such that decoding adds it once."""
+        values = yield from super().replies(labels, k, sizes)
+        chosen, weights = self.plan.code.decoding(tuple(sorted(values)), 2)
+        lanes = len(values[chosen[0]])
+        basis = self.plan.code.basis.prefix(lanes)
+        noise = self.noise.draw_distances(basis, self.plan.layout, labels, k, coins=self.coins)
+        # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
+        q = int(np.argmax((weights[:lanes] != 0).all(axis=0)))
+        inverse = [pow(int(w), -1, p) for w, p in zip(weights[:, q], basis.primes, strict=False)]
+        share = basis.multiply(noise, np.array(inverse, basis.dtype).reshape(-1, 1, 1))
+        values[chosen[q]] = basis.add(values[chosen[q]], share)
+        return values
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        step = yield from super().step(labels, k)
+        return self.shifted(step, labels, k, 1)
+
+    def opened(self, labels: Array, k: int) -> Role[Array]:
+        sums = yield from super().opened(labels, k)
+        basis = self.plan.code.basis
+        noise = self.noise.draw_sums(basis, self.plan.layout, labels, k, self.plan.d, coins=self.coins)
+        return np.asarray(sums + basis.lift_signed(noise))

@@ -1,0 +1,176 @@
+"""Differential privacy for SecFC: noise on decoded distances and on opened centers.
+
+Two mechanisms with two names, and two entries in the ledger.  `NoiseAtServer` protects what is published; the
+server itself decodes exact distances.  `NoiseInShares` protects against the server too: every client deals
+shares of its own noise before it replies, and what the server decodes has the noise of all of them on it.
+
+Both claim a total (epsilon, delta) for everything that follows from the labels of all iterations, and the
+centers if they are opened.  The clusters that distances are measured to are the previous release, so
+iterations compose.  All questions that a run may ask are paid for, also if it converges earlier.
+
+What it means, honestly: one point moves its own k distances by as much as they can differ at all, so noise
+of that size is nearly local privacy.  At small epsilon the assignments are near random; that is a property
+of releasing distances, not of this code.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.quantize import Quantizer
+from secfc.coded.layout import Layout
+from secfc.coded.plan import Plan
+from secfc.coded.source import CodedSource
+from secfc.disclosure.noise.noise import REACH, Noise
+from secfc.disclosure.noise.sensitivity import parts
+from secfc.lloyd.loop import Step
+from secfc.lloyd.starts import GivenLabels, RandomLabels
+from secfc.privacy.bounds import Bound
+from secfc.privacy.calibration import Budget
+from secfc.privacy.errors import PrivacyError
+from secfc.privacy.events import (
+    Event,
+    NonPrivate,
+)
+from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.privacy.neighbors import Neighbors
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a run releases at most: so many questions about distances, and the centers or not, 1 or 0."""
+
+    n: int
+    t: int
+    k: int
+    questions: int
+    centers: int
+
+    @classmethod
+    def of(cls, plan: Any, repeats: int = 0) -> Steps:
+        """Of a plan, in which so many questions may be put anew."""
+        code = plan.code
+        return cls(code.n, code.t, plan.k, asked(plan) + repeats, int(bool(plan.revealing)))
+
+
+def asked(plan: Any) -> int:
+    """How many clusterings distances are measured to: every iteration of every start, and its cost."""
+    return int(plan.n_init * (plan.max_iter + 1))
+
+
+@dataclass(frozen=True)
+class Budgeted(ABC):
+    """The common part: a budget for a run, and what it takes to fit one."""
+
+    budget: Budget
+    radius: Bound
+    neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
+    center_share: float = 0.1
+
+    repeats: ClassVar[int] = 0  # questions that may be put anew, each of which is a release of its own
+    least_lanes: ClassVar[int] = 2
+    exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
+
+    def __post_init__(self) -> None:
+        if self.repeats < 0:
+            raise ValueError(f"repeats={self.repeats} is negative: it counts questions that are put anew")
+        if not 0 < self.center_share < 1:
+            raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
+
+    @abstractmethod
+    def contributors(self, n: int) -> int:
+        """How many parties add noise."""
+
+    @abstractmethod
+    def noise(self, steps: Steps, radius: int) -> Noise:
+        """What each of them adds."""
+
+    @abstractmethod
+    def released(self, plan: Plan) -> Event:
+        """All that a run releases at most."""
+
+    def steps(self, plan: Plan) -> Steps:
+        """What a run releases at most."""
+        return Steps.of(plan, self.repeats)
+
+    def weights(self, steps: Steps) -> tuple[float, ...]:
+        """Shares of the budget: of every question, and of the centers if they are opened."""
+        if not steps.centers:
+            return (1 / steps.questions,) * steps.questions
+        return ((1 - self.center_share) / steps.questions,) * steps.questions + (self.center_share,)
+
+    def clip(self, quantizer: Quantizer) -> Quantizer:
+        return replace(quantizer, radius=self.radius.steps(quantizer.scale))
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        if public.derived:
+            raise PrivacyError(
+                "the bound on absolute values would be read off the private data, which no noise protects: "
+                "give fit a bound that you know, such as the radius"
+            )
+        steps = Steps(
+            len(public.clients), way.t, way.k, asked(way) + self.repeats, int(bool(way.reveal_centers))
+        )
+        rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
+        parties = self.contributors(steps.n)
+        widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)
+        # D <= 4 B**2 and 2 REACH sigma of every contributor, against d (2 eta)**2; B / eta is at most
+        # radius / bound, and what ceil adds is below one step for each.
+        wide = (self.radius.value / public.bound) ** 2 * (1 + REACH * widest * parties / 2) / public.d
+        return int(math.ceil(wide * (1 + 1e-9)) + 1 + parties)
+
+    def stretched(self, headroom: int, stretch: int) -> int:
+        # Noise is as large as honest rows ask for; only the distances grow.
+        return headroom + stretch**2
+
+    def check(self, plan: Plan) -> None:
+        """Raises PrivacyError or ValueError for a run that this noise does not cover."""
+        if not isinstance(plan.init, RandomLabels | GivenLabels):
+            raise PrivacyError(
+                f"init={type(plan.init).__name__} measures distances of its own, which the budget does not "
+                "cover: start from RandomLabels or from GivenLabels that are public"
+            )
+        labels = np.zeros(plan.m, np.int32)
+        parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
+        self.budget.check(self.released(plan))
+        steps = self.steps(plan)
+        noise = self.noise(steps, plan.radius)
+        if steps.centers:
+            one = noise.on_sums(plan.layout, labels, plan.k, plan.d)
+            reach = plan.largest * plan.proven + self.contributors(steps.n) * REACH * one
+            if 2 * reach >= plan.code.basis.modulus:
+                raise ValueError("noisy cluster sums do not fit the modulus: lower the scale")
+
+    def _ledger(self, plan: Plan, how: str) -> Ledger:
+        centers = " and opened centers" if plan.revealing else ""
+        event = NonPrivate() if self.radius.private else self.released(plan)
+        what = f"labels of at most {self.steps(plan).questions} iterations{centers}, {how}"
+        return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+class NoisySource(CodedSource):
+    """Steps from distances that carry noise and the offsets of their contributors."""
+
+    noise: Noise
+
+    def shifted(self, step: Step, labels: Array, k: int, contributors: int) -> Step:
+        """The step without the offsets in its costs; these are noisy, and may be negative."""
+        if step.within is None:
+            return step
+        offset = contributors * self.noise.offset(self.noise.on_distances(self.plan.layout, labels, k))
+        sizes = cluster_sizes(labels, k).tolist()
+        # s_h own points with s_h**2 times the offset each.
+        within = tuple(w - offset * s**3 for w, s in zip(step.within, sizes, strict=True))
+        return Step(step.labels, within)

@@ -1,0 +1,290 @@
+"""The questions a plan has, in their order: every client walks them itself, and answers nothing else.
+
+The start is a public function of the plan and a seed that no server chooses (`secfc.roles.toss`), a step asks
+about the labels of the step before, a restart has so many steps, and there are so many restarts.  So the
+program that the server runs (`Start.draw`, `lloyd`) runs at every client too, over a source that asks nobody:
+what it would ask is `Due`, and the referee compares.
+
+What an answer opened is known to a client that hears the labels from those who computed them.  Where the
+server alone decodes it, the labels of its next question are taken for it: then counts, starts and order hold,
+and the labels of a step may be a lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.exact import Exact
+from secfc.coded.messages import Assignment, Compare, MeasureCost
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Exposure
+from secfc.disclosure.compare.match import foregone
+from secfc.disclosure.joint.messages import Cluster
+from secfc.lloyd.loop import Step, Trace, lloyd
+from secfc.lloyd.starts import generators
+from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
+
+Array = NDArray[Any]
+
+EARLY = "ended the run before the plan did, or with other labels than those last opened"
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """A question: its type, clusters, labels (m,) and factor.
+
+    opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
+    asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
+    """
+
+    kind: type[Assignment]
+    k: int
+    labels: Array
+    factor: int = 1
+    opens: bool = True
+    result: bool = True
+    last: bool = True
+
+    def is_asked(self, question: Assignment) -> bool:
+        """Whether this is what the question asks."""
+        same = type(question) is self.kind and question.k == self.k
+        return (
+            same
+            and getattr(question, "factor", 1) == self.factor
+            and np.array_equal(question.labels, self.labels)
+        )
+
+
+# A fragment for `Start.draw` and `lloyd`: it yields what is due where a role yields an exchange.
+Asking = Generator[Any, Any, Array]
+# Yields what is due, is resumed with the labels that the answer opened, ends with those of the result.
+Course = Generator[Due, Array, Array]
+
+
+class Foreseen:
+    """A `lloyd.Source` of what would be asked: its fragments yield what is due instead of exchanges.
+
+    exposes: what the policy shows the server, which decides how it asks.  started: whether the start is
+    drawn, so that a restart may end.
+    """
+
+    def __init__(self, plan: Plan, exposes: Exposure) -> None:
+        self.plan, self.exposes, self.started = plan, exposes, False
+
+    @property
+    def compares(self) -> bool:
+        """Whether clients compare distances, and nobody is asked for what sizes alone decide."""
+        return self.exposes in ("labels", "nothing")
+
+    def ask(self, labels: Array, k: int, sizes: Array, factor: int = 1, *, result: bool = True) -> Asking:
+        """The labels that the centers of clusters of these sizes give."""
+        if not self.compares:
+            told: Array = yield Due(Assignment, k, labels, result=result, last=self.started)
+            return told
+        known = foregone(self.plan.m, sizes, factor)
+        if known is None:
+            known = yield Due(Compare, k, labels, factor, result=result)
+        return known
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        return Step((yield from self.ask(labels, k, cluster_sizes(labels, k))), None)
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return (yield from self.ask(labels, k, cluster_sizes(labels, k), factor))
+
+    def distances(self, labels: Array, k: int) -> Role[Exact]:
+        raise NotImplementedError("nobody foresees distances")
+
+    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Generator[Any, Any, int]:
+        """The point that the server says it drew: the last one in a cluster of the next question."""
+        told = yield Due(Assignment, 1, newest, opens=False, last=False)
+        return int(np.argmax(told))
+
+    def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
+        """A whole run of the heuristic."""
+        self.started = True
+        if self.exposes != "nothing":
+            return (yield from lloyd(labels, k, max_iter, self))
+        if k == 1 or labels.max() < 0:
+            last = np.zeros_like(labels) if labels.max() >= 0 else labels
+        else:
+            last = yield Due(Cluster, k, labels, result=False)
+        return Trace(k, (labels, last), None, False)
+
+
+def restarts(plan: Plan, exposes: Exposure, rng: np.random.Generator) -> Iterator[Course]:
+    """The courses of a run, one a restart; rng: at its beginning, the same for all parties."""
+
+    def restart(own: np.random.Generator) -> Asking:
+        source = Foreseen(plan, exposes)
+        labels = yield from plan.init.draw(plan.m, plan.k, own, source)
+        trace = yield from source.lloyd(labels, plan.k, plan.max_iter)
+        if plan.n_init > 1 and source.compares:
+            yield Due(MeasureCost, plan.k, trace.labels, opens=False)
+        return trace.labels
+
+    return map(restart, generators(rng, plan.n_init))
+
+
+def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
+    """The course of labeling new points by retained centers, of clusters of these sizes."""
+    nobody, source = np.full(plan.m, -1, np.int32), Foreseen(plan, exposes)
+    source.started = True
+    return iter([source.ask(nobody, len(sizes), sizes, result=False)])
+
+
+class Referee:
+    """Which questions a client answers.  Pure, and no frozen value: what changes is what was asked.
+
+    courses: of all restarts.  opens: whether the client hears from others than the server what labels an
+    answer opened; it says so in `opened`, None where it did not hear.
+    """
+
+    def __init__(self, plan: Plan, courses: Iterable[Course], *, opens: bool) -> None:
+        self.plan, self.courses, self.opens = plan, iter(courses), opens
+        self.opened: Array | None = None
+        self.course: Course | None = None
+        self.due: Due | None = None
+        self.committee: tuple[PartyId, ...] = ()  # who computed what the last answer opened
+        self.tried: set[tuple[int, ...]] = set()  # players that this question was put to
+        self.ends: list[Array] = []  # of the restarts that ended
+        self.next: tuple[Course, Due] | None = None  # the next restart, whose first question is known
+        self.sure, self.over = True, False
+        # Whether a question was ever missed, and whether what came later did not fit any more.
+        self.gap, self.lost = False, False
+
+    def ask(self, question: Assignment, missed: int = 0) -> bool:
+        """Take a question; False if I did not hear what it must follow from, so that I must not answer.
+
+        missed: how many questions before it did not come.
+
+        Raises FaultyServer for a question that is not due, whatever came before.
+        """
+        players = *question.responders.tolist(), -1, *getattr(question, "committee", np.empty(0)).tolist()
+        if self.due is not None and self.due.is_asked(question) and players not in self.tried:
+            # Whoever fell silent is left out when a question is repeated, so there are only so many.
+            self.refuse(
+                len(self.tried) > len(self.plan.clients), "repeated a question more often than clients"
+            )
+            self.tried.add(players)
+            return self.sure
+        heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
+        due = self.follow(question)
+        for _ in range(missed):
+            if due is None or due.is_asked(question):
+                break
+            due = self.go_on(question.labels)
+        self.gap = self.gap or missed > 0
+        self.lost = self.lost or (self.gap and (due is None or not due.is_asked(question)))
+        self.sure = not self.lost and heard and not (self.opens and missed)
+        if self.lost:
+            return False  # no blame: what I once did not hear may explain it
+        if due is None:
+            self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
+        elif not due.is_asked(question):
+            self.refuse(True, f"asked {self.words(question)} where the plan has {self.words(due)}")
+        members = getattr(question, "committee", np.empty(0, np.int32)).tolist()
+        self.committee = tuple(self.plan.clients[j] for j in members if j < len(self.plan.clients))
+        self.due, self.opened, self.tried = due, None, {players}
+        return self.sure
+
+    def follow(self, question: Assignment) -> Due | None:
+        """What is due after the last question, of which this may be the next."""
+        due = self.due
+        if due is None:
+            return self.begin()
+        if not due.opens:
+            return self.go_on(question.labels)
+        if self.opened is not None:
+            return self.go_on(self.opened)
+        begins = self.peek()
+        if begins is not None and not self.opens and due.last and begins[1].is_asked(question):
+            self.ends.append(due.labels)
+            return self.begin()
+        # Whether the last step changed a label is told by what is asked about next.
+        return self.go_on(question.labels)
+
+    def end(self, labels: Array, missed: int = 0) -> bool:
+        """Take the labels that the run ends with, once or again; False if I cannot know them.
+
+        missed: how many questions before it did not come.
+
+        Raises FaultyServer for other labels than a restart ended with.
+        """
+        self.gap = self.gap or missed > 0
+        if self.lost or self.gap:
+            return not self.opens
+        if not self.over:
+            self.over, due = True, self.due
+            if due is None:
+                due = self.begin()
+                self.refuse(due is not None, EARLY)
+            elif due.opens and self.opened is None:
+                self.refuse(not self.opens and not due.last, EARLY)
+                if not due.result:
+                    return not self.opens
+                self.ends.append(due.labels)
+                if not self.ended_with(labels):  # a last step that sizes decided
+                    self.refuse(self.go_on(labels) is not None, EARLY)
+            else:
+                self.refuse(self.go_on(labels if self.opened is None else self.opened) is not None, EARLY)
+        elif not self.ends:
+            return not self.opens
+        self.refuse(not self.ended_with(labels), "ended with other labels than those last opened")
+        return True
+
+    def ended_with(self, labels: Array) -> bool:
+        """Whether a restart ended with these labels."""
+        return any(np.array_equal(labels, end) for end in self.ends)
+
+    def go_on(self, labels: Array) -> Due | None:
+        """The next question of this restart, or the first of the next one."""
+        if self.course is None:
+            return self.begin()
+        try:
+            return self.course.send(labels)
+        except StopIteration as done:
+            self.ends.append(done.value)
+            return self.begin()
+
+    def begin(self) -> Due | None:
+        """The first question of the next restart."""
+        begins, self.next = self.peek(), None
+        if begins is None:
+            return None
+        self.course = begins[0]
+        return begins[1]
+
+    def peek(self) -> tuple[Course, Due] | None:
+        """The next restart and its first question; those that ask nothing are over with it."""
+        while self.next is None:
+            course = next(self.courses, None)
+            if course is None:
+                return None
+            try:
+                self.next = course, next(course)
+            except StopIteration as done:
+                self.ends.append(done.value)
+        return self.next
+
+    def words(self, asked: Any) -> str:
+        """A question in words that show no label."""
+        kind = asked.kind if isinstance(asked, Due) else type(asked)
+        factor = getattr(asked, "factor", 1)
+        more = f" by a factor of {factor}" if factor != 1 else ""
+        return f"{kind.__name__}(k={asked.k}){more} of " + (
+            "the labels that are next" if isinstance(asked, Due) else "some labels"
+        )
+
+    def refuse(self, wrong: bool, why: str) -> None:
+        if wrong and self.opened is not None:
+            # What a member told me may be another share than it told the server.
+            raise SuspectedParties((SERVER, *self.committee), f"the server {why}")
+        if wrong:
+            raise FaultyServer(SERVER, why)

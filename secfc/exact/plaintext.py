@@ -1,0 +1,204 @@
+"""Centralized k-means on integers: the baseline that sees everything, and the oracle of exactness.
+
+Clients send their quantized points in the clear; the server runs the same Lloyd loop, with the same
+starts and the same comparisons, that the secure protocol runs.  No privacy at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.basis import Basis
+from field.ring.exact import Exact
+from field.ring.quantize import Quantizer
+from field.secrets.coins import Coins
+from secfc.algorithm import Clustering, Public, heard
+from secfc.coded.layout import OwnRows
+from secfc.coded.ranges import choose_range
+from secfc.data.federation import Federation
+from secfc.data.party import Party
+from secfc.data.resolution import Coarse, check_word
+from secfc.disclosure import AssignmentsOnly, Disclosure
+from secfc.exact import words
+from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
+from secfc.lloyd.starts import RandomLabels, Start, generators
+from secfc.roles.agreement import agree_with_server
+from secfc.roles.checks import (
+    is_array,
+    refuse,
+)
+from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.roles.exchange import (
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    everyone,
+    only,
+    take,
+    to_all,
+)
+from secfc.roles.messages import Final, Message
+from secfc.roles.transcript import Run
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PlainPlan:
+    """What the parties agree on."""
+
+    quantizer: Quantizer
+    clients: tuple[PartyId, ...]
+    counts: tuple[int, ...]
+    k: int
+    d: int
+    terms: Terms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
+        return described(self, self.terms)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return digest_of(self.description)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PlainModel:
+    """Integer cluster sums and sizes, to label new points as exactly as old ones."""
+
+    quantizer: Quantizer
+    sums: Array
+    sizes: Array
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+    ) -> list[Array]:
+        """Nearest centers of new points: one (m_j,) int32 array a client.  Nobody says anything."""
+        from field.kernels import scalar as kernels
+
+        labels = []
+        for party in federation.parties:
+            points = self.quantizer(party.read(), owner=f"client {party.name!r}")
+            high, low = np.empty((2, len(self.sizes), len(points)), np.uint64)
+            kernels.plain_distances(points, self.sums, self.sizes, high, low)
+            labels.append(Exact(high, low).nearest(self.sizes))
+        return labels
+
+
+@dataclass(frozen=True)
+class Lloyd:
+    """Plaintext integer Lloyd on the pooled data; parameters as in `SecFC`, results the same.
+
+    disclosure: of the run to compare with, for the same automatic scale (where that has ell <= 2).
+    Non-private: the server receives every point.
+    """
+
+    k: int
+    init: Start = RandomLabels()
+    n_init: int = 1
+    max_iter: int = 300
+    scale: float | None = None
+    basis: Basis | None = None
+    rounding: Any = "nearest"
+    largest: int | None = None
+    disclosure: Disclosure = AssignmentsOnly()
+    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
+
+    def __post_init__(self) -> None:
+        check_word(self.coarse)
+        object.__setattr__(self, "init", words.start(self.init))
+        object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
+
+    def plan(self, public: Public) -> PlainPlan:
+        """The same quantizer that SecFC would choose.  Raises ValueError."""
+        quantizer = choose_range(self, public, OwnRows(public.counts), ell=1).quantizer
+        for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
+            if value < 1:
+                raise ValueError(f"{name}={value} is too small: it must be at least 1")
+        if not 1 <= self.k <= public.m:
+            raise ValueError(f"k={self.k} clusters of m={public.m} points: 1 <= k <= m is needed")
+        self.init.check(public.m, self.k)
+        return PlainPlan(quantizer, public.clients, public.counts, self.k, public.d, Terms(self, public))
+
+    def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
+        """Send my points in the clear, receive all labels."""
+        yield from agree_with_server(plan, party.name)
+        points = plan.quantizer(party.read(), owner=f"client {party.name!r}")
+        inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), round=SHARE, phase="send")
+        final = only(take(inbox, Final), SERVER)
+        labels = final.labels
+        if final.k != plan.k or len(labels) != sum(plan.counts):
+            why = f"labeled {len(labels)} points of m={sum(plan.counts)}, or not with k={plan.k}"
+            raise FaultyServer(SERVER, why)
+        start = sum(plan.counts[: plan.clients.index(party.name)])
+        return np.asarray(labels[start : start + len(points)], np.int32)
+
+    def server(
+        self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
+    ) -> Role[tuple[Trace, PlainModel]]:
+        """Pool the points and run Lloyd's heuristic."""
+        yield from agree_with_server(plan, SERVER)
+        arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+        inbox = everyone(take(arrived, RawPoints), plan.clients)
+        for (sender, message), count in zip(inbox.items(), plan.counts, strict=True):
+            largest = plan.quantizer.max_int
+            outside = bool(((message.points > largest) | (message.points < -largest)).any())
+            if message.points.shape != (count, plan.d) or outside:
+                raise FaultyClient(sender, f"sent other than {count} points of d={plan.d} within the bound")
+        points = np.concatenate([inbox[c].points for c in plan.clients])
+        source = PlainSource(points)
+
+        each = generators(rng, self.n_init)
+
+        def once() -> Role[Trace]:
+            start = yield from self.init.draw(len(points), self.k, next(each), source)
+            return (yield from lloyd(start, self.k, self.max_iter, source))
+
+        trace: Trace = yield from restarts(self.n_init, once, cheaper)
+        yield Exchange(to_all(plan.clients, Final(self.k, trace.labels, None)), round=SHARE, phase="cluster")
+        labels = trace.labels.astype(np.int32)
+        model = PlainModel(plan.quantizer, source.sums(labels, self.k), cluster_sizes(labels, self.k))
+        return trace, model
+
+    def collect(self, plan: PlainPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering, its centers included."""
+        trace, model = run.results[SERVER]
+        with np.errstate(invalid="ignore"):
+            centers = model.sums / (model.sizes[:, None] * plan.quantizer.scale)
+        return Clustering(
+            k=plan.k,
+            labels=heard(run, plan.clients, counts),
+            cost=trace.cost(plan.quantizer.scale),
+            n_iter=trace.n_iter,
+            converged=trace.converged,
+            history=trace.history,
+            centers=centers,
+            plan=plan,
+            learned=("every point of every client",),
+            model=model,
+            transcript=run.transcript,
+            seconds=run.seconds,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawPoints(Message, tag=10):
+    """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
+
+    points: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")

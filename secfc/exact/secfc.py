@@ -1,0 +1,380 @@
+"""SecFC: exact k-means over Lagrange coded shares (Li, Hou, Buyukates, Avestimehr, Algorithm 1).
+
+Clients share their points with a Lagrange code; in every iteration clients compute coded distances of all
+points to all centers on their shares, every point goes to its nearest center, and the server announces the
+labels.  In the paper the server decodes the distances and compares them; by default a committee of clients
+compares them unseen.  The labels are those of plaintext Lloyd on the quantized points, bit for bit.
+
+Assumes a server that follows the protocol and secure channels between clients; clients follow it as well,
+except for the `liars` that a plan allows for: those may compute and deal falsely, together, and no label is
+wrong for it; the server finds those whose replies it reads (`secfc.coded.screening` says what is proven).
+Nobody is kept from lying about its own points: a client that shares other data than it has, within the bound,
+is a client with other data.  What it shares is tested before it is used (`secfc.coded.validity`): rows far
+beyond the bound, or off the code, end the run with its name.
+
+Any t clients together learn nothing beyond the labels, if they follow the protocol.  What the server sees is
+a policy (`secfc.disclosure`, and its README for the argument).  By default, `AssignmentsOnly()`, the server
+deals masks and learns the labels of every iteration, as every client does, and with several starts the cost
+of each; only together with a client of the committee does it learn distances.  `Distances()` is the paper's
+protocol: the server decodes the exact distances of every iteration, from which it can rebuild much of the
+shape of the data, and with a client place it by that one's points.  From t + 1 clients on nothing is
+promised: they hold all points if ell = 1, and can read small or categorical values if ell > 1
+(`secfc.exact.cautions`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode
+from field.code.rows import ClusterSums, CodedRows
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.algorithm import Clustering, Public
+from secfc.coded.layout import Layout
+from secfc.coded.membership import Membership, Open
+from secfc.coded.messages import Assignment, RevealCenters
+from secfc.coded.plan import Plan
+from secfc.coded.questions import question
+from secfc.coded.ranges import choose_range
+from secfc.coded.screening import Screening, Standing
+from secfc.coded.sharing import reply, settle_contributors, settle_contributors_at_server, share_rows
+from secfc.data.inputs import Caution
+from secfc.data.party import Party
+from secfc.data.resolution import Coarse, check_word, judge_at_site
+from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
+from secfc.exact import words
+from secfc.exact.cautions import cautions
+from secfc.exact.course import Referee
+from secfc.exact.course import restarts as planned
+from secfc.exact.predict import Allowance, CodedModel
+from secfc.lloyd.loop import Trace, cheaper, restarts
+from secfc.lloyd.starts import RandomLabels, Start, generators
+from secfc.roles.agreement import agree
+from secfc.roles.description import LOCAL, Terms
+from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.roles.messages import Final
+from secfc.roles.toss import Table, seed_for, toss, toss_at_server
+from secfc.roles.transcript import Run
+
+Array = NDArray[Any]
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ClientResult:
+    """A client's own labels (m_j,), their rows, and its shares of the final centers, for `predict`."""
+
+    labels: Array
+    rows: Array
+    centers: ClusterSums
+
+
+def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
+    """The client of Algorithm 1."""
+    plan, mine = yield from way.membership.client(draft, party, coins=coins)
+    yield from agree(plan, party.name)
+    judge_at_site(way, plan.quantizer, party)
+    received = yield from share_rows(plan, mine, coins, threads=way.threads)
+    shared = plan
+    plan, rows = yield from settle_contributors(shared, mine, received, coins)
+    mine = mine.among(shared, plan)
+    seed = yield from start_seed(shared, party.name, coins)
+    yield from mine.settle(rows)
+    rows.finish()
+    answer = yield from way.disclosure.client(plan, party.name, coins=coins)
+    courses = planned(plan, way.disclosure.exposes, np.random.default_rng(seed))
+    referee = Referee(plan, courses, opens=answer.opens)
+    sums: ClusterSums | None = None
+    consenting = party.name in plan.revealing
+    wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
+    while True:
+        request, missed = yield from question(plan, plan.k, wait)
+        match request:
+            case Assignment():
+                message, due = None, referee.ask(request, missed)
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                if due:
+                    message = yield from answer(request, Measured(rows, sums))
+                else:
+                    yield from answer.watch(request, sums.sizes)
+                referee.opened = answer.opened
+                wait = reply(request.round, message, "distances", request.strides)
+            case RevealCenters() if consenting:
+                consenting = False  # to one opening, of the final centers
+                referee.end(request.labels, missed)
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                share = partial(large_only, plan, rows, sums)
+                message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
+                wait = reply(request.round, message, "centers")
+            case Final():
+                referee.end(request.labels, missed)
+                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                return ClientResult(mine.own(request.labels), mine.rows, sums)
+            case _:
+                raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
+
+
+def large_only(plan: Plan, rows: CodedRows, sums: ClusterSums) -> Array:
+    """My shares of the sums of clusters (lanes, k, width), zeros for those too small to be opened."""
+    shares = rows.residues(sums)
+    shares[:, sums.sizes < plan.smallest_center] = 0
+    return shares
+
+
+def start_seed(plan: Plan, name: PartyId, coins: Coins) -> Role[int]:
+    """The seed of random starts: the plan's, or one that the clients toss now that rows are fixed."""
+    if plan.seed is not None:
+        return plan.seed
+    return _start((yield from toss(table_of(plan), name, coins)))
+
+
+def start_seed_at_server(plan: Plan, screening: Screening) -> Role[int]:
+    """The same at the server; who falls silent is not there any more."""
+    if plan.seed is not None:
+        return plan.seed
+    # Who is in a dispute, or was found lying, hears the result all the same.
+    who = plan.clients if plan.liars else screening.present
+    seed, who = yield from toss_at_server(table_of(plan), who, lenient=plan.liars > 0)
+    screening.present = tuple(c for c in screening.present if c in who)
+    return _start(seed)
+
+
+def table_of(plan: Plan) -> Table:
+    """Who tosses coins for a run under this plan."""
+    return Table(plan.clients, plan.digest(), plan.code.threshold(2))
+
+
+def _start(seed: bytes) -> int:
+    return int.from_bytes(seed_for(seed, b"secfc start"), "little")
+
+
+# --- server --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ServerResult:
+    """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
+
+    standing: who was found lying.
+    """
+
+    plan: Plan
+    excluded: tuple[PartyId, ...]
+    trace: Trace
+    centers: Array | None
+    standing: Standing
+
+
+def server(way: SecFC, draft: Any, *, coins: Coins) -> Role[ServerResult]:
+    """The server of Algorithm 1, with restarts."""
+    plan, settle = yield from way.membership.server(draft)
+    yield from agree(plan, SERVER)
+    shared = plan
+    plan, screening = yield from settle_contributors_at_server(shared, coins)
+    seed = yield from start_seed_at_server(shared, screening)
+    yield from settle()
+    source = yield from way.disclosure.server(plan, screening.active, coins=coins, threads=way.threads)
+    source.screening = screening
+
+    each = generators(np.random.default_rng(seed), plan.n_init)
+
+    def once() -> Role[Trace]:
+        start = yield from plan.init.draw(plan.m, plan.k, next(each), source)
+        trace = yield from source.lloyd(start, plan.k, plan.max_iter)
+        if plan.n_init == 1 or trace.within is not None:
+            return trace
+        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), plan.k)))
+
+    trace: Trace = yield from restarts(plan.n_init, once, cheaper)
+    labels = trace.labels.astype(np.int32)
+    centers = None
+    if plan.revealing:
+        centers = yield from source.centers(labels, plan.k)
+    final = Final(plan.k, trace.labels, centers)
+    yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
+    return ServerResult(plan, plan.excluded(shared), trace, centers, screening.standing)
+
+
+# --- the algorithm -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SecFC:
+    """Exact secure k-means.
+
+    k: clusters.  t: colluding clients tolerated; t + 1 may read all that others share.  ell: segments of a
+    point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`). n >= 2 (ell + t - 1)
+    + 1 clients are needed. init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`,
+    `CenterSeparation()`, `GivenLabels(labels)`), or its word in the shell, as "k-means++".  n_init: restarts,
+    the cheapest is kept. max_iter: steps a restart. scale: integers per data unit, None for the finest that
+    two lanes hold (three, if distances are compared). basis: primes to use, None to choose;
+    `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest", or "floor" (eq.
+    (3)). largest: points of the largest cluster that distances are exact for, None for all m.  A smaller
+    number (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a
+    cluster outgrows it ends with RangeExceeded. threads: processor threads for distances and decoding;
+    changes no result. liars: how many clients may lie; labels are exact all the same.  Each needs two more
+    clients, n >= 2 (ell + t - 1) + 1 + 2 liars.  Found, named and no longer asked are those whose replies are
+    read, or whose dealt shares are checked: the server reads as many replies as it needs, so who lies in
+    others, and changes nothing by it, may stay unnamed.  Needs `Open()` membership and `Distances()`.
+    membership: who contributes which rows, `Open()` or `Private()` (hides who owns which); also "open" or
+    "private". disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else
+    `Distances()`, or noisy ones; also "assignments", "final-labels" or "distances" (`secfc.exact.words`).
+    smallest_center: points of the smallest cluster whose center is opened; smaller ones stay closed, a row of
+    NaN.  The center of one point is that point, and who owns one of two reads the other. predictions: new
+    points that may be labeled after the run, None for ten times as many as it has.  Each label of a chosen
+    point tells a side of a hyperplane between two hidden centers: enough fix the centers. reveal_centers:
+    True, or the names of at least ell + t clients that consent to open the centers.  So many are needed to
+    compute them; t + 1 that collude can read small or categorical values without asking. coarse: what to do
+    where rounding leaves a feature fewer than 8 steps of its spread (`secfc.data.resolution`): "refuse"
+    raises InputError, "warn" warns as it does below 64, "allow" does neither.
+    """
+
+    k: int
+    t: int
+    ell: int = 1
+    init: Start = RandomLabels()
+    n_init: int = 1
+    max_iter: int = 300
+    scale: float | None = None
+    basis: Basis | None = None
+    rounding: Any = "nearest"
+    reveal_centers: bool | tuple[PartyId, ...] = False
+    largest: int | None = None
+    # Not what names a run: it may change when that resumes, and from party to party.
+    threads: int = field(default=1, repr=False, metadata=LOCAL)
+    membership: Membership = Open()
+    disclosure: Disclosure = AssignmentsOnly()
+    liars: int = 0
+    smallest_center: int = 3
+    predictions: int | None = None
+    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
+
+    def __post_init__(self) -> None:
+        check_word(self.coarse)
+        for name, meant in (
+            ("init", words.start), ("membership", words.membership), ("disclosure", words.disclosure),
+        ):  # fmt: skip
+            object.__setattr__(self, name, meant(getattr(self, name)))
+
+    def plan(self, public: Public) -> Any:
+        """What is public before the parties talk: the `Plan`, with open membership.
+
+        Warns (`Caution`) where t=0 or ell > 1.  Raises ValueError naming the value, the rule and the remedy.
+        """
+        if self.liars and not isinstance(self.membership, Open):
+            raise ValueError(
+                f"liars={self.liars} with {type(self.membership).__name__} membership: the shares of all "
+                "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
+                "or liars=0"
+            )
+        if self.liars and not getattr(self.disclosure, "finds_liars", False):
+            raise ValueError(
+                f"liars={self.liars} with {type(self.disclosure).__name__}: this policy does not check what "
+                "clients send. Use disclosure=Distances(), or liars=0"
+            )
+        draft = self.membership.draft(
+            partial(self.complete, public), public.clients, public.counts, self.t, public.session,
+            Terms(self, public),
+        )  # fmt: skip
+        if self.t == 0 and len(public.clients) > 1:
+            warnings.warn(
+                "t=0 protects nobody: shares carry no noise, so clients see each other's points. Raise t to "
+                "at least 1, for which n >= 2*ell + 1 clients are needed",
+                Caution,
+                stacklevel=2,
+            )
+        for caution in cautions(self.t, self.ell):
+            warnings.warn(caution, Caution, stacklevel=2)
+        return draft
+
+    def complete(self, public: Public, layout: Layout) -> Plan:
+        """The plan for a known layout of rows."""
+        chosen = choose_range(self, public, layout, self.ell)
+        code = LagrangeCode(chosen.basis, len(public.clients), self.ell, self.t)
+        revealing = self.reveal_centers
+        if isinstance(revealing, bool):
+            revealing = public.clients if revealing else ()
+        plan = Plan(
+            code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d, self.k,
+            self.max_iter, self.n_init, self.init, tuple(revealing), self.largest or layout.m,
+            chosen.headroom, self.liars, chosen.block, Terms(self, public), public.seed,
+            self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
+        )  # fmt: skip
+        self.disclosure.check(plan)
+        return plan
+
+    def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
+        """The role of one client; its coins are secret.  Raises ValueError for a plan on other terms."""
+        plan.terms.check(self)
+        return client(self, plan, party, coins=coins)
+
+    def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
+        """The role of the server; its coins are secret.  It draws no start, so rng is not used.
+
+        Raises ValueError for a plan on other terms.
+        """
+        plan.terms.check(self)
+        return server(self, plan, coins=coins)
+
+    def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering all parties agree on."""
+        result: ServerResult = run.results[SERVER]
+        plan, trace = result.plan, result.trace
+        clients: list[ClientResult] = [
+            run.results.get(name) or unheard(count) for name, count in zip(plan.clients, counts, strict=True)
+        ]
+        return Clustering(
+            k=plan.k,
+            labels=[c.labels for c in clients],
+            cost=trace.cost(plan.scale) if self.disclosure.exact else None,
+            n_iter=trace.n_iter,
+            converged=trace.converged,
+            history=trace.history,
+            centers=result.centers,
+            plan=plan,
+            learned=learned(self, plan),
+            model=CodedModel(
+                plan,
+                self.disclosure,
+                {c: run.results[c].centers for c in plan.clients if c in run.results},
+                result.standing,
+                {c: Allowance(plan.predictions) for c in plan.clients},
+            )
+            if self.disclosure.exact
+            else None,
+            transcript=run.transcript,
+            seconds=run.seconds,
+            rows=[c.rows for c in clients],
+            excluded=result.excluded,
+            ledger=self.disclosure.ledger(plan),
+            liars=result.standing.liars,
+            disputes=result.standing.disputes,
+        )
+
+
+def unheard(count: int) -> ClientResult:
+    """What a client has that was cut off before the result: no labels."""
+    nothing = np.full(count, -1, np.int32)
+    return ClientResult(nothing, nothing.astype(np.int64), ClusterSums(nothing, nothing, nothing))
+
+
+def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
+    """What the server learned, in sentences for people."""
+    facts = [*way.membership.learned, *way.disclosure.learned(plan)]
+    facts.append(opened_centers(plan) if plan.revealing else "no point and no center")
+    return tuple(facts)
+
+
+def opened_centers(plan: Plan) -> str:
+    """Which centers are opened, for people."""
+    least = plan.smallest_center
+    return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"

@@ -1,0 +1,53 @@
+"""Words for values: what a caller may write, in Python and in the shell, where a policy, a start or a
+membership is due.
+
+One table for both, so that a word means the same everywhere.  A word stands for the value with its defaults;
+whoever wants other ones builds the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from secfc.coded.membership import Membership, Open, Private
+from secfc.data.inputs import InputError
+from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly
+from secfc.lloyd.starts import STARTS, Start
+
+DISCLOSURES: Mapping[str, Disclosure] = {
+    "assignments": AssignmentsOnly(),
+    "final-labels": FinalLabelsOnly(),
+    "distances": Distances(),
+}
+MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private()}
+
+
+def start(value: Any) -> Start:
+    """The start that a word stands for, or the given one.  Raises InputError."""
+    return _meant("init", value, STARTS, "draw")  # type: ignore[no-any-return]
+
+
+def disclosure(value: Any) -> Disclosure:
+    """The policy that a word stands for, or the given one.  Raises InputError."""
+    return _meant("disclosure", value, DISCLOSURES, "open_centers")  # type: ignore[no-any-return]
+
+
+def membership(value: Any) -> Membership:
+    """The membership that a word stands for, or the given one.  Raises InputError."""
+    return _meant("membership", value, MEMBERSHIPS, "draft")  # type: ignore[no-any-return]
+
+
+def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
+    """The value of a word in the table; anything else must offer the method that such values have."""
+    if isinstance(value, str):
+        word = value.strip().lower().replace("_", "-").replace(" ", "-")
+        if word in table:
+            return table[word]
+    elif isinstance(value, type) and hasattr(value, method):
+        raise InputError(f"{name}={value.__name__} is a class: build the value, {value.__name__}(...)")
+    elif hasattr(value, method):
+        return value
+    words = ", ".join(repr(word) for word in table)
+    values = ", ".join(f"{type(item).__name__}()" for item in table.values())
+    raise InputError(f"{name}={value!r} is none: use one of the words {words}, or a value such as {values}")

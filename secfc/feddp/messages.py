@@ -1,0 +1,68 @@
+"""What the server of FedDP-KMeans tells its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from secfc.roles.checks import check_centers, refuse
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+def _check_bounds(bounds: tuple[int, ...]) -> None:
+    refuse(len(bounds) > 2 or min(bounds, default=1) < 1, "at most two bounds, of at least one step each")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Project(Message, tag=58):
+    """Server to every client in FedDP-Init, step 2: say which projected proxies your points are nearest to.
+
+    projection (d, p); proxies (s, p), public points projected.  bounds: where a client's counts are
+    clipped, if clients are the unit of privacy.
+    """
+
+    projection: Array
+    proxies: Array
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_centers(self.projection, "directions")
+        check_centers(self.proxies, "proxies")
+        wrong = self.projection.shape[1] != self.proxies.shape[1]
+        refuse(wrong, "proxies have as many features as there are directions")
+        _check_bounds(self.bounds)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupAbout(Message, tag=59):
+    """Server to every client in FedDP-KMeans: sum your points by the nearest of these centers.
+
+    centers: (k, p) projected, or (k, d).  origins: (k, d), what is subtracted before points are clipped to
+    `reach` integer steps.  bounds: where a client's vectors are clipped, if clients are the unit of privacy.
+    """
+
+    centers: Array
+    origins: Array
+    reach: int
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_centers(self.centers, "centers")
+        check_centers(self.origins, "origins")
+        refuse(len(self.centers) != len(self.origins), "every center has an origin")
+        refuse(self.reach < 1, "points are clipped to at least one integer step")
+        _check_bounds(self.bounds)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyCenters(Message, tag=60):
+    """Server to every client: the differentially private centers (k, d), about the plan's origin."""
+
+    centers: Array
+
+    def __post_init__(self) -> None:
+        check_centers(self.centers, "centers")

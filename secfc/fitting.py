@@ -1,0 +1,104 @@
+"""Fit a federation in this process: where an algorithm and a driver meet, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from field.secrets.coins import Coins
+from secfc.algorithm import Algorithm, Clustering, Public
+from secfc.data.federation import Federation
+from secfc.data.inputs import refusing, seeded
+from secfc.data.resolution import judge
+from secfc.roles.exchange import SERVER, PartyId, Role
+from secfc.transport.checkpoint import Checkpoint, fingerprint
+from secfc.transport.simulate import Faults, Watch, deliver, simulate
+
+
+def fit(
+    algorithm: Algorithm,
+    federation: Federation,
+    *,
+    seed: int | None = 0,
+    bound: float | None = None,
+    coins: Callable[[PartyId], Coins] | None = None,
+    keep_bodies: bool = False,
+    faults: Faults = deliver,
+    watch: Watch | None = None,
+    sealed: bool = False,
+    checkpoint: Path | str | None = None,
+) -> Clustering:
+    """Run an algorithm on a federation in this process.
+
+    seed: reproduces starts, as a part of the public plan; it never makes a share predictable.  None for
+    starts from coins that the clients toss.  bound: a public bound on absolute values, in data units; derived
+    from the data if None (see `Public.of`).  coins: secret coins by party,
+    the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
+    transcript holds contents too.  faults: what the network does to messages.  watch: called with
+    (party, exchange) at every exchange, before it is sealed, for progress.  sealed: what any party says to
+    another is encrypted and authenticated between the two, as over a network; not needed inside one process.
+    checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
+    where it ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
+
+    Warns (`Caution`) of rounding that loses data, see `secfc.data.resolution`.
+    Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
+    checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
+    """
+    start = None if seed is None else int(seeded(seed).integers(2**63))
+    with refusing():
+        public = replace(Public.of(federation, bound), seed=start)
+    # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
+    run = fingerprint(algorithm, public, seed, sealed)
+    with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
+        make = coins or kept.coins
+        secrets = {name: make(name) for name in (*federation.names, SERVER)}
+        rng = np.random.default_rng(
+            int.from_bytes(secrets[SERVER].bytes(32), "little") if start is None else start
+        )
+        with refusing():
+            plan = algorithm.plan(replace(public, session=secrets[SERVER].bytes(32)))
+            algorithm, _ = judge(algorithm, plan, federation)
+        roles: dict[PartyId, Role[Any]] = {
+            party.name: algorithm.client(plan, party, coins=secrets[party.name])
+            for party in federation.parties
+        }
+        roles[SERVER] = algorithm.server(plan, rng=rng, coins=secrets[SERVER])
+        if sealed:
+            if watch is not None:
+                roles, watch = {name: watched(name, role, watch) for name, role in roles.items()}, None
+            roles = seal(roles, plan.description, secrets)
+        roles = {name: kept.role(name, role) for name, role in roles.items()}
+        with refusing():
+            done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
+    result = algorithm.collect(plan, done, federation.counts)
+    return replace(result, features=federation.feature_names)
+
+
+def seal(
+    roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
+) -> dict[PartyId, Role[Any]]:
+    """The roles of all parties of a run, every message between any two of them sealed."""
+    from secfc.transport.sealed import sealed
+
+    return {
+        name: sealed(role, name, tuple(roles), description, secrets[name]) for name, role in roles.items()
+    }
+
+
+def watched(name: PartyId, role: Role[Any], watch: Watch) -> Role[Any]:
+    """The same role, each exchange of which is shown to `watch` first."""
+    inbox: Any = None
+    try:
+        while True:
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                return done.value
+            watch(name, exchange)
+            inbox = yield exchange
+    finally:
+        role.close()

@@ -1,0 +1,217 @@
+"""Where Lloyd's heuristic starts: values with one method, each a role fragment over a source.
+
+A start returns labels (m,) int32 in [-1, k); -1 is a point that is in no cluster yet.  Every start works on
+plaintext and on coded distances alike, so the oracle and the protocol start from the same labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.exact import Exact
+from secfc.lloyd.loop import Source
+from secfc.roles.exchange import Role
+
+Array = NDArray[Any]
+
+
+class Start(Protocol):
+    """A way to draw the first labels."""
+
+    def check(self, m: int, k: int) -> None:
+        """Raises ValueError if this start does not fit m points and k clusters."""
+        ...
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        """The first labels (m,) int32."""
+        ...
+
+    @property
+    def reveals(self) -> str:
+        """What a server that sees distances learns beyond those of the iterations, or an empty string."""
+        ...
+
+    @property
+    def factor(self) -> int:
+        """The largest factor that it compares squared distances by."""
+        ...
+
+    @property
+    def needs_distances(self) -> bool:
+        """Whether it draws from the distances themselves, so that the server must see them."""
+        ...
+
+
+@dataclass(frozen=True)
+class RandomLabels:
+    """Every point in a uniformly random cluster (SecFC Algorithm 1, line 6).  Reveals nothing."""
+
+    reveals = ""
+    needs_distances = False
+    factor = 1
+
+    def check(self, m: int, k: int) -> None:
+        """Fits always."""
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        yield from ()
+        return rng.integers(0, k, m).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class RandomPoints:
+    """k distinct random points are the first centers (Forgy).
+
+    A server that sees distances then sees those of all points to k private points in the first step.
+    """
+
+    reveals = "distances of every point to k randomly chosen points"
+    needs_distances = False
+    factor = 1
+
+    def check(self, m: int, k: int) -> None:
+        """Fits always: k <= m is checked with the plan."""
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        yield from ()
+        return _singletons(rng.choice(m, k, replace=False), m)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLabels:
+    """Labels (m,) that are already known, in client order, or one array a client; -1 for no cluster.
+
+    Parties compare the labels of all points, however they were handed over.
+    """
+
+    labels: Array | Sequence[Any] = field(repr=False, metadata={"described": "flat"})
+    reveals = ""
+    needs_distances = False
+    factor = 1
+
+    def flat(self) -> Array:
+        """The labels of all clients in one (m,) array."""
+        given = self.labels
+        parts = [given] if isinstance(given, np.ndarray) or np.ndim(given[0]) == 0 else list(given)
+        flat = np.concatenate([np.asarray(part).reshape(-1) for part in parts])
+        if flat.dtype.kind not in "iu":
+            raise ValueError(f"starting labels are {flat.dtype}: they must be integers in [-1, k)")
+        return flat.astype(np.int64)
+
+    def check(self, m: int, k: int) -> None:
+        """Raises ValueError for the wrong number of labels or a label outside [-1, k)."""
+        flat = self.flat()
+        if len(flat) != m:
+            raise ValueError(f"{len(flat)} starting labels for m={m} points: give one a point")
+        outside = (flat < -1) | (flat >= k)
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise ValueError(
+                f"starting label {int(flat[i])} of point {i} is outside [-1, {k}): use labels below k"
+            )
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        yield from ()
+        return self.flat().astype(np.int32)
+
+
+@dataclass(frozen=True)
+class KMeansPlusPlus:
+    """Each center a point drawn with probability proportional to its squared distance to the nearest
+    chosen one (Arthur and Vassilvitskii, SODA 2007), from decoded distances.
+
+    SecFC's Remark 2 leaves starts open; this one reveals to the server the exact distances of all points
+    to the k chosen private points, and to every client which points were chosen.
+    """
+
+    reveals = "distances of every point to the k points that k-means++ chose, and which points they are"
+    needs_distances = True
+    factor = 1
+
+    def check(self, m: int, k: int) -> None:
+        """Fits always: k <= m is checked with the plan."""
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        chosen = [int(rng.integers(m))]
+        gaps = np.full(m, np.inf)
+        while len(chosen) < k:
+            newest = _singletons(np.array(chosen[-1:]), m)
+
+            def draw(scaled: Exact) -> int:
+                # Exact distances become floats only as drawing weights, the same on every source.
+                np.minimum(gaps, scaled.floats()[0], out=gaps)
+                return _draw_proportional(gaps, chosen, rng)
+
+            chosen.append((yield from source.drawn(newest, draw)))
+        return _singletons(np.array(chosen), m)
+
+
+@dataclass(frozen=True)
+class CenterSeparation:
+    """Keep of each cluster only the points within a third of the distance to every other center.
+
+    SecFC sec. 5, after Awasthi and Sheffet: S'_h = {i : ||x_i - mu_h|| <= ||x_i - mu_s|| / 3 for all s};
+    the means of S' are the first centers.  Compared as 9 d_h <= d_s on exact integers.  A cluster whose
+    S' would be empty keeps the points of its own that no other S' took.  The base start gives the
+    clustering to separate; from random labels hardly any point is separated, as all centers are then
+    near the common mean.
+    """
+
+    base: Start = RandomLabels()
+    factor = 9
+
+    @property
+    def reveals(self) -> str:
+        return self.base.reveals
+
+    @property
+    def needs_distances(self) -> bool:
+        return self.base.needs_distances
+
+    def check(self, m: int, k: int) -> None:
+        """As the base start."""
+        self.base.check(m, k)
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        labels = yield from self.base.draw(m, k, rng, source)
+        if (labels < 0).any():
+            labels = (yield from source.step(labels, k)).labels
+        cores = yield from source.separated(labels, k, self.factor)
+        kept = cluster_sizes(cores, k) > 0
+        return np.where((cores < 0) & (labels >= 0) & ~kept[labels], labels, cores).astype(np.int32)
+
+
+def generators(rng: np.random.Generator, count: int) -> Iterator[np.random.Generator]:
+    """One a restart: rng itself, and others of its seed, whatever the restarts before have drawn."""
+    yield rng
+    yield from rng.spawn(count - 1)
+
+
+def _singletons(points: Array, m: int) -> Array:
+    labels = np.full(m, -1, np.int32)
+    labels[points] = np.arange(len(points), dtype=np.int32)
+    return labels
+
+
+def _draw_proportional(weights: Array, chosen: list[int], rng: np.random.Generator) -> int:
+    total = np.cumsum(weights)
+    if total[-1] > 0:
+        drawn = int(np.searchsorted(total, rng.random() * total[-1], side="right"))
+        return min(drawn, int(np.flatnonzero(weights)[-1]))  # the product may round up to the total
+    # Every point equals a chosen one: any point not chosen yet, which makes an empty cluster.
+    left = np.setdiff1d(np.arange(len(weights)), chosen)
+    return int(rng.choice(left))
+
+
+STARTS: dict[str, Start] = {
+    "random": RandomLabels(),
+    "random-points": RandomPoints(),
+    "k-means++": KMeansPlusPlus(),
+    "center-separation": CenterSeparation(),
+}

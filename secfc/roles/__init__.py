@@ -1,0 +1,1 @@
+"""What a role is: exchanges, blame, the agreement on a plan, and what was said."""

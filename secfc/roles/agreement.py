@@ -1,0 +1,61 @@
+"""Agreeing on the plan, as a role fragment: the first words of every run, before anything secret moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from secfc.roles.description import Difference, differences
+from secfc.roles.exchange import AGREE, SERVER, Exchange, PartyId, PlanMismatch, Role, everyone, take, to_all
+from secfc.roles.messages import Hello
+
+
+class Agreed(Protocol):
+    """A plan that parties compare."""
+
+    @property
+    def clients(self) -> tuple[PartyId, ...]: ...
+
+    @property
+    def description(self) -> bytes: ...
+
+
+def agree(
+    plan: Agreed, me: PartyId, peers: tuple[PartyId, ...] | None = None, *, number: int = AGREE
+) -> Role[None]:
+    """Compare the plan with every peer, all other parties by default, before anything secret moves.
+
+    number: the round of the exchange.
+
+    Raises PlanMismatch naming who differs, and in what.
+    """
+    if peers is None:
+        peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
+    hello = to_all(peers, Hello(plan.description))
+    inbox = yield Exchange(hello, peers, 0, round=number, exact=True, phase="agree")
+    if differing := compared(plan, inbox):
+        raise PlanMismatch(differing)
+
+
+def agree_with_server(plan: Agreed, me: PartyId) -> Role[None]:
+    """The same where clients talk to the server alone: none goes on before it found that all agree.
+
+    Raises PlanMismatch; TooFewReplies at a client that hears nothing, as when others differ.
+    """
+    hello = Hello(plan.description)
+    if me != SERVER:
+        inbox = yield Exchange({SERVER: hello}, (SERVER,), round=AGREE, exact=True, phase="agree")
+        everyone(inbox, (SERVER,))
+    else:
+        inbox = yield Exchange({}, plan.clients, 0, round=AGREE, exact=True, phase="agree")
+        differing = compared(plan, inbox)
+        yield Exchange(to_all(differing or plan.clients, hello), round=AGREE, phase="agree")
+    if differing := compared(plan, inbox):
+        raise PlanMismatch(differing)
+
+
+def compared(plan: Agreed, inbox: Mapping[PartyId, Any]) -> dict[PartyId, tuple[Difference, ...]]:
+    """What differs from the plan, for each peer whose description is another."""
+    mine = plan.description
+    heard = {peer: hello.description for peer, hello in take(inbox, Hello).items()}
+    return {p: differences(mine, theirs) for p, theirs in heard.items() if theirs != mine}

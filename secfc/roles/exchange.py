@@ -1,0 +1,342 @@
+"""Roles, exchanges and blame: how a party says what it sends and whom it waits for.
+
+A role is a generator.  Each `yield` is one line of the paper's algorithm: it hands out messages, names the
+peers whose next message it awaits, and is resumed with what came.  No role touches a transport, a clock
+or a file; a driver moves the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from secfc.roles.description import Difference
+
+PartyId = str
+SERVER: PartyId = "server"
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+# Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
+PHASE = 1 << 32
+GREET, ALIGN, AGREE, SHARE, TOSS, SETTLE, PAIR, ITERATE = (phase * PHASE for phase in range(8))
+
+# The server's questions are so many rounds apart; those between belong to the answers.
+STRIDE = 1 << 10
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a role yields.
+
+    send: at most one message a peer.  expect: whose message I wait for.  enough: with how many of them I
+    can go on without waiting for the rest (all by default); 0: without any, but only those may be missing who
+    are gone.  round: stamped on what I send.  accept: the round
+    of what I wait for, `round` by default, or else a newer one of the same phase; exact: that one only;
+    step: one that is a multiple of this newer, so that what belongs to a question I missed is no question.
+    What is newer waits for its turn.  Older and repeated messages are dropped, so a late reply is never
+    taken for the next one, and one that is lost is missed, not mistaken.
+    phase: what the work before this exchange is booked under.
+    taken: set when this exchange repeats one from before a crash: the last round that was taken then from
+    each sender.  A driver drops that one and older ones.
+    """
+
+    send: Mapping[PartyId, Any] = field(default_factory=dict)
+    expect: tuple[PartyId, ...] = ()
+    enough: int | None = None
+    round: int = 0
+    accept: int | None = None
+    exact: bool = False
+    step: int = 1
+    phase: str = ""
+    taken: Mapping[PartyId, int] | None = None
+
+    def due(self, rounds: Collection[int]) -> int | None:
+        """Which of these rounds of a peer's messages is the one awaited, None if none is."""
+        first = self.round if self.accept is None else self.accept
+        if self.exact:
+            return first if first in rounds else None
+        last = first - first % PHASE + PHASE - 1
+        return min((r for r in rounds if first <= r <= last and (r - first) % self.step == 0), default=None)
+
+
+class Inbox(dict[PartyId, Any]):
+    """What a driver resumes a role with: messages by sender, and in `rounds` the round of each."""
+
+    def __init__(self, messages: Mapping[PartyId, Any], rounds: Mapping[PartyId, int]) -> None:
+        super().__init__(messages)
+        self.rounds = dict(rounds)
+
+
+Role = Generator[Exchange, Mapping[PartyId, Any], R]
+
+
+class ProtocolError(Exception):
+    """Something a peer did, or failed to do, ended the protocol."""
+
+
+class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
+    """Fewer peers answered than the code needs: `needed`, and `got`, who answered."""
+
+    def __init__(self, needed: int, got: Collection[PartyId]) -> None:
+        came = ", ".join(sorted(got)) or "nobody answered"
+        super().__init__(
+            f"{needed} replies are needed, {len(got)} came ({came}): wait for the silent parties, or "
+            "plan with a smaller ell or t to tolerate more losses"
+        )
+        self.needed, self.got = needed, tuple(sorted(got))
+
+
+class Indispensable(TooFewReplies):
+    """`party` fell silent, and nobody can take its place: the server, or a client that deals."""
+
+    def __init__(self, party: PartyId, why: str) -> None:
+        ProtocolError.__init__(
+            self,
+            f"{party} fell silent and is indispensable: {why}. Restart it from its journal if it kept one, "
+            "else start again when it is back",
+        )
+        self.party, self.needed, self.got = party, 1, ()
+
+
+class FaultyParty(ProtocolError):  # noqa: N818
+    """Proof that `party` broke the protocol: it sent something no honest party sends.
+
+    That assumes a transport that delivers what was sent or nothing: TLS, or `secfc.transport.sealed`.  Over
+    an open one whoever carries messages can frame anybody; over a sealed one only with bytes that are no
+    message at all.
+    """
+
+    def __init__(self, party: PartyId, why: str) -> None:
+        super().__init__(f"{party} {why}: exclude it or repair its software, and start again")
+        self.party = party
+
+
+class FaultyClient(FaultyParty):
+    """A client broke the protocol; the blame is proof, given an honest transport."""
+
+
+class FaultyServer(FaultyParty):
+    """The server broke the protocol, for example by asking for what the plan does not allow."""
+
+
+def faulty(party: PartyId, why: str) -> FaultyParty:
+    """The error that blames this party."""
+    return (FaultyServer if party == SERVER else FaultyClient)(party, why)
+
+
+class SuspectedParties(ProtocolError):  # noqa: N818
+    """One of `parties`, at least, broke the protocol, and nobody can tell which."""
+
+    def __init__(self, parties: Collection[PartyId], why: str) -> None:
+        super().__init__(
+            f"{why}, so one of {', '.join(parties)} computed or sent something else than was due: compare "
+            "their software and data, leave out whom you doubt, and start again"
+        )
+        self.parties = tuple(parties)
+
+
+class RowsRefused(ProtocolError):  # noqa: N818
+    """Some client shared what no honest client shares, and as rows are merged nobody can be named."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "some client shared values far beyond the public bound, or false shares; as it is hidden whose "
+            "rows are whose, nobody can tell which client: run with membership=Open() to have it named"
+        )
+
+
+class MasksSpent(ProtocolError):  # noqa: N818
+    """An honest client could not hide the test of its rows: bad luck, of probability below 2**-40."""
+
+    def __init__(self) -> None:
+        super().__init__("no mask hides the test of this client's rows, by bad luck: start again")
+
+
+class LiarsExceeded(ProtocolError):  # noqa: N818
+    """More clients lie than the plan can tell from honest ones: `liars` of them are planned for.
+
+    suspects: clients that were found lying before; as more lied than planned, that is no proof any more.
+    """
+
+    def __init__(self, liars: int, suspects: Collection[PartyId]) -> None:
+        who = f" (found before: {', '.join(suspects)})" if suspects else ""
+        super().__init__(
+            f"more clients lie than the planned liars={liars}{who}: plan for more liars (two more clients "
+            "each), or leave out clients whose software you doubt"
+        )
+        self.liars, self.suspects = liars, tuple(suspects)
+
+
+class PlanMismatch(ProtocolError):  # noqa: N818
+    """`parties` agreed to other public parameters than this party: no share has been sent.
+
+    differing: for each of them what differs, each a `secfc.roles.description.Difference`.
+    """
+
+    SHOWN = 6  # differences that the text names
+
+    def __init__(self, differing: Mapping[PartyId, tuple[Difference, ...]]) -> None:
+        # Where this party is the odd one, all others differ in the same way.
+        alike: dict[tuple[Difference, ...], list[PartyId]] = {}
+        for party in sorted(differing):
+            alike.setdefault(differing[party], []).append(party)
+        groups = []
+        for found, parties in alike.items():
+            facts = "; ".join(map(str, found[: self.SHOWN]))
+            more = f"; and {len(found) - self.SHOWN} more" if len(found) > self.SHOWN else ""
+            groups.append(
+                f"{', '.join(parties)} {'hold' if parties[1:] else 'holds'} a different plan: {facts}{more}"
+            )
+        super().__init__(
+            f"{'. '.join(groups)}. No share has been sent: settle on one value, give it at every site, and "
+            "start again"
+        )
+        self.differing = dict(differing)
+        self.parties = tuple(sorted(differing))
+
+
+class RowsLost(ProtocolError):  # noqa: N818
+    """Clients vanished while they shared their rows, and the run cannot go on without those."""
+
+    def __init__(self, parties: Collection[PartyId], why: str) -> None:
+        super().__init__(f"the rows of {', '.join(parties)} did not reach everybody: {why}")
+        self.parties = tuple(parties)
+
+
+class RangeExceeded(ProtocolError):  # noqa: N818
+    """A cluster grew beyond what the plan's modulus holds, so its distances would not be exact."""
+
+    def __init__(self, size: int, largest: int) -> None:
+        super().__init__(
+            f"a cluster of {size} points exceeds the plan's largest={largest}: raise largest (the scale "
+            "becomes coarser, or a lane is added) or start from a more even clustering"
+        )
+        self.size, self.largest = size, largest
+
+
+class BudgetSpent(ProtocolError):  # noqa: N818
+    """More was asked for than parties agreed to give away: `asked` beyond what is `left` of `limit`."""
+
+    def __init__(self, what: str, asked: int, left: int, limit: int, remedy: str) -> None:
+        super().__init__(f"{asked} {what}: {left} of {limit} are left. {remedy}")
+        self.asked, self.left, self.limit = asked, left, limit
+
+
+class UnionFailed(ProtocolError):  # noqa: N818
+    """The private set union ended without a result.  parties: whom that points at, perhaps nobody.
+
+    proof: whether no honest client could have caused it.
+    """
+
+    def __init__(self, why: str, parties: Collection[PartyId], proof: bool) -> None:
+        super().__init__(why)
+        self.parties, self.proof = tuple(parties), proof
+
+
+class DisputedRows(ProtocolError):  # noqa: N818
+    """Holders of one ID have different data for it.
+
+    rows: the disputed rows, which everybody learns.  ids: those of them that this party holds; another
+    party's error names none.
+    """
+
+    def __init__(self, rows: Collection[int], ids: Collection[Any]) -> None:
+        mine = ", ".join(repr(i) for i in list(ids)[:5])
+        who = f"This party holds {mine}" if mine else "This party holds none of them"
+        super().__init__(
+            f"{len(rows)} IDs have different data at different holders (rows {list(rows)[:5]}). "
+            f"{who}: the holders must agree on one version, or use distinct IDs"
+        )
+        self.rows, self.ids = tuple(rows), tuple(ids)
+
+
+class TooManyHolders(ProtocolError):  # noqa: N818
+    """Rows have so many different numbers of holders that merging them leaves no room in the modulus.
+
+    counts: the numbers of holders that occur.  multiple: their least common multiple, by which all rows grow.
+    """
+
+    def __init__(self, counts: Collection[int], multiple: int, why: str) -> None:
+        listed = ", ".join(map(str, list(counts)[:20]))
+        super().__init__(
+            f"rows of the union have {listed} holders, so merging them without a division takes all rows "
+            f"{multiple}-fold, the least common multiple, and that does not fit: {why}. Give what several "
+            "clients hold to one of them before the run, so that fewer counts occur; lower the scale; say "
+            "how large a cluster can get (largest=); or show the server distances "
+            "(disclosure=Distances()), which leaves more room"
+        )
+        self.counts, self.multiple = tuple(counts), multiple
+
+
+class SharedIds(ProtocolError):  # noqa: N818
+    """IDs had to be disjoint, and several clients hold some.  m: the size of the union.
+
+    Whose they are, which and how many is not opened, so nobody is named: a client that misstated its own
+    would end a run in the same way.
+    """
+
+    def __init__(self, m: int) -> None:
+        super().__init__(
+            f"merge=False needs IDs that no two clients share, and in this union of m={m} some are shared "
+            "(which, and whose, was not opened): let points with equal IDs count once with "
+            "Private(merge=True), or give every point an ID that no other client uses. Without an ID column "
+            "equal rows are equal IDs"
+        )
+        self.m = m
+
+
+def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
+    """The inbox, every message of which must be of this type.
+
+    Raises FaultyClient or FaultyServer naming the sender of anything else.
+    """
+    for sender, message in inbox.items():
+        if not isinstance(message, kind):
+            due = getattr(kind, "__name__", kind)  # a union of types has no name
+            raise faulty(sender, f"sent {type(message).__name__} where {due} was due")
+    return dict(inbox)
+
+
+def only(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
+    """The message of the one peer that was awaited.
+
+    Raises TooFewReplies if it fell silent, Indispensable if that was the server.
+    """
+    if party not in inbox:
+        if party == SERVER:
+            raise Indispensable(SERVER, "it asks the questions, and only its answers are awaited here")
+        raise TooFewReplies(1, tuple(inbox))
+    return inbox[party]
+
+
+def everyone(inbox: Mapping[PartyId, M], parties: Collection[PartyId]) -> Mapping[PartyId, M]:
+    """The messages of peers who all were awaited.
+
+    Raises TooFewReplies if any fell silent.
+    """
+    if len(inbox) < len(parties):
+        raise TooFewReplies(len(parties), tuple(inbox))
+    return inbox
+
+
+def to_all(recipients: Iterable[PartyId], message: Any) -> dict[PartyId, Any]:
+    """The same message to every recipient."""
+    return dict.fromkeys(recipients, message)
+
+
+def finish(role: Generator[Exchange, Any, R]) -> R:
+    """Run a role, or a fragment of one, that has nobody to talk to.
+
+    Raises ProtocolError if it wants to communicate.
+    """
+    try:
+        next(role)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+    raise ProtocolError("a role without peers wants to communicate")

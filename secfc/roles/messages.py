@@ -1,0 +1,74 @@
+"""What parties of more than one protocol say; and labels as small as they can be sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psu.messages import Message as Message
+from secfc.roles.checks import (
+    check_centers_or_none,
+    check_labels,
+    is_array,
+    refuse,
+)
+from secfc.roles.description import MAXIMUM
+
+Array = NDArray[Any]
+
+
+def compact_labels(labels: Array) -> Array:
+    """Labels in the smallest signed type that holds them, -1 included."""
+    top = int(labels.max(initial=0))
+    return labels.astype(np.int8 if top < 2**7 else np.int16 if top < 2**15 else np.int32)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hello(Message, tag=26):
+    """Everyone to everyone, first: the description of the plan the sender agreed to.
+
+    Only its size is checked here: that of another version of the protocol shall be told apart, not refused.
+    """
+
+    description: bytes
+
+    def __post_init__(self) -> None:
+        size = len(self.description)
+        refuse(size > MAXIMUM, f"a description has at most {MAXIMUM} bytes, this one has {size}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributors(Message, tag=14):
+    """Server to every client, once rows are tested: whose count, one bool a client.
+
+    Client to server, where clients deal for a question: whose shares I have completely.
+    """
+
+    complete: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.complete, "b", 1), "contributors are one truth value a client")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Final(Message, tag=9):
+    """Server to every client: the result.  labels (m,) in [0, k); centers (k, d) only if they were revealed.
+
+    The center of an empty cluster is a row of NaN.
+    """
+
+    k: int
+    labels: Array
+    centers: Array | None
+
+    def __post_init__(self) -> None:
+        check_labels(self.labels, self.k, "a result", lowest=0)
+        if self.centers is not None:
+            refuse(
+                not is_array(self.centers, "f", 2) or len(self.centers) != self.k,
+                "centers are k rows of floats",
+            )
+            check_centers_or_none(self.centers, "centers of clusters that are not empty")

@@ -1,0 +1,285 @@
+"""A secure sum of integer vectors: everybody adds one, the server learns the sum and nothing else.
+
+Every client deals Lagrange shares of its vector to a committee of c clients.  The committee agrees through
+the server on whose shares all of it has, adds those, and sends the server its shares of the sum.  Sharing is
+linear, so any ell + t of these decode the sum exactly, and which ones does not change it.
+
+Why a committee: if all n clients are members, n**2 shares travel, which ends near a hundred clients.  A
+committee of c costs a client c / ell times its vector, once, and nobody waits for who vanished.  (Masks
+between neighbors in a graph, as in Bell et al., CCS 2020, send the vector once, but the seeds must be shared
+and those of the lost opened, in two more rounds.)
+
+What a party learns, if all follow the protocol: t members of the committee, with any other clients and even
+the server, learn the sum and what follows from it and their own vectors; t + 1 members together can learn
+every vector.  (ell > 1 raises how many shares a decoder needs, not how many clients are needed to cheat:
+t + 1 shares and ell small numbers satisfy a linear relation with small coefficients, which often has one
+solution.  So a plan packs ell = 1 number into a share unless it is told to pack more.)  Who sits on the
+committee is public, so it must not be chosen by somebody who can corrupt it.
+A server that asks different members for the sums of different clients is not noticed: it is trusted to
+follow the protocol, as everywhere here.
+
+What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
+summand beyond it, or shares on no polynomial, moves the sum by any amount, and nobody notices or is named.
+It learns nothing by it but what follows from the sums that are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.roles.accept import check_residues
+from secfc.roles.checks import is_array, refuse
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    TooFewReplies,
+    take,
+    to_all,
+)
+from secfc.roles.messages import Contributors, Message
+
+Array = NDArray[Any]
+
+# A committee of 15 has t = 5 masks in a share, and does without any 9 members.
+COMMITTEE = 15
+# Rounds that one sum takes: shares, whose shares are there, the coded sum.
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class SumPlan:
+    """Public parameters of secure sums.
+
+    committee: who holds shares, in the order of the code's points.  bound: no client adds a number beyond it.
+    losses: so many clients may vanish before their numbers are shared; a sum of fewer than n - losses clients
+    is refused, as noise that those clients share out would be too small in it.
+    """
+
+    clients: tuple[PartyId, ...]
+    committee: tuple[PartyId, ...]
+    code: LagrangeCode
+    bound: int
+    losses: int
+
+    def __post_init__(self) -> None:
+        if len(self.committee) != self.code.n or set(self.committee) - set(self.clients):
+            raise ValueError(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
+        if not 0 <= self.losses < len(self.clients):
+            raise ValueError(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
+        # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
+        if self.bound < 1 or 2 * len(self.clients) * self.bound >= self.code.basis.modulus:
+            raise ValueError(
+                f"sums of {len(self.clients)} numbers up to {self.bound} do not fit the modulus of "
+                f"{self.code.basis.lanes} lanes: lower the bound, or add lanes"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        clients: tuple[PartyId, ...],
+        bound: int,
+        *,
+        committee: int | None = None,
+        t: int | None = None,
+        losses: int | None = None,
+        ell: int = 1,
+    ) -> SumPlan:
+        """A plan for these clients: by default a committee of at most 15, a third of which may collude.
+
+        The committee is spread evenly over the clients in the order of their names' list; losses: a quarter
+        of the clients by default.  ell: numbers packed into a share, which divides what clients send by it;
+        ell - 1 fewer members may vanish, and t + 1 of them read every summand all the same.
+
+        Raises ValueError if the committee is too small to hide anything.
+        """
+        n = len(clients)
+        size = min(n, COMMITTEE) if committee is None else committee
+        if not 3 <= size <= n:
+            raise ValueError(
+                f"a committee of {size} among n={n} clients: at least 3 members are needed to hide a vector "
+                "from each of them, and at most n. Change committee, or add clients."
+            )
+        largest = (size - 1) // 2
+        tolerated = max(1, size // 3) if t is None else t
+        if not 1 <= tolerated <= largest:
+            raise ValueError(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
+        if not 1 <= ell <= largest + 1 - tolerated:
+            raise ValueError(
+                f"ell={ell} with t={tolerated} of a committee of {size}: it must lie in "
+                f"[1, {largest + 1 - tolerated}]"
+            )
+        members = tuple(clients[i * n // size] for i in range(size))
+        code = LagrangeCode(Basis.holding(2 * n * bound), size, ell, tolerated)
+        return cls(clients, members, code, bound, n // 4 if losses is None else losses)
+
+    @property
+    def n(self) -> int:
+        return len(self.clients)
+
+    @property
+    def least(self) -> int:
+        """The fewest clients whose sum may be decoded."""
+        return self.n - self.losses
+
+    @property
+    def honest(self) -> int:
+        """The fewest vectors in a sum that t colluding clients did not make: these carry shared noise."""
+        return self.least - self.code.t
+
+    @cached_property
+    def seats(self) -> Mapping[PartyId, int]:
+        """The number of every member of the committee among the code's points."""
+        return {name: seat for seat, name in enumerate(self.committee)}
+
+    def peers(self, me: PartyId) -> tuple[PartyId, ...]:
+        """Whom a client talks to in a sum, beside the server."""
+        return tuple(c for c in (self.clients if me in self.seats else self.committee) if c != me)
+
+
+# --- pure steps -------------------------------------------------------------------------------------
+
+
+def share_vector(plan: SumPlan, vector: Array, coins: Coins) -> list[Array]:
+    """One share a member of an int64 vector (D,): c arrays (lanes, width) of residues.
+
+    Raises ValueError for a number beyond the plan's bound: it would wrap around, and the sum be wrong.
+    """
+    # Python's abs has no overflow at -2**63, where NumPy's has; the extremes decide for all.
+    if vector.size and max(-int(vector.min()), int(vector.max())) > plan.bound:
+        raise ValueError(
+            f"a number to be summed exceeds the plan's bound of {plan.bound}: clip it, or raise the bound"
+        )
+    residues = plan.code.basis.reduce(vector.astype(np.int64)[None, :])
+    return [share[:, 0] for share in plan.code.share(residues, coins)]
+
+
+def add_shares(plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array) -> Array:
+    """A member's share of the sum over the counted clients, (n,) bool: (lanes, width) residues."""
+    present = [name for name, there in zip(plan.clients, counted, strict=True) if there]
+    # n residues below 2**31 sum to less than 2**63 for n < 2**32 clients.
+    total = np.zeros(next(iter(shares.values())).shape, np.uint64)
+    for name in present:
+        total += shares[name]
+    primes = plan.code.basis.column(total.ndim, np.uint64)
+    return np.asarray(total % primes, plan.code.basis.dtype)
+
+
+def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> Array:
+    """The sum (length,) from the shares of at least ell + t members: int64, or Python ints past 63 bits."""
+    values = {plan.seats[name]: value for name, value in replies.items()}
+    segments = plan.code.interpolate(values, 1)  # (lanes, ell, width)
+    flat = segments.reshape(segments.shape[0], -1)[:, :length]
+    return plan.code.basis.lift_signed(np.ascontiguousarray(flat))
+
+
+# --- role fragments ---------------------------------------------------------------------------------
+
+
+def contribute(
+    plan: SumPlan, me: PartyId, vector: Array, number: int, coins: Coins, *, phase: str = "sum"
+) -> Role[None]:
+    """A client's part of one sum, in rounds number, number + 1, number + 2: deal out, and help to add.
+
+    vector is (D,) int64, secret; the same D for all.  Whom the server does not hear goes on without adding.
+    """
+    dealt = share_vector(plan, vector, coins)
+    shares = dict(zip(plan.committee, dealt, strict=True))
+    send = {c: SumShares(share) for c, share in shares.items() if c != me}
+    if me not in plan.seats:
+        yield Exchange(send, round=number, phase=phase)
+        return
+    others = plan.peers(me)
+    inbox = yield Exchange(send, others, 0, round=number, exact=True, phase=phase)
+    held = {me: shares[me]}
+    for sender, message in take(inbox, SumShares).items():
+        check_residues(plan.code.basis, sender, message.values, shares[me].shape[1:])
+        held[sender] = message.values
+    mine = np.array([c in held for c in plan.clients])
+    inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, exact=True, phase=phase)
+    told = take(inbox, Contributors)
+    if not told or not told[SERVER].complete.any():
+        return  # my report or its answer was lost: the server adds without me
+    counted = told[SERVER].complete
+    if counted.shape != (plan.n,) or (counted & ~mine).any() or counted.sum() < plan.least:
+        raise FaultyServer(
+            SERVER, f"wants a sum of clients that are not all there, or of fewer than {plan.least}"
+        )
+    coded = add_shares(plan, held, counted)
+    yield Exchange({SERVER: CodedSum(coded)}, round=number + 2, phase=phase)
+
+
+def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[Sum]:
+    """The server's part: the exact sum of the vectors (length,) of all clients that could be counted.
+
+    Raises TooFewReplies if too many of the committee, or of the clients, are lost.
+    """
+    needed = plan.code.threshold(1)
+    inbox = take(
+        (yield Exchange({}, plan.committee, needed, round=number + 1, exact=True, phase=phase)), Contributors
+    )
+    if len(inbox) < needed:
+        raise TooFewReplies(needed, tuple(inbox))
+    for sender, message in inbox.items():
+        if message.complete.shape != (plan.n,):
+            raise FaultyClient(sender, "counted other clients than the plan has")
+    counted = np.logical_and.reduce([message.complete for message in inbox.values()])
+    names = tuple(c for c, there in zip(plan.clients, counted, strict=True) if there)
+    if len(names) < plan.least:
+        raise TooFewReplies(plan.least, names)
+    members = tuple(c for c in plan.committee if c in inbox)
+    # Who was not heard is told so, lest it waits for an answer and misses the next sum as well.
+    unheard = [c for c in plan.committee if c not in inbox]
+    answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(np.zeros_like(counted)))
+    yield Exchange(answers, round=number + 1, phase=phase)
+    replies = take((yield Exchange({}, members, needed, round=number + 2, exact=True, phase=phase)), CodedSum)
+    if len(replies) < needed:
+        raise TooFewReplies(needed, tuple(replies))
+    shape = (plan.code.width(length),)
+    for sender, reply in replies.items():
+        check_residues(plan.code.basis, sender, reply.values, shape)
+    values = {sender: reply.values for sender, reply in replies.items()}
+    return Sum(decode_sum(plan, values, length), names)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sum:
+    """What the server learns: total (D,), exact, and whose vectors it is the sum of."""
+
+    total: Array
+    clients: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumShares(Message, tag=56):
+    """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
+
+    Uniform to the recipient, and to any t members together.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedSum(Message, tag=57):
+    """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "shares of a sum are two axes of residues")

@@ -1,0 +1,142 @@
+"""Resuming after a crash: a role that keeps a journal, whatever the algorithm, policy or driver.
+
+A role is deterministic given its secret coins and what it was told.  `checkpointed` wraps any role and writes
+both down; to resume, the role is built anew with the same coins and told the same again, without waiting for
+anybody.  What it then sends it sent before, so peers that have taken it drop it by its round, and peers that
+have not, because it was lost in the crash or because they crashed themselves, take it now.
+
+No mask or key serves two contents: what a party was told is on file before the party acts on it, and what it
+sends is on file as a digest before anything of it leaves.  When it repeats itself it must arrive at the same
+digest, else it stops before it sends: its data, coins, parameters or software are not those of before.
+
+Resuming costs the computing time of what is repeated, not the waiting.  A journal holds all that its party
+was told: the server's grows by all replies of every iteration.  Sealed roles are wrapped outside of
+`secfc.transport.sealed`, so that greetings and ciphertexts repeat as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from field.secrets.coins import Coins, SystemCoins
+from secfc.roles.exchange import Exchange, PartyId, Role
+from secfc.transport.journal import Journal, JournalError, digest_of
+from secfc.transport.journal import fingerprint as fingerprint
+
+R = TypeVar("R")
+
+
+def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
+    """The same role, keeping this journal: resumed from where the journal ends.
+
+    The role must be new and made with `journal.coins()`, or others that are the same whenever it is made;
+    experiment seeds must be the same too.  Drivers must hand it an `Inbox`.
+
+    Raises JournalError if the role does not send what it sent before.
+    """
+    try:
+        inbox: Any = None
+        while True:
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                journal.sync()
+                result: R = done.value
+                return result
+            sends = digest_of(exchange.round, exchange.send)
+            before = journal.next_sent()
+            if before is None:
+                journal.write_sent(sends)
+            elif before != sends:
+                raise JournalError(
+                    f"{journal.party} would not send what it sent before: its data, coins, parameters or "
+                    f"software are not those that {journal.path} began with. Restore them, or start again in "
+                    "another directory"
+                )
+            inbox = journal.next_took()
+            if inbox is None:
+                inbox = yield exchange
+                journal.write_took(inbox)
+            else:
+                yield repeated(exchange, journal)
+    finally:
+        role.close()
+
+
+def repeated(exchange: Exchange, journal: Journal) -> Exchange:
+    """The exchange as it is sent again: its answers are on file."""
+    return replace(exchange, expect=(), enough=None, taken=journal.taken)
+
+
+@dataclass(frozen=True, repr=False)
+class Checkpoint:
+    """The journals of parties in one process, in one directory: a context, closed at its end.
+
+    Without journals, nothing is kept and coins are the operating system's.
+    """
+
+    journals: Mapping[PartyId, Journal]
+
+    @classmethod
+    def open(cls, directory: Path | str | None, parties: tuple[PartyId, ...], run: bytes) -> Checkpoint:
+        """The journals of these parties, begun where there are none; no journals without a directory.
+
+        run: names the parameters, see `Journal.open` and `fingerprint`.
+
+        Raises JournalError, also if only some parties have a history; OSError.
+        """
+        journals: dict[PartyId, Journal] = {}
+        here = cls(journals)
+        if directory is None:
+            return here
+        try:
+            for party in parties:
+                journals[party] = Journal.open(path_of(directory, party), party, run)
+            # All journals are begun before any party acts.
+            lost = [party for party, journal in journals.items() if journal.created]
+            if lost and not all(journal.fresh for journal in journals.values()):
+                raise JournalError(
+                    f"{directory} has a history of other parties and none of {', '.join(lost)}: restore the "
+                    "missing files, or start again in another directory"
+                )
+        except BaseException:
+            here.close()
+            raise
+        return here
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all journals."""
+        for journal in self.journals.values():
+            journal.close()
+
+    def coins(self, party: PartyId) -> Coins:
+        """The party's coins from their beginning."""
+        return self.journals[party].coins() if party in self.journals else SystemCoins()
+
+    def role(self, party: PartyId, role: Role[R]) -> Role[R]:
+        """The party's role, keeping its journal."""
+        return checkpointed(role, self.journals[party]) if party in self.journals else role
+
+
+def path_of(directory: Path | str, party: PartyId) -> Path:
+    """Where the journal of a party is kept."""
+    return Path(directory) / f"{quote(party, safe=' ')[:200]}.journal"
+
+
+def remove(directory: Path | str, parties: tuple[PartyId, ...]) -> None:
+    """Delete the journals of these parties, and the directory if nothing else is in it."""
+    for party in parties:
+        path_of(directory, party).unlink(missing_ok=True)
+    with suppress(OSError):
+        Path(directory).rmdir()

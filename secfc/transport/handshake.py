@@ -1,0 +1,204 @@
+"""The handshake of a sealed run: pure steps, a message in and a message out.
+
+    1  everybody to everybody   Greeting: digest of the plan, identity, fresh nonce, fresh X25519 key, signed
+    2  everybody to everybody   Countersign: the hashes of all n greetings, signed for this peer, and the
+                                plan's description, encrypted under a key of the two greetings
+    then                        keys of each pair, from the hash of all n greetings
+
+A signature in step 2 covers every greeting as the signer got it: nonces, ephemeral keys, identities, digests
+and numbers of all, the names of all parties in order, and for whom it is.  So it is worth nothing in another
+run, to another peer, from another party or with other keys, and whoever makes it holds the identity now: an
+old greeting, or an old journal, in which the ephemeral key of its session is, does not suffice.  That it is
+encrypted under the pair's key shows that the peer has computed that key.  Where two parties got different
+greetings of a third, both notice, though their own line is sound.
+
+Forward secrecy: keys follow from ephemeral keys alone, so an identity that is stolen later opens nothing of
+before; a journal (`secfc.transport.journal`) that is stolen opens the session that it belongs to.  An
+identity that is stolen before lets others speak in its owner's name, and in nobody else's to its owner.
+
+tests/secfc/test_handshake_model.py searches all runs of a small model of this for one that deceives a party.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from field.secrets.coins import Coins
+from psu.errors import UnionAborted
+from psu.keys import Channel, Identity
+from secfc.roles.description import MAXIMUM, digest_of
+from secfc.roles.exchange import PartyId
+from secfc.roles.messages import Message
+
+HASH, SIGNATURE, TAG = 32, 64, 16
+
+
+class Refused(Exception):  # noqa: N818 - named for what happened
+    """A peer's part of the handshake is not genuine: `party` is the number of whom that points at."""
+
+    def __init__(self, party: int, why: str) -> None:
+        super().__init__(why)
+        self.party, self.why = party, why
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Greeting(Message, tag=131):
+    """Party to party, first: the digest of its plan, its identity, a nonce and an ephemeral key, signed."""
+
+    digest: bytes
+    identity: bytes
+    nonce: bytes
+    ephemeral: bytes
+    signature: bytes
+
+    def __post_init__(self) -> None:
+        parts = (self.digest, self.identity, self.nonce, self.ephemeral, self.signature)
+        if [len(x) for x in parts] != [32, 32, 32, 32, SIGNATURE]:
+            raise ValueError("a greeting has four times 32 bytes and a signature of 64")
+
+    @property
+    def contents(self) -> bytes:
+        """All but the signature."""
+        return self.digest + self.identity + self.nonce + self.ephemeral
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Countersign(Message, tag=132):
+    """Party to party, second: that it got these greetings, signed, and its plan; encrypted to the peer."""
+
+    ciphertext: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.ciphertext) < SIGNATURE + 2 * HASH + TAG:
+            raise ValueError("a countersignature covers two greetings at least")
+
+
+def _hash(person: bytes, *parts: bytes) -> bytes:
+    return hashlib.blake2b(b"".join(parts), digest_size=HASH, person=person).digest()
+
+
+def hash_of_parties(parties: tuple[PartyId, ...]) -> bytes:
+    """32 bytes that name all parties in their order."""
+    names = [name.encode() for name in parties]
+    return _hash(b"secfc parties", *(len(name).to_bytes(8, "little") + name for name in names))
+
+
+def hash_of_greeting(parties: bytes, number: int, contents: bytes) -> bytes:
+    """32 bytes that name the greeting of the party of this number, among parties of that hash."""
+    return _hash(b"secfc greeting", parties, number.to_bytes(4, "little"), contents)
+
+
+def greeting_to_sign(name: bytes) -> bytes:
+    """What step 1 signs: that the identity made this greeting, some time."""
+    return b"secfc greeting 1" + name
+
+
+def transcript_to_sign(sender: int, recipient: int, seen: tuple[bytes, ...]) -> bytes:
+    """What step 2 signs: for whom, and the hashes of all greetings as the sender got them."""
+    numbers = sender.to_bytes(4, "little") + recipient.to_bytes(4, "little")
+    return b"secfc transcript 1" + numbers + b"".join(seen)
+
+
+def derive(shared: bytes, salt: bytes, purpose: bytes, low: int, high: int) -> bytes:
+    """96 bytes for a channel between two parties."""
+    info = purpose + low.to_bytes(4, "little") + high.to_bytes(4, "little")
+    return HKDF(algorithm=SHA256(), length=96, salt=salt, info=info).derive(shared)
+
+
+def verify(identity: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the holder of this identity signed this."""
+    try:
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class Handshake:
+    """One party's state in one handshake; each method is called once, in this order."""
+
+    def __init__(
+        self,
+        me: int,
+        parties: tuple[PartyId, ...],
+        description: bytes,
+        identity: Identity,
+        coins: Coins,
+    ) -> None:
+        self.me, self._n, self._description, self._identity = me, len(parties), description, identity
+        self._parties = hash_of_parties(parties)
+        nonce = coins.bytes(32)
+        self._key = X25519PrivateKey.from_private_bytes(coins.bytes(32))
+        ephemeral = self._key.public_key().public_bytes_raw()
+        contents = digest_of(description) + identity.public + nonce + ephemeral
+        signature = identity.sign(greeting_to_sign(hash_of_greeting(self._parties, me, contents)))
+        self.greeting = Greeting(digest_of(description), identity.public, nonce, ephemeral, signature)
+
+    def __repr__(self) -> str:
+        return f"Handshake(me={self.me}, n={self._n})"
+
+    def countersign(self, greetings: Mapping[int, Greeting]) -> dict[int, Countersign]:
+        """Step 2, to each other party, from the greetings of all others.  Raises Refused."""
+        self._greetings = dict(greetings)
+        everyone = self._greetings | {self.me: self.greeting}
+        self._seen = tuple(hash_of_greeting(self._parties, j, everyone[j].contents) for j in range(self._n))
+        self._shared: dict[int, bytes] = {}
+        self._confirming: dict[int, Channel] = {}
+        out = {}
+        for j, greeting in sorted(self._greetings.items()):
+            if not verify(greeting.identity, greeting.signature, greeting_to_sign(self._seen[j])):
+                raise Refused(j, "a greeting with a wrong signature came")
+            try:
+                peer = X25519PublicKey.from_public_bytes(greeting.ephemeral)
+                self._shared[j] = self._key.exchange(peer)
+            except ValueError:
+                raise Refused(j, "a greeting with a key that is none came") from None
+            low, high = sorted((self.me, j))
+            salt = _hash(b"secfc pair greet", self._seen[low], self._seen[high])
+            secret = derive(self._shared[j], salt, b"secfc confirm", low, high)
+            self._confirming[j] = Channel(self.me, j, secret, salt)
+            signature = self._identity.sign(transcript_to_sign(self.me, j, self._seen))
+            payload = signature + b"".join(self._seen) + self._description
+            out[j] = Countersign(self._confirming[j].seal("countersign", payload))
+        return out
+
+    def open(self, j: int, message: Countersign) -> bytes:
+        """The description of the peer's plan, if its countersignature is genuine.  Raises Refused."""
+        try:
+            payload = self._confirming[j].open("countersign", message.ciphertext)
+        except UnionAborted:
+            raise Refused(j, "a countersignature that cannot be opened came") from None
+        end = SIGNATURE + HASH * self._n
+        if not end <= len(payload) <= end + MAXIMUM:
+            raise Refused(j, "a countersignature of another size came")
+        signature, views, description = payload[:SIGNATURE], payload[SIGNATURE:end], payload[end:]
+        seen = tuple(views[HASH * i : HASH * (i + 1)] for i in range(self._n))
+        identity = self._greetings[j].identity
+        if not verify(identity, signature, transcript_to_sign(j, self.me, seen)):
+            raise Refused(j, "a countersignature with a wrong signature came")
+        if seen[self.me] != self._seen[self.me] or seen[j] != self._seen[j]:
+            raise Refused(j, "a countersignature of another handshake came")
+        for i in range(self._n):
+            if seen[i] != self._seen[i]:
+                raise Refused(i, "different greetings to different parties came")
+        if digest_of(description) != self._greetings[j].digest:
+            raise Refused(j, "another plan than in its greeting came")
+        return description
+
+    def channels(self) -> dict[int, Channel]:
+        """The line to each other party, once all have countersigned."""
+        salt = _hash(b"secfc all greet", *self._seen)
+        out = {}
+        for j, shared in self._shared.items():
+            low, high = sorted((self.me, j))
+            out[j] = Channel(self.me, j, derive(shared, salt, b"secfc line", low, high), salt)
+        del self._key, self._shared, self._confirming
+        return out

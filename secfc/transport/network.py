@@ -1,0 +1,225 @@
+"""One party over byte streams: the driver of a deployment, for any role.
+
+`secfc.transport.link` says what is written.  Who is at the other end of a link, and that nobody else can read
+it, is the business of whoever opens it (TLS with both certificates checked); `secfc.transport.sealed`
+protects what clients say to one another even so.
+
+A party keeps what it sent until the peer has taken it for good, so a connection that breaks can be renewed: a
+party that crashed resumes from its journal (`secfc.transport.checkpoint`), connects again, and loses nothing.
+
+A role computes in a thread of its own, so that its party is heard meanwhile: every link carries signs of
+life.  A peer of whom none come for `pulse` seconds is gone, and costs no more than that; one that is there is
+waited for, however long it computes, up to `patience`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from secfc.roles.exchange import Exchange, Inbox, PartyId, ProtocolError, Role, faulty
+from secfc.transport import wire
+from secfc.transport.link import GOODBYE, Link, Silent
+
+__all__ = ["Link", "run_party"]
+
+R = TypeVar("R")
+
+# A peer that runs ahead by this many messages is made to wait, so memory stays bounded.
+BACKLOG = 64
+
+
+async def run_party(
+    role: Role[R],
+    links: Mapping[PartyId, Link],
+    *,
+    patience: float = 600.0,
+    grace: float = 5.0,
+    pulse: float = 15.0,
+    rejoin: float = 0.0,
+    maximum: int = wire.MAXIMUM,
+) -> R:
+    """Run one party's role to its end, over a link to every peer, and close the links.
+
+    patience: seconds to wait for the messages of one exchange; then the role judges what came.  Others may be
+    waiting for the same peer at that time, so give the server more than clients.  grace: seconds to wait for
+    the rest once as many came as the exchange calls enough; one that calls none enough waits for all that are
+    there.  pulse: seconds of silence after which a peer is gone; all parties agree on about the same.
+    rejoin: seconds after a connection broke in which the peer may come back: whoever accepts its new
+    connection calls `Link.renew`.  maximum: bytes of a message, sent or received.
+
+    Raises what the role raises, FaultyClient or FaultyServer for bytes that are no message, ValueError for a
+    message to be sent that is larger than the maximum.
+    """
+    post = _Post(links, maximum, rejoin, pulse)
+    readers = [asyncio.create_task(post.receive(peer)) for peer in links]
+    speakers = [asyncio.create_task(link.speak(pulse)) for link in links.values()]
+    try:
+        inbox: Any = None
+        while True:
+            # Readers start after the first exchange, so they know what was taken before a crash.
+            exchange, results = await _advance(role, inbox)
+            if exchange is None:
+                await post.farewell(readers, patience)
+                return results[0]
+            # Whatever the role keeps on file is there now: peers need not keep it any longer.
+            await post.took({**(exchange.taken or {}), **(inbox.rounds if inbox else {})})
+            post.begin.set()
+            for peer, message in exchange.send.items():
+                post.send(peer, exchange.round, message)
+            inbox = await post.collect(exchange, patience, grace)
+    finally:
+        role.close()
+        for task in (*readers, *speakers):
+            task.cancel()
+        await asyncio.gather(*readers, *speakers, return_exceptions=True)
+        for link in links.values():
+            link.writer.close()
+            with contextlib.suppress(OSError):
+                await link.writer.wait_closed()
+
+
+async def _advance(role: Role[R], inbox: Any) -> tuple[Exchange | None, list[R]]:
+    """The role's next exchange, or none and its result, computed in a thread."""
+
+    def step() -> tuple[Exchange | None, list[R]]:
+        try:
+            return role.send(inbox), []
+        except StopIteration as done:  # which no thread can raise into a loop
+            return None, [done.value]
+
+    work = asyncio.ensure_future(asyncio.to_thread(step))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        # A role that computes cannot be closed.
+        await asyncio.wait([work])
+        raise
+
+
+class _Post:
+    def __init__(self, links: Mapping[PartyId, Link], maximum: int, rejoin: float, pulse: float) -> None:
+        self.links, self.maximum, self.rejoin, self.pulse = links, maximum, rejoin, pulse
+        self.news = asyncio.Condition()
+        self.begin = asyncio.Event()
+        self.leaving = False
+
+    async def receive(self, peer: PartyId) -> None:
+        """Read frames of a peer until it says goodbye, or its connection breaks and is not renewed."""
+        link = self.links[peer]
+        await self.begin.wait()
+        try:
+            while True:
+                link.renewed.clear()
+                link.put(link.taken)
+                with contextlib.suppress(asyncio.IncompleteReadError, OSError, Silent):
+                    await self.read(peer, link)
+                    return
+                link.ready &= link.renewed.is_set()
+                async with asyncio.timeout(self.rejoin):
+                    await link.renewed.wait()
+        except wire.WireError as error:
+            link.failure = faulty(peer, f"sent bytes that are no message ({error})")
+        except TimeoutError:
+            pass  # whoever awaits this peer will find it silent
+        finally:
+            link.closed = True
+            link.written.set()
+            async with self.news:
+                self.news.notify_all()
+
+    async def read(self, peer: PartyId, link: Link) -> None:
+        """Read frames from one connection until a goodbye, or one that is too large."""
+        while True:
+            size, number, data = await link.frame(self.maximum, self.pulse)
+            if data is not None:
+                if self.leaving:
+                    continue
+                message = wire.decode(data, self.maximum)
+                del data
+                async with self.news:
+                    await self.news.wait_for(lambda: len(link.box) < BACKLOG or self.leaving)
+                    link.arrive(number, message)
+                    self.news.notify_all()
+                del message
+            elif size:
+                link.failure = faulty(peer, f"announced {size} bytes, {self.maximum} are allowed")
+                return
+            elif number == GOODBYE:
+                return
+            elif number >= -1:
+                link.hear(number)
+
+    async def took(self, rounds: Mapping[PartyId, int]) -> None:
+        """This party took messages of these rounds for good: say so."""
+        async with self.news:
+            for peer, number in rounds.items():
+                self.links[peer].forget(number)
+                if self.links[peer].ready:
+                    self.links[peer].put(number)
+            self.news.notify_all()
+
+    def send(self, peer: PartyId, number: int, message: Any) -> None:
+        if peer not in self.links:
+            raise ProtocolError(f"a message is due to {peer!r}, to whom there is no link")
+        link = self.links[peer]
+        if number <= link.heard or number in link.kept or link.closed:
+            return
+        size = wire.encoded_size(message)
+        if size > self.maximum:
+            raise ValueError(
+                f"{type(message).__name__} for {peer} has {size} bytes, {self.maximum} are allowed in one "
+                "message: allow more, here and at the peer (run_party's maximum), or cluster fewer points"
+            )
+        link.kept[number] = message
+        if link.ready:
+            link.put(number, message)
+
+    async def collect(self, exchange: Exchange, patience: float, grace: float) -> Inbox:
+        """What came from those awaited, when all have come, or time is up, or the rest has gone."""
+        links = {peer: self.links[peer] for peer in exchange.expect}
+        enough = len(links) if exchange.enough is None else exchange.enough
+        now = asyncio.get_running_loop().time
+
+        def complete() -> bool:
+            return all(link.due(exchange) is not None or link.closed for link in links.values())
+
+        def suffices() -> bool:
+            # Where none are enough, all who are there are waited for.
+            came = sum(link.due(exchange) is not None for link in links.values())
+            return complete() or 0 < enough <= came
+
+        deadline = now() + patience
+        async with self.news:
+            for condition in (suffices, complete):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(deadline):
+                        self.news.notify_all()  # readers whose late messages were dropped go on
+                        await self.news.wait_for(condition)
+                deadline = min(deadline, now() + grace)
+            messages, rounds = {}, {}
+            for peer, link in links.items():
+                number = link.due(exchange)
+                if number is not None:
+                    messages[peer], rounds[peer] = link.take(number), number
+                elif link.failure is not None:
+                    raise link.failure
+            self.news.notify_all()
+        return Inbox(messages, rounds)
+
+    async def farewell(self, readers: list[asyncio.Task[None]], patience: float) -> None:
+        """Wait for everybody's goodbye: to close with unread messages would destroy those under way."""
+        self.begin.set()
+        async with self.news:
+            self.leaving = True
+            self.news.notify_all()
+        for link in self.links.values():
+            link.leave()
+        written = [asyncio.create_task(link.written.wait()) for link in self.links.values()]
+        tasks = [*readers, *written]
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        for task in written:
+            task.cancel()

@@ -1,0 +1,50 @@
+"""What version 0.1.0 offered still imports, from where it was."""
+
+import importlib
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+OLD = json.loads((Path(__file__).parent / "names-0.1.0.json").read_text())
+# What is no more, as nothing does it any more.
+GONE = {
+    "psu.merge": "reciprocals",  # merged rows are multiplied, never divided
+    "secfc.dealing": "judge_rows publish_shares",  # challenges, which the test of rows replaced
+    "secfc.disclosure.match": "unheard",  # losses are told to the server by whoever notices
+    "secfc.messages": "Combined MaskedShares",  # messages of challenges
+    "secfc.sealed": "Session",  # the handshake has two steps
+    "secfc.sharing": "Agreed agree count_at_server count_shares",
+    "secfc.disclosure.final": "STEP_ROUNDS",
+}
+
+
+@pytest.mark.parametrize("module", OLD)
+def test_a_module_of_0_1_0_still_has_its_names(module):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found = importlib.import_module(module)
+        missing = [name for name in OLD[module].split() if not hasattr(found, name)]
+    assert missing == GONE.get(module, "").split()
+
+
+def test_an_old_module_says_where_its_names_are():
+    code = "import warnings; warnings.simplefilter('error'); import secfc.exchange"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "secfc.exchange has moved: its names are in secfc.roles.exchange now" in done.stderr
+
+
+def test_a_module_that_never_was_is_not_found():
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("secfc.never")
+
+
+def test_an_old_module_has_no_other_names():
+    sys.modules.pop("secfc.readers", None)
+    with pytest.warns(DeprecationWarning, match="has moved"):
+        old = importlib.import_module("secfc.readers")
+    with pytest.raises(AttributeError, match="no attribute 'never'"):
+        _ = old.never
