@@ -8,7 +8,7 @@ install(
         {
             "secfc": "aggregate=sums oneshot=kfed",
             "secfc.roles": "exchange agreement description checks toss",
-            "secfc.data": "inputs files readers parquet serverside resolution",
+            "secfc.data": "inputs readers parquet serverside resolution",
             "secfc.transport": "link wire handshake journal checkpoint",
             "secfc.lloyd": "starts centers",
             "secfc.feddp": "feddp.server=estimates",
@@ -27,6 +27,7 @@ install(
     | {
         "secfc.clustering": ("secfc.algorithm", "secfc.fitting", "secfc.data.inputs", "secfc.lloyd.loop"),
         "secfc.federation": ("secfc.data.federation", "secfc.data.party"),
+        "secfc.files": ("secfc.data.files", "secfc.data.federation"),
         "secfc.messages": (
             "secfc.coded.messages",
             "secfc.roles.messages",

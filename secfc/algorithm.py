@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -106,13 +107,23 @@ def power_of_two(largest: float) -> float:
     return math.ldexp(1.0, exponent - (fraction == 0.5))
 
 
+class Drive(Protocol):
+    """How the roles of all parties are run together: a driver, for whoever has roles and knows none."""
+
+    def __call__(
+        self, roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
+    ) -> Run:
+        """What the roles returned and said.  description: of the plan, which keys are bound to."""
+        ...
+
+
 class Model(Protocol):
     """What the parties keep after a run, able to label new points."""
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
     ) -> list[Array]:
-        """Labels of new points: one (m_j,) array a client."""
+        """Labels of new points: one (m_j,) array a client.  drive: runs roles, if that takes any."""
         ...
 
 
@@ -157,6 +168,7 @@ class Clustering:
     ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
     details: what else the algorithm has to say about its run; see there.
     features: names of the features of the federation, if it had any; `predict` matches others by them.
+    drive: what ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
 
     k: int
@@ -178,6 +190,7 @@ class Clustering:
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
     details: Any = None
     features: tuple[str, ...] | None = None
+    drive: Callable[..., Run] | None = None
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
@@ -207,13 +220,17 @@ class Clustering:
         model.  Whoever chooses points can find hidden centers by calling this often, also from labels alone:
         each call halves an interval for every feature at once.  sealed: as in `fit`.
 
-        Raises ValueError if the clients, the features or the range of the data differ from the fit.
+        Raises ValueError if the clients, the features or the range of the data differ from the fit, or if
+        nothing is there to predict from.
         """
         if self.model is None:
             raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
+        if self.drive is None:
+            raise ValueError("this result is not one of `secfc.fit`: predict with the roles of its parties")
         if self.features is not None and federation.feature_names is not None:
             federation = federation.ordered(self.features)
-        return self.model.predict(federation, coins=coins or _system_coins, sealed=sealed)
+        drive = partial(self.drive, sealed=sealed)
+        return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
 
 
 def heard(run: Run, clients: tuple[PartyId, ...], counts: tuple[int, ...]) -> list[Array]:

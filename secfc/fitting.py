@@ -15,6 +15,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import refusing, seeded
 from secfc.data.resolution import judge
 from secfc.roles.exchange import SERVER, PartyId, Role
+from secfc.roles.transcript import Run
 from secfc.transport.checkpoint import Checkpoint, fingerprint
 from secfc.transport.simulate import Faults, Watch, deliver, simulate
 
@@ -75,7 +76,21 @@ def fit(
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
     result = algorithm.collect(plan, done, federation.counts)
-    return replace(result, features=federation.feature_names)
+    return replace(result, features=federation.feature_names, drive=drive)
+
+
+def drive(
+    roles: Mapping[PartyId, Role[Any]],
+    description: bytes,
+    secrets: Mapping[PartyId, Coins],
+    *,
+    sealed: bool = False,
+) -> Run:
+    """Run the roles of all parties in this process, as `fit` does, for what comes after a fit.
+
+    description: of their plan.  secrets: coins of every party, for the keys of sealed messages.
+    """
+    return simulate(seal(roles, description, secrets) if sealed else roles)
 
 
 def seal(

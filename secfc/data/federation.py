@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from secfc.data.files import load_parties
 from secfc.data.inputs import (
     Array,
     InputError,
@@ -227,16 +228,19 @@ class Federation:
         id_column: str | None = None,
         label_column: str | None = None,
     ) -> Federation:
-        """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_federation`."""
-        from secfc.data.files import load_federation
-
-        return load_federation(
+        """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_parties`."""
+        parties, features = load_parties(
             paths,
             client_column=client_column,
             columns=columns,
             id_column=id_column,
             label_column=label_column,
         )
+        return cls(parties, feature_names=features)
+
+
+# What version 0.1.0 called it.
+load_federation = Federation.from_files
 
 
 def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:

@@ -1,4 +1,4 @@
-"""A federation from files: CSV, Parquet, .npz and .npy, one file a client or one for all.
+"""The parties of a federation from files: CSV, Parquet, .npz and .npy, one file a client or one for all.
 
 What is read, by extension:
 
@@ -28,28 +28,27 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.federation import Federation
 from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, read
 from secfc.data.parquet import ParquetRows
 from secfc.data.party import Identifier, Party
 from secfc.data.readers import READERS, Table, Wanted
 
-__all__ = ["MissingFileError", "ParquetRows", "load_federation"]
+__all__ = ["MissingFileError", "ParquetRows", "load_parties"]
 
 
 class MissingFileError(InputError, FileNotFoundError):
     """A file that does not exist."""
 
 
-def load_federation(
+def load_parties(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     client_column: str | None = None,
     columns: Sequence[str] | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
-) -> Federation:
-    """A federation from one file a client, or from one file split by client_column.
+) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
+    """Clients from one file each, or from one file split by client_column; and the names of features.
 
     columns: the features, in this order; by default all columns not named otherwise, in the order
     of the first file.  All files need the same ones.
@@ -75,7 +74,7 @@ def load_federation(
         Party(t.name, t.points, truth, None if t.ids is None else tuple(t.ids))
         for t, truth in zip(tables, truths, strict=True)
     )
-    return Federation(parties, feature_names=tables[0].features)
+    return parties, tables[0].features
 
 
 def load_points(path: str | PathLike[str], columns: Sequence[str] | None = None) -> Array:

@@ -19,7 +19,7 @@ from field.ring.basis import Basis
 from field.ring.exact import Exact
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, Public, heard
+from secfc.algorithm import Clustering, Drive, Public, heard
 from secfc.coded.layout import OwnRows
 from secfc.coded.ranges import choose_range
 from secfc.data.federation import Federation
@@ -84,7 +84,7 @@ class PlainModel:
     sizes: Array
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
     ) -> list[Array]:
         """Nearest centers of new points: one (m_j,) int32 array a client.  Nobody says anything."""
         from field.kernels import scalar as kernels

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import ClusterSums
 from field.secrets.coins import Coins
-from secfc.algorithm import heard
+from secfc.algorithm import Drive, heard
 from secfc.coded.layout import OwnRows
 from secfc.coded.membership import Open, multiply
 from secfc.coded.messages import Assignment
@@ -30,12 +30,10 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, Measured
 from secfc.exact.course import Referee, prediction
-from secfc.fitting import seal
 from secfc.lloyd.starts import RandomLabels
 from secfc.roles.agreement import agree
 from secfc.roles.exchange import ITERATE, SERVER, BudgetSpent, Exchange, PartyId, Role, only, take, to_all
 from secfc.roles.messages import Final, compact_labels
-from secfc.transport.simulate import simulate
 
 Array = NDArray[Any]
 
@@ -51,12 +49,12 @@ class CodedModel:
     allowances: Mapping[PartyId, Allowance] = field(default_factory=dict)
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
     ) -> list[Array]:
         """Labels of new points, one (m_j,) int32 array a client.
 
         The server sees of the new points what the policy of the fit shows; see `Clustering.predict`.
-        sealed: what any party says to another is encrypted and authenticated between the two.
+        drive: runs the roles of all parties.
 
         A client that missed the end of the fit gets labels of its new points, as long as enough others have
         their shares of the centers.
@@ -87,9 +85,8 @@ class CodedModel:
             for party in federation.parties
         }
         roles[SERVER] = predicting_server(self.disclosure, plan, sizes, self.standing, coins=secrets[SERVER])
-        if sealed:
-            roles = seal(roles, plan.description, secrets)
-        return heard(simulate(roles), federation.names, federation.counts)
+        run = drive(roles, plan.description, secrets)
+        return heard(run, federation.names, federation.counts)
 
     def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> Plan:
         """The plan under which this federation's points are labeled.

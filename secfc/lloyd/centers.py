@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
+from secfc.algorithm import Drive
 from secfc.data.federation import Federation
 from secfc.roles.exchange import PartyId
 
@@ -23,7 +24,7 @@ class CentersModel:
     centers: Array
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], sealed: bool = False
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
     ) -> list[Array]:
         """Nearest centers: one (m_j,) int32 array a client.  Nobody says anything."""
         return [nearest_center(party.read(), self.centers) for party in federation.parties]

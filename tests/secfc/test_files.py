@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from secfc.data.federation import Federation, InputError
-from secfc.data.files import MissingFileError, ParquetRows, load_federation
+from secfc.data.files import MissingFileError, ParquetRows
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -62,11 +62,11 @@ TABLES = st.tuples(st.integers(1, 8), st.integers(1, 4)).flatmap(
 
 def as_csv(folder: Path, tables: list[Any]) -> Federation:
     paths = [write_csv(folder / f"p{j}.csv", t, names(t.shape[1])) for j, t in enumerate(tables)]
-    return load_federation(paths)
+    return Federation.from_files(paths)
 
 
 def as_bare_csv(folder: Path, tables: list[Any]) -> Federation:
-    return load_federation([write_csv(folder / f"p{j}.csv", t) for j, t in enumerate(tables)])
+    return Federation.from_files([write_csv(folder / f"p{j}.csv", t) for j, t in enumerate(tables)])
 
 
 def as_parquet(folder: Path, tables: list[Any]) -> Federation:
@@ -78,24 +78,24 @@ def as_parquet(folder: Path, tables: list[Any]) -> Federation:
         )
         for j, t in enumerate(tables)
     ]
-    return load_federation(paths)
+    return Federation.from_files(paths)
 
 
 def as_npy(folder: Path, tables: list[Any]) -> Federation:
     for j, table in enumerate(tables):
         np.save(folder / f"p{j}.npy", table)
-    return load_federation([folder / f"p{j}.npy" for j in range(len(tables))])
+    return Federation.from_files([folder / f"p{j}.npy" for j in range(len(tables))])
 
 
 def as_npz(folder: Path, tables: list[Any]) -> Federation:
     np.savez(folder / "all.npz", **{f"p{j}": table for j, table in enumerate(tables)})
-    return load_federation(folder / "all.npz")
+    return Federation.from_files(folder / "all.npz")
 
 
 def as_npz_files(folder: Path, tables: list[Any]) -> Federation:
     for j, table in enumerate(tables):
         np.savez_compressed(folder / f"p{j}.npz", X=table)
-    return load_federation([folder / f"p{j}.npz" for j in range(len(tables))])
+    return Federation.from_files([folder / f"p{j}.npz" for j in range(len(tables))])
 
 
 @pytest.mark.parametrize("through", [as_csv, as_bare_csv, as_parquet, as_npy, as_npz, as_npz_files])
@@ -146,14 +146,14 @@ def test_one_file_is_split_by_client_in_order_of_first_appearance(tmp_path: Path
 
 def test_npz_keys_y_and_client_are_used_by_default(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=np.arange(6.0).reshape(3, 2), y=[4, 5, 6], client=[2, 1, 2], other=[0])
-    federation = load_federation(tmp_path / "a.npz")
+    federation = Federation.from_files(tmp_path / "a.npz")
     assert federation.names == ("2", "1")
     np.testing.assert_array_equal(federation.truth, [4, 6, 5])
 
 
 def test_npz_key_named_for_one_use_is_not_used_for_another(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", X=np.zeros((2, 1)), y=["u", "v"])
-    federation = load_federation(tmp_path / "a.npz", client_column="y")
+    federation = Federation.from_files(tmp_path / "a.npz", client_column="y")
     assert federation.names == ("u", "v")
     assert federation.truth is None
 
@@ -161,7 +161,7 @@ def test_npz_key_named_for_one_use_is_not_used_for_another(tmp_path: Path) -> No
 def test_npz_of_one_array_is_named_after_its_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", anything=np.zeros((2, 1)))
     np.savez(tmp_path / "b.npz", anything=np.ones((2, 1)))
-    assert load_federation([tmp_path / "a.npz", tmp_path / "b.npz"]).names == ("a", "b")
+    assert Federation.from_files([tmp_path / "a.npz", tmp_path / "b.npz"]).names == ("a", "b")
 
 
 # --- columns
@@ -172,7 +172,7 @@ def test_columns_are_matched_by_name_in_the_order_of_the_first_file(tmp_path: Pa
     two = write(tmp_path / "b.csv", "y,x\n4,3\n")
     three = write_parquet(tmp_path / "c.parquet", {"y": [6], "x": [5]})
     np.savez(tmp_path / "d.npz", X=[[8, 7]], feature_names=["y", "x"])
-    federation = load_federation([one, two, three, tmp_path / "d.npz"])
+    federation = Federation.from_files([one, two, three, tmp_path / "d.npz"])
     assert federation.feature_names == ("x", "y")
     np.testing.assert_array_equal(federation.stacked(), [[1, 2], [3, 4], [5, 6], [7, 8]])
 
@@ -186,7 +186,7 @@ def test_chosen_columns_come_in_the_chosen_order(tmp_path: Path, suffix: str) ->
         write_parquet(path, {"x": [1.0], "y": [SECRET], "z": [3.0]})
     else:
         np.savez(path, X=[[1.0, 2.0, 3.0]], feature_names=["x", "y", "z"])
-    federation = load_federation(path, columns=["z", "x"])
+    federation = Federation.from_files(path, columns=["z", "x"])
     assert federation.feature_names == ("z", "x")
     np.testing.assert_array_equal(federation.stacked(), [[3, 1]])
 
@@ -206,7 +206,7 @@ def test_chosen_columns_come_in_the_chosen_order(tmp_path: Path, suffix: str) ->
 def test_labels_become_integers(tmp_path: Path, labels: list[str], codes: list[int]) -> None:
     body = "".join(f"0,{label}\n" for label in labels)
     path = write(tmp_path / "a.csv", "x,label\n" + body)
-    federation = load_federation(path, label_column="label")
+    federation = Federation.from_files(path, label_column="label")
     # "10" < "1_0" and "1" < "2" < "9..." as strings.
     np.testing.assert_array_equal(federation.truth, codes)
 
@@ -215,7 +215,7 @@ def test_label_codes_are_the_same_for_all_clients(tmp_path: Path) -> None:
     one = write(tmp_path / "a.csv", "x,label\n0,cat\n0,dog\n")
     two = write_parquet(tmp_path / "b.parquet", {"x": [0.0], "label": ["dog"]})
     three = write(tmp_path / "c.csv", "x,label\n0,ant\n")
-    federation = load_federation([one, two, three], label_column="label")
+    federation = Federation.from_files([one, two, three], label_column="label")
     np.testing.assert_array_equal(federation.truth, [1, 2, 2, 0])
 
 
@@ -224,7 +224,7 @@ def test_clients_are_named_after_files_and_names_made_unique(tmp_path: Path) -> 
     for folder, stem in [("a", "data"), ("b", "data"), ("c", "data-2"), ("d", "data")]:
         (tmp_path / folder).mkdir()
         paths.append(write(tmp_path / folder / f"{stem}.csv", "1,2\n"))
-    federation = load_federation([str(path) for path in paths])
+    federation = Federation.from_files([str(path) for path in paths])
     assert federation.names == ("data", "data-3", "data-2", "data-4")
 
 
@@ -235,7 +235,7 @@ def test_csv_dialect(tmp_path: Path) -> None:
     text = '\ufeff"height, m", "name" ,w\r\n 1.5 ,"o ""b"" ,\r\nc",-2e3\r\n\r\n1,d,+.5\r\n\r\n'
     path = tmp_path / "A.CSV"
     path.write_bytes(text.replace(' "name" ', "name").encode())
-    federation = load_federation(path, id_column="name")
+    federation = Federation.from_files(path, id_column="name")
     assert federation.feature_names == ("height, m", "w")
     np.testing.assert_array_equal(federation.stacked(), [[1.5, -2000], [1, 0.5]])
     assert federation.parties[0].ids == ('o "b" ,\r\nc', "d")
@@ -243,7 +243,7 @@ def test_csv_dialect(tmp_path: Path) -> None:
 
 def test_header_of_numbers_is_a_header_if_columns_are_asked_for_by_it(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "id,0,1\nu,5,6\n")
-    federation = load_federation(path, id_column="id")
+    federation = Federation.from_files(path, id_column="id")
     assert federation.feature_names == ("0", "1")
     np.testing.assert_array_equal(federation.stacked(), [[5, 6]])
 
@@ -291,20 +291,20 @@ def test_bad_csv_is_refused_without_showing_cells(
 ) -> None:
     path = write(tmp_path / "a.csv", text)
     with pytest.raises(InputError, match=message) as caught:
-        load_federation(path, **arguments)
+        Federation.from_files(path, **arguments)
     assert SECRET not in str(caught.value)
 
 
 def test_csv_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("größe\n1\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"a.csv is not UTF-8 text"):
-        load_federation(tmp_path / "a.csv")
+        Federation.from_files(tmp_path / "a.csv")
 
 
 def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "a.csv", np.zeros((1, 500)), names(500))
     with pytest.raises(InputError, match=r"'x7', \.\.\. \(500 in all\)"):
-        load_federation(path, columns=["z"])
+        Federation.from_files(path, columns=["z"])
 
 
 # --- paths
@@ -312,7 +312,7 @@ def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"a.csv does not exist. Check the path"):
-        load_federation(tmp_path / "a.csv")
+        Federation.from_files(tmp_path / "a.csv")
     assert issubclass(MissingFileError, InputError)
 
 
@@ -331,7 +331,7 @@ def test_missing_file(tmp_path: Path) -> None:
 )
 def test_bad_paths_are_refused(tmp_path: Path, build: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        load_federation(build(tmp_path))
+        Federation.from_files(build(tmp_path))
 
 
 # --- several files
@@ -341,14 +341,16 @@ def test_files_with_other_columns_are_refused(tmp_path: Path) -> None:
     one = write(tmp_path / "a.csv", "x,y,z\n1,2,3\n")
     two = write(tmp_path / "b.csv", "x,q,z\n1,2,3\n")
     with pytest.raises(InputError, match=r"b.csv has other columns .* missing are 'y', additional are 'q'"):
-        load_federation([one, two])
-    np.testing.assert_array_equal(load_federation([one, two], columns=["x", "z"]).stacked(), [[1, 3], [1, 3]])
+        Federation.from_files([one, two])
+    np.testing.assert_array_equal(
+        Federation.from_files([one, two], columns=["x", "z"]).stacked(), [[1, 3], [1, 3]]
+    )
 
 
 def test_files_of_other_widths_are_refused(tmp_path: Path) -> None:
     one, two = write(tmp_path / "a.csv", "1,2\n"), write(tmp_path / "b.csv", "1,2,3\n")
     with pytest.raises(InputError, match="client 'b' has 3 features and client 'a' 2"):
-        load_federation([one, two])
+        Federation.from_files([one, two])
 
 
 @pytest.mark.parametrize("first", ["a.csv", "b.csv"])
@@ -357,24 +359,24 @@ def test_files_with_and_without_header_are_refused(tmp_path: Path, first: str) -
     write(tmp_path / "b.csv", "1,2\n")
     second = "b.csv" if first == "a.csv" else "a.csv"
     with pytest.raises(InputError, match=r"b.csv has no column names and other files have"):
-        load_federation([tmp_path / first, tmp_path / second])
+        Federation.from_files([tmp_path / first, tmp_path / second])
 
 
 def test_several_files_each_with_several_clients_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", p=np.zeros((1, 1)), q=np.zeros((1, 1)))
     single = write(tmp_path / "b.csv", "x,site\n1,n\n")
     with pytest.raises(InputError, match=r"a.npz holds several clients and is one of 2 files"):
-        load_federation([tmp_path / "a.npz", single])
+        Federation.from_files([tmp_path / "a.npz", single])
     other = write(tmp_path / "c.csv", "x,site\n1,n\n")
     with pytest.raises(InputError, match=r"b.csv holds several clients"):
-        load_federation([single, other], client_column="site")
+        Federation.from_files([single, other], client_column="site")
 
 
 def test_ids_of_different_kinds_are_refused(tmp_path: Path) -> None:
     one = write(tmp_path / "a.csv", "x,key\n1,7\n")
     two = write_parquet(tmp_path / "b.parquet", {"x": [1.0], "key": [7]})
     with pytest.raises(InputError, match="'a' has str ids and client 'b' int ids"):
-        load_federation([one, two], id_column="key")
+        Federation.from_files([one, two], id_column="key")
 
 
 # --- numpy files
@@ -382,7 +384,7 @@ def test_ids_of_different_kinds_are_refused(tmp_path: Path) -> None:
 
 def test_npy_is_mapped_and_not_read(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([[np.nan, 1.0]]))
-    federation = load_federation(tmp_path / "a.npy")
+    federation = Federation.from_files(tmp_path / "a.npy")
     assert isinstance(federation.parties[0].points, np.memmap)
     with pytest.raises(InputError, match="client 'a', row 0, feature 0"):
         federation.stacked()
@@ -463,7 +465,7 @@ def test_bad_numpy_files_are_refused(
     tmp_path: Path, build: Callable[[Path], Path], arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        load_federation(build(tmp_path), **arguments)
+        Federation.from_files(build(tmp_path), **arguments)
 
 
 # --- Parquet
@@ -498,7 +500,7 @@ def test_parquet_reads_only_the_groups_of_a_slice(tmp_path: Path, monkeypatch: p
         return original(self, group, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", spy)
-    federation = load_federation(path)
+    federation = Federation.from_files(path)
     rows = federation.parties[0].points
     assert isinstance(rows, ParquetRows)
     assert read == []
@@ -524,7 +526,7 @@ def test_parquet_dtype_holds_all_columns(tmp_path: Path) -> None:
     mixed = write_parquet(
         tmp_path / "b.parquet", {"x": pa.array([1], pa.int32()), "y": pa.array([0.5], pa.float32())}
     )
-    points = load_federation(mixed).stacked()
+    points = Federation.from_files(mixed).stacked()
     assert points.dtype == np.float64
     np.testing.assert_array_equal(points, [[1, 0.5]])
 
@@ -553,7 +555,7 @@ def test_parquet_rows_pickle_so_that_processes_can_share_them(tmp_path: Path) ->
 
 def test_parquet_with_ids_and_labels_stays_lazy(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"x": [1.0, 2.0], "key": [b"u", b"v"], "kind": ["p", "o"]})
-    federation = load_federation(path, id_column="key", label_column="kind")
+    federation = Federation.from_files(path, id_column="key", label_column="kind")
     assert isinstance(federation.parties[0].points, ParquetRows)
     assert federation.parties[0].ids == (b"u", b"v")
     np.testing.assert_array_equal(federation.truth, [1, 0])
@@ -607,7 +609,7 @@ def test_bad_parquet_is_refused(
 ) -> None:
     path = build(tmp_path)
     with pytest.raises(InputError, match=message) as caught:
-        load_federation(path, **arguments).stacked()
+        Federation.from_files(path, **arguments).stacked()
     assert SECRET not in str(caught.value)
 
 
@@ -622,5 +624,5 @@ def test_missing_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytes
     for name in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match=r"pip install pyarrow"):
-        load_federation(path)
-    assert load_federation(write(tmp_path / "a.csv", "1\n")).m == 1
+        Federation.from_files(path)
+    assert Federation.from_files(write(tmp_path / "a.csv", "1\n")).m == 1

@@ -629,27 +629,28 @@ def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext(algorithm):
 def test_a_sealed_prediction_gives_the_same_and_shows_only_ciphertext(monkeypatch):
     runs = []
 
-    def watched(roles):
-        runs.append(simulate(roles))
+    def watched(roles, **options):
+        runs.append(simulate(roles, **options))
         return runs[-1]
 
-    monkeypatch.setattr("secfc.exact.predict.simulate", watched)
+    monkeypatch.setattr("secfc.fitting.simulate", watched)
     for algorithm in (ALGORITHM, secfc.Lloyd(k=3)):
         result = secfc.fit(algorithm, federation(), bound=32.0)
         plain, sealed = (result.predict(federation(m=40), sealed=flag) for flag in (False, True))
         assert all((a == b).all() for a, b in zip(plain, sealed, strict=True))
-    assert {e.kind for e in runs[1].transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
+    _, _, prediction, *_ = runs
+    assert {e.kind for e in prediction.transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
 
 
 @pytest.mark.parametrize("blind", [True, False])
 def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
     runs = []
 
-    def watched(roles):
-        runs.append(simulate(roles, keep_bodies=True))
+    def watched(roles, **options):
+        runs.append(simulate(roles, **{**options, "keep_bodies": True}))
         return runs[-1]
 
-    monkeypatch.setattr("secfc.exact.predict.simulate", watched)
+    monkeypatch.setattr("secfc.fitting.simulate", watched)
     fed = federation()
     algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
     labels = secfc.fit(algorithm, fed, bound=32.0).predict(fed)
@@ -657,7 +658,7 @@ def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
         secfc.Lloyd(k=3, init=RandomPoints(), disclosure=secfc.Distances()), fed, bound=32.0
     ).predict(fed)
     assert all((a == b).all() for a, b in zip(labels, expected, strict=True))
-    (run,) = runs
+    _, run, *_ = runs
     kinds = Counter(e.kind for e in run.transcript.envelopes)
     assert kinds["CodedDistances"] == (7 if blind else 9)
     assert ("PublicKey" in kinds) == blind

@@ -149,7 +149,7 @@ def handshake():
             if i != j:
                 assert h.open(i, said[i][j]) == plan
     line = hands[0].channels()[2]
-    label, text = "sealed 0>2 12884901888", b"a message as secfc.transport.wire encodes it"
+    label, text = "sealed 0>2 12884901888", b"a message as secfc.wire encodes it"
     return {
         "description": "The handshake: three parties, the first step and the second as wire messages, "
         "and one message that the first seals to the third in round 12884901888. Secrets stand for "
