@@ -5,7 +5,7 @@
     result = secfc.fit(secfc.SecFC(k=4, t=1), federation, seed=0)
     result.labels
 
-Importing this package is cheap; numba, scikit-learn and galois are loaded when they are used.
+Importing this package is cheap; numba and scikit-learn are loaded when they are used.
 """
 
 from __future__ import annotations

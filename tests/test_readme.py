@@ -1,19 +1,33 @@
-"""The README is executed: its Python block runs, and its commands are the two that CI runs."""
+"""The pages are executed: every Python block runs, every option and link exists, and the README is short."""
 
 import re
 from pathlib import Path
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+import pytest
+from click.testing import CliRunner
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("", "secfc/", "psu/", "field/", "benchmarks/")
+    for path in ROOT.glob(f"{folder}**/*.md" if folder else "*.md")
+)
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-def test_the_python_block_runs(capsys):
-    assert blocks("python")
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), {})
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CONTRIBUTING.md"])
+def test_the_python_of_a_page_runs(page):
+    for block in blocks((ROOT / page).read_text(), "python"):
+        exec(compile(block, page, "exec"), {})
+
+
+def test_the_readme_shows_what_the_server_learns(capsys):
+    (block,) = blocks(README, "python")
+    exec(compile(block, "README.md", "exec"), {})
     assert "no distance" in capsys.readouterr().out
 
 
@@ -25,13 +39,47 @@ def test_the_readme_shows_two_commands():
     assert "pytest" in commands[1]
 
 
-def test_shell_examples_use_options_that_exist():
-    from click.testing import CliRunner
+def test_the_readme_is_a_page_and_a_half():
+    assert len(README.splitlines()) <= 110
+    (block,) = blocks(README, "python")
+    assert len(block.splitlines()) <= 12
 
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        assert path.exists(), target
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", path.read_text(), flags=re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in heads}, target
+
+
+def test_the_readme_leads_to_every_page():
+    for page in PAGES:
+        assert page == "README.md" or f"]({page})" in README, page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_and_modules_that_a_page_names_exist(page):
+    text = (ROOT / page).read_text()
+    for name in re.findall(r"`((?:secfc|field|psu|tests|benchmarks)/[\w./-]+)`", text):
+        assert (ROOT / name).exists(), name
+    for command in re.findall(r"python -m ((?:tests|benchmarks)[\w.]*)", text):
+        path = ROOT / command.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), command
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_shell_examples_use_options_that_exist(page):
     from secfc.cli import main
 
     text = CliRunner().invoke(main, ["run", "--help"]).output
-    for block in blocks("sh"):
+    for block in blocks((ROOT / page).read_text(), "sh"):
         for line in block.splitlines():
             if line.startswith("secfc run"):
                 for option in re.findall(r"(?<=\s)--?[a-z][a-z-]*", line.split("#")[0]):

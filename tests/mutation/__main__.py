@@ -30,7 +30,17 @@ from pathlib import Path
 from tests.mutation.mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("field", "psu", "secfc", "tests", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
+COPIED = (
+    "field",
+    "psu",
+    "secfc",
+    "tests",
+    "benchmarks",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+)
 KNOWN = Path(__file__).with_name("equivalent.toml")
 
 A8 = "tests/secfc/active/test_a8_mutants.py"

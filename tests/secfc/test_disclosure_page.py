@@ -1,6 +1,5 @@
 """The security argument names exactly the messages that runs under each policy send."""
 
-import importlib
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import psu
 import secfc
 from secfc.coded.membership import Open, Private
 from secfc.privacy import Bound, Budget
-from secfc.transport import wire
+from tests.loading import every_message
 from tests.secfc import test_assignments, test_final_labels, test_undealt
 
 PAGE = (Path(secfc.__file__).parent / "disclosure" / "README.md").read_text()
@@ -83,17 +82,7 @@ def test_every_message_says_what_its_sender_can_do_by_deviating():
         assert len(cells) == 4, row
         assert all(cells), row
     named = {re.match(r"\| `(\w+)`", row).group(1) for row in ROWS}
-    for module in (
-        "secfc.coded.messages",
-        "secfc.disclosure.joint.messages",
-        "secfc.feddp.messages",
-        "secfc.transport.handshake",
-        "secfc.transport.sealed",
-        "secfc.roles.toss",
-        "secfc.coded.validity_messages",
-    ):
-        importlib.import_module(module)
-    known = {kind.__name__ for kind in wire.registry().values()}
+    known = {kind.__name__ for kind in every_message()}
     assert known - ELSEWHERE <= named, "a message that the security page does not judge"
     assert named <= known, "a message that is gone"
 

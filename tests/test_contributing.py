@@ -1,0 +1,88 @@
+"""The lists of CONTRIBUTING.md are followed: each addition is one file, keeps to the walls, and works."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import secfc
+from psu.messages import TAGS
+from secfc.attacks.views import View
+from secfc.roles.exchange import SERVER
+from secfc.transport import wire
+from tests.test_architecture import ROOMS, SOURCES, complaints, module_of
+
+PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+SECTIONS = dict(re.findall(r"^## (Add [^\n]+)\n(.*?)(?=^## |\Z)", PAGE, flags=re.DOTALL | re.MULTILINE))
+# A new folder or file at the top of secfc/ names its room; others stand in one.
+NEW_ROOMS = {
+    "secfc.ping": "secfc.roles",
+    "secfc.grandmean": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.lloyd",
+}
+
+
+def files_of(section):
+    """The files that a section adds: path to contents."""
+    found = re.findall(r"```python\n(.*?)```", SECTIONS[section], flags=re.DOTALL)
+    return {re.match(r"# (\S+\.py)\n", block)[1]: block for block in found}
+
+
+@pytest.fixture
+def added(request, tmp_path, monkeypatch):
+    """The module of the one file that a section adds, imported from where it says that it stands."""
+    ((path, source),) = files_of(request.param).items()
+    assert path not in SOURCES
+    name = module_of(path)
+    monkeypatch.setitem(ROOMS, name, NEW_ROOMS[name]) if name in NEW_ROOMS else None
+    assert not list(complaints({**SOURCES, path: source}))
+    (tmp_path / Path(path).name).write_text(source)
+    package = importlib.import_module(name.rpartition(".")[0])
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    yield importlib.import_module(name)
+    del sys.modules[name]
+    for tag in [tag for tag, message in TAGS.items() if message.__module__ == name]:
+        del TAGS[tag]
+
+
+def federation():
+    rng = np.random.default_rng(0)
+    return secfc.Federation.from_arrays([rng.normal(size=(5 + j, 3)) for j in range(4)])
+
+
+def test_each_addition_has_a_numbered_list_and_one_file():
+    assert list(SECTIONS) == [f"Add {what}" for what in ("a message", "an algorithm", "an attack")]
+    for section, text in SECTIONS.items():
+        assert re.search(r"^1\. ", text, flags=re.MULTILINE), section
+        assert len(files_of(section)) == 1, section
+
+
+@pytest.mark.parametrize("added", ["Add a message"], indirect=True)
+def test_a_message_is_one_file(added):
+    message = wire.decode(wire.encode(added.Ping(3)))
+    assert message.rounds == 3
+    assert type(message).meaning().startswith("Client to server: that it is there")
+    with pytest.raises(ValueError, match="counted from 0"):
+        added.Ping(-1)
+
+
+@pytest.mark.parametrize("added", ["Add an algorithm"], indirect=True)
+@pytest.mark.parametrize("sealed", [False, True])
+def test_an_algorithm_is_one_file(added, sealed):
+    fed = federation()
+    result = secfc.fit(added.GrandMean(), fed, sealed=sealed)
+    np.testing.assert_allclose(result.centers, [fed.stacked().mean(axis=0)])
+    assert [len(x) for x in result.labels] == list(fed.counts)
+    assert [(x == 0).all() for x in result.predict(fed)] == [True] * 4
+
+
+@pytest.mark.parametrize("added", ["Add an attack"], indirect=True)
+def test_an_attack_is_one_file(added):
+    fed = federation()
+    result = secfc.fit(secfc.SecFC(k=2, t=1), fed, keep_bodies=True)
+    view = View.of(result, result.plan, "client-1")
+    others = {name: count for name, count in zip(fed.names, fed.counts, strict=True) if name != "client-1"}
+    assert {name: added.row_counts(view)[name] for name in others} == others
+    assert not added.row_counts(View.of(result, result.plan, SERVER))
