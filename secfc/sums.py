@@ -202,13 +202,13 @@ def contribute(
         yield Exchange(send, round=number, phase=phase)
         return
     others = plan.peers(me)
-    inbox = yield Exchange(send, others, 0, round=number, exact=True, phase=phase)
+    inbox = yield Exchange(send, others, 0, round=number, phase=phase)
     held = {me: shares[me]}
     for sender, message in take(inbox, SumShares).items():
         check_residues(plan.code.basis, sender, message.values, shares[me].shape[1:])
         held[sender] = message.values
     mine = np.array([c in held for c in plan.clients])
-    inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, exact=True, phase=phase)
+    inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, phase=phase)
     told = take(inbox, Contributors)
     if not told or not told[SERVER].complete.any():
         return  # my report or its answer was lost: the server adds without me
@@ -227,9 +227,7 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
     needed = plan.code.threshold(1)
-    inbox = take(
-        (yield Exchange({}, plan.committee, needed, round=number + 1, exact=True, phase=phase)), Contributors
-    )
+    inbox = take((yield Exchange({}, plan.committee, needed, round=number + 1, phase=phase)), Contributors)
     if len(inbox) < needed:
         raise TooFewReplies(needed, tuple(inbox))
     for sender, message in inbox.items():
@@ -244,7 +242,7 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     unheard = [c for c in plan.committee if c not in inbox]
     answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(np.zeros_like(counted)))
     yield Exchange(answers, round=number + 1, phase=phase)
-    replies = take((yield Exchange({}, members, needed, round=number + 2, exact=True, phase=phase)), CodedSum)
+    replies = take((yield Exchange({}, members, needed, round=number + 2, phase=phase)), CodedSum)
     if len(replies) < needed:
         raise TooFewReplies(needed, tuple(replies))
     shape = (plan.code.width(length),)

@@ -27,7 +27,7 @@ def pair_keys(plan: Plan, name: PartyId, coins: Coins) -> Role[PairKeys]:
     others = tuple(c for c in plan.clients if c != name)
     private = X25519PrivateKey.from_private_bytes(coins.bytes(32))
     public = private.public_key().public_bytes_raw()
-    inbox = yield Exchange(to_all(others, PublicKey(public)), others, 0, round=PAIR, exact=True, phase="pair")
+    inbox = yield Exchange(to_all(others, PublicKey(public)), others, 0, round=PAIR, phase="pair")
     keys = {}
     # With liars planned for, a key that is none counts as one that did not come.
     came = (well_formed if plan.liars else checked)(inbox, PublicKey, lambda sender, message: None)

@@ -26,7 +26,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
     Raises FaultyServer; TooFewReplies if the server fell silent.
     """
     # Every question begins a stride of rounds in the last phase of a run.
-    inbox = yield replace(wait, step=STRIDE)
+    inbox = yield replace(wait, exact=False, step=STRIDE)
     message = only(inbox, SERVER)
     due = wait.round if wait.accept is None else wait.accept
     number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due

@@ -47,7 +47,7 @@ def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1
         senders = tuple(
             c for j, c in enumerate(plan.clients) if j != me and number < plan.chunks[j] and c not in lost
         )
-        inbox = yield Exchange(send, senders, 0, round=SHARE + number, exact=True, phase="share")
+        inbox = yield Exchange(send, senders, 0, round=SHARE + number, phase="share")
         # With liars planned for, a message that is none counts as one that did not come.
         due = (well_formed if plan.liars else checked)(inbox, Shares, partial(check_shares, plan, number))
         for sender, message in (own | due).items():

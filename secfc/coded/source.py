@@ -119,9 +119,7 @@ class CodedSource:
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
     def ask(self, question: Any, who: Collection[PartyId], enough: int) -> Exchange:
-        return Exchange(
-            to_all(who, question), tuple(who), enough, round=question.round, exact=True, phase="assign"
-        )
+        return Exchange(to_all(who, question), tuple(who), enough, round=question.round, phase="assign")
 
     def coded(
         self, inbox: Mapping[PartyId, Any], kind: Any, basis: Basis, shape: tuple[int, ...], degree: int

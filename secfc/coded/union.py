@@ -142,7 +142,7 @@ def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -
 
 def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]) -> Exchange:
     """An exchange among clients, in the next round of theirs."""
-    return Exchange(send, expect, 0, round=clock.between(), exact=True, phase=PHASE)
+    return Exchange(send, expect, 0, round=clock.between(), phase=PHASE)
 
 
 def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
@@ -179,12 +179,12 @@ def answer(seat: Seat, members: dict[str, opening.Member], turn: Turn) -> Exchan
         if reply is not None:
             send[SERVER] = reply
     number = seat.clock.phase + turn.number
-    return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase + 1, phase=PHASE)
+    return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase + 1, exact=False, phase=PHASE)
 
 
 def listen(seat: Seat) -> Exchange:
     """Wait for the server's next word, which is none about the plan that comes late."""
-    return Exchange({}, (SERVER,), accept=seat.clock.phase + 1, phase=PHASE)
+    return Exchange({}, (SERVER,), accept=seat.clock.phase + 1, exact=False, phase=PHASE)
 
 
 def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
@@ -351,7 +351,7 @@ class Relay:
         """Server mode: the sum of all clients' masked tables."""
         state = masked.tally(sheet)
         for _ in range(sheet.chunks):
-            inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), exact=True, phase=PHASE)
+            inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), phase=PHASE)
             for block in numbered(inbox, MaskedBlock, self.clients).values():
                 state = masked.absorb(self.plan, state, block)
         return masked.total(self.plan, state)
@@ -370,7 +370,7 @@ class Relay:
             quorum = tuple(self.clients[i] for i in turn.quorum)
             inbox = yield Exchange(
                 to_all(committee, turn), quorum, 0,
-                round=self.clock.between(), accept=self.clock.phase + turn.number, exact=True, phase=PHASE,
+                round=self.clock.between(), accept=self.clock.phase + turn.number, phase=PHASE,
             )  # fmt: skip
             openings = numbered(inbox, Opening, self.clients)
             missing = set(turn.quorum) - set(openings)

@@ -124,7 +124,7 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
         chosen[me] = hidden(plan, mine, received.own, signs)
         send = to_all(others, _announced(seed, chosen[me]))
     awaited = tuple(c for c in others if _awaited(plan, received, plan.clients.index(c)))
-    inbox = yield Exchange(send, awaited, 0, round=number, exact=True, phase="share")
+    inbox = yield Exchange(send, awaited, 0, round=number, phase="share")
     chosen |= heard(plan, seed, inbox)
     told = projected(plan, received, chosen, signs)
     verifying = verifiers(plan, present)
@@ -132,10 +132,10 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
     awaited = others if mine.name in verifying else ()
     inbox = yield Exchange(
         to_all((*to, SERVER), told), awaited, 0,
-        round=number + 1, exact=True, phase="share",
+        round=number + 1, phase="share",
     )  # fmt: skip
     good = (well_formed if plan.liars else checked)(inbox, Projected, partial(check_projected, plan))
-    inbox = yield Exchange({}, (SERVER,), round=number + 1, exact=True, phase="share")
+    inbox = yield Exchange({}, (SERVER,), round=number + 1, phase="share")
     contributors = counted_by_server(plan, inbox)
     if not plan.liars and (contributors & ~told.complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
@@ -303,7 +303,7 @@ def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
     number, needed = testing(plan), screening.needed(2)
     _, hearing = yield from toss_at_server(table_of(plan), plan.clients, lenient=bool(plan.liars))
     # Who is not heard now is not asked again, so all who are there are waited for.
-    inbox = yield Exchange({}, hearing, 0, round=number + 1, exact=True, phase="share")
+    inbox = yield Exchange({}, hearing, 0, round=number + 1, phase="share")
     told = screening.checked(inbox, Projected, partial(check_projected, plan))
     screening.present = tuple(c for c in plan.clients if c in told)
     if len(screening.active) < needed:

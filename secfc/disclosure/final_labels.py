@@ -371,7 +371,6 @@ class FinalSource(UndealtSource):
                 match.committee,
                 0,
                 round=seats.round,
-                exact=True,
                 phase="assign",
             )
             for _ in range(question.strides - 1):

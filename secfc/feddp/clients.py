@@ -114,7 +114,7 @@ def client(plan: FedDPPlan, party: Party, coins: Coins) -> Role[tuple[Array, dic
         yield from contribute(plan.sums, me, np.concatenate(shared), question + 1, coins)
 
     def hear(*kinds: Any) -> Role[Any]:
-        inbox = yield Exchange({}, (SERVER,), round=question, exact=True, phase="listen")
+        inbox = yield Exchange({}, (SERVER,), round=question, phase="listen")
         told = only(inbox, SERVER)
         if not isinstance(told, kinds):
             raise FaultyServer(SERVER, f"sent {type(told).__name__} out of turn")

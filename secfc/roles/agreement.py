@@ -32,7 +32,7 @@ def agree(
     if peers is None:
         peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
     hello = to_all(peers, Hello(plan.description))
-    inbox = yield Exchange(hello, peers, 0, round=number, exact=True, phase="agree")
+    inbox = yield Exchange(hello, peers, 0, round=number, phase="agree")
     if differing := compared(plan, inbox):
         raise PlanMismatch(differing)
 
@@ -44,10 +44,10 @@ def agree_with_server(plan: Agreed, me: PartyId) -> Role[None]:
     """
     hello = Hello(plan.description)
     if me != SERVER:
-        inbox = yield Exchange({SERVER: hello}, (SERVER,), round=AGREE, exact=True, phase="agree")
+        inbox = yield Exchange({SERVER: hello}, (SERVER,), round=AGREE, phase="agree")
         everyone(inbox, (SERVER,))
     else:
-        inbox = yield Exchange({}, plan.clients, 0, round=AGREE, exact=True, phase="agree")
+        inbox = yield Exchange({}, plan.clients, 0, round=AGREE, phase="agree")
         differing = compared(plan, inbox)
         yield Exchange(to_all(differing or plan.clients, hello), round=AGREE, phase="agree")
     if differing := compared(plan, inbox):

@@ -35,9 +35,10 @@ class Exchange:
 
     send: at most one message a peer.  expect: whose message I wait for.  enough: with how many of them I
     can go on without waiting for the rest (all by default); 0: without any, but only those may be missing who
-    are gone.  round: stamped on what I send.  accept: the round
-    of what I wait for, `round` by default, or else a newer one of the same phase; exact: that one only;
-    step: one that is a multiple of this newer, so that what belongs to a question I missed is no question.
+    are gone.  round: stamped on what I send.  accept: the round of what I wait for, `round` by default.
+    exact: that one only; without it that one or a newer one of the same phase, as I may have missed what the
+    peer said last; step: one that is a multiple of this newer, so that what belongs to a question I missed is
+    no question.
     What is newer waits for its turn.  Older and repeated messages are dropped, so a late reply is never
     taken for the next one, and one that is lost is missed, not mistaken.
     phase: what the work before this exchange is booked under.
@@ -50,7 +51,7 @@ class Exchange:
     enough: int | None = None
     round: int = 0
     accept: int | None = None
-    exact: bool = False
+    exact: bool = True
     step: int = 1
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None

@@ -158,7 +158,7 @@ def toss_with(table: Table, name: PartyId, coins: Coins) -> Role[tuple[bytes, Ar
 
 def _told(table: Table, me: int, number: int, mine: Message, left: Array) -> Role[dict[int, bytes]]:
     """Tell the server, and hear what everybody who is left told it: by number, ascending."""
-    inbox = yield Exchange({SERVER: mine}, (SERVER,), round=number, exact=True, phase="toss")
+    inbox = yield Exchange({SERVER: mine}, (SERVER,), round=number, phase="toss")
     heard = only(take(inbox, Tossed), SERVER)
     rules = (
         (heard.there.shape != left.shape, "told coins of other clients than there are"),
@@ -187,12 +187,12 @@ def toss_at_server(
     """
     for attempt in range(len(table.clients)):
         number = table.first + 2 * attempt
-        inbox = yield Exchange({}, who, table.needed, round=number, exact=True, phase="toss")
+        inbox = yield Exchange({}, who, table.needed, round=number, phase="toss")
         committed = {c: m.digest for c, m in _only(inbox, Commitment, lenient).items()}
         who = _enough(table, committed)
         inbox = yield Exchange(
             to_all(who, table.told(committed)), who, table.needed,
-            round=number, accept=number + 1, exact=True, phase="toss",
+            round=number, accept=number + 1, phase="toss",
         )  # fmt: skip
         opened = {}
         for c, message in _only(inbox, Coin, lenient).items():

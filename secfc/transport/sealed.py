@@ -187,7 +187,7 @@ def _meet(
     send: Mapping[PartyId, Message], others: tuple[PartyId, ...], number: int, kind: type[M]
 ) -> Role[Mapping[PartyId, M]]:
     """One step of the handshake, which needs everybody."""
-    inbox = yield Exchange(send, others, round=number, exact=True, phase="greet")
+    inbox = yield Exchange(send, others, round=number, phase="greet")
     for peer, message in inbox.items():
         if not isinstance(message, kind):
             raise TamperedMessage(peer, f"{type(message).__name__} came instead of a {kind.__name__}")

@@ -529,7 +529,7 @@ def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
 def speak(peer, count):
     heard = []
     for number in range(count):
-        inbox = yield Exchange({peer: Hello(bytes([number]) * 40)}, (peer,), round=number, exact=True)
+        inbox = yield Exchange({peer: Hello(bytes([number]) * 40)}, (peer,), round=number)
         heard.append(inbox[peer].description[0])
     return heard
 

@@ -321,11 +321,11 @@ def test_altered_greetings_are_refused(field):
 
 
 def at(number):
-    return Exchange(round=number, exact=True)
+    return Exchange(round=number)
 
 
 def after(number):
-    return Exchange(accept=number)
+    return Exchange(accept=number, exact=False)
 
 
 def pair(secret=bytes(96)):
@@ -400,7 +400,7 @@ def test_the_inner_role_is_closed_and_gives_its_result():
 
     def speaks(peer):
         try:
-            yield Exchange({peer: Hello(b"x")}, (peer,), round=GREET + 2, exact=True)
+            yield Exchange({peer: Hello(b"x")}, (peer,), round=GREET + 2)
             return "heard"
         finally:
             closed.append(peer)

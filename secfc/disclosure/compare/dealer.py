@@ -40,7 +40,7 @@ def collect_seeds(
     plan: Plan, clients: tuple[PartyId, ...], own: Mapping[int, bytes] | None = None
 ) -> Role[PairKeys]:
     """The dealer's keys by number of the client; who sent none cannot take part."""
-    inbox = yield Exchange({}, clients, 0, round=PAIR + 1, exact=True, phase="pair")
+    inbox = yield Exchange({}, clients, 0, round=PAIR + 1, phase="pair")
     seeds = {plan.clients.index(c): message.seed for c, message in take(inbox, MaskSeed).items()}
     return PairKeys({**seeds, **(own or {})})
 

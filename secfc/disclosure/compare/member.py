@@ -143,7 +143,7 @@ class Participant:
     def hear(self, match: Match, question: Assignment, mine: dict[PartyId, Any]) -> Role[None]:
         """What the committee opens, unless one of it could not, or is not heard."""
         members = tuple(c for c in match.committee if c != self.name)
-        wait = Exchange({}, members, 0, round=shown_in(question), exact=True, phase="open")
+        wait = Exchange({}, members, 0, round=shown_in(question), phase="open")
         inbox = {**mine, **(yield wait)}
         told = {c: m for c, m in inbox.items() if not isinstance(m, Unheard)}
         shares = take(told, self.shares_of(question))
@@ -246,13 +246,11 @@ class Participant:
         send: dict[PartyId, Message] = {c: m for c, m in mine.items() if c != self.name}
         corrections = None
         if self.name == match.corrected:
-            wait = Exchange(
-                send, (dealer,), 0, round=number + SEND, accept=number + DEAL, exact=True, phase="distances"
-            )
+            wait = Exchange(send, (dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances")
             dealing = (yield from heard(wait, Corrections, DEAL))[dealer]
             corrections, send = check_words(dealer, dealing.words, (schedule.dealt,)), {}
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
-        wait = Exchange(send, awaited, 0, round=number + SEND, exact=True, phase="distances")
+        wait = Exchange(send, awaited, 0, round=number + SEND, phase="distances")
         parts = {**(yield from heard(wait, MaskedDistances, SEND)), **own}
         sums = {}
         if self.name in match.parts:
@@ -260,7 +258,7 @@ class Participant:
             sums[self.name] = MaskedSum(added(schedule.basis, values))
         send = {c: m for m in sums.values() for c in others}
         awaited = tuple(c for c in match.parts if c != self.name)
-        wait = Exchange(send, awaited, 0, round=number + SUM, exact=True, phase="compare")
+        wait = Exchange(send, awaited, 0, round=number + SUM, phase="compare")
         sums |= yield from heard(wait, MaskedSum, SUM)
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
         total = np.concatenate(values, axis=2)
@@ -278,7 +276,6 @@ class Participant:
                 others,
                 0,
                 round=number + step,
-                exact=True,
                 phase="compare",
             )
             shares = yield from heard(wait, MaskedBits, step)

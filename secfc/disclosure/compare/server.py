@@ -88,7 +88,7 @@ class ComparedSource(BlindedSource):
             players = {*match.responders, *match.committee, self.dealer}
             awaited = tuple(c for c in self.plan.clients if c in players)
             inbox = yield Exchange(
-                send, awaited, 0, round=question.round + DEAL, accept=question.round, exact=True, phase="deal"
+                send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
             )
             shares, reports = self.sorted(match, inbox, LabelShare)
             if len(shares) == len(match.committee):

@@ -169,7 +169,7 @@ class BlindedSource(CodedSource):
             numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
             question = ask(next(self.rounds), numbers)
             inbox = yield Exchange(
-                to_all(self.present, question), asked, 0, round=question.round, exact=True, phase="assign"
+                to_all(self.present, question), asked, 0, round=question.round, phase="assign"
             )
             reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
             if len(inbox) - len(reports) == needed:

@@ -85,12 +85,12 @@ class DealtAnswer:
             for i in dealers
             if i != self.me and self.me not in seeded_clients(self.plan.code, i, lanes)
         )
-        inbox = yield Exchange(to, awaited, 0, round=question.round + 1, exact=True, phase="blind")
+        inbox = yield Exchange(to, awaited, 0, round=question.round + 1, phase="blind")
         came = well_formed(inbox, Blinding, lambda c, m: check_residues(basis, c, m.values, (width,)))
         shares |= {self.plan.clients.index(c): m.values for c, m in came.items()}
         complete = np.array([i in shares for i in dealers])
         inbox = yield Exchange(
-            {SERVER: Contributors(complete)}, (SERVER,), round=question.round + 1, exact=True, phase="blind"
+            {SERVER: Contributors(complete)}, (SERVER,), round=question.round + 1, phase="blind"
         )
         seeds = [challenge.seed for challenge in take(inbox, Challenge).values()]
         if complete.all() and any(seeds):
@@ -182,7 +182,7 @@ class DealtSource(CodedSource):
         question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
         inbox = yield Exchange(
             to_all(asked, question), asked, screening.needed(2),
-            round=question.round, accept=question.round + 1, exact=True, phase="assign",
+            round=question.round, accept=question.round + 1, phase="assign",
         )  # fmt: skip
         reports = screening.checked(inbox, Contributors, partial(check_count, len(dealers)))
         if len(reports) < screening.needed(2):
@@ -195,7 +195,7 @@ class DealtSource(CodedSource):
         # With a share missing somewhere the question can be put anew, so no reply is waited for to the end.
         inbox = yield Exchange(
             to_all(asked, challenge), whole if enough else (), 0 if missed else screening.needed(2),
-            round=question.round + 1, accept=question.round + 2, exact=True, phase="assign",
+            round=question.round + 1, accept=question.round + 2, phase="assign",
         )  # fmt: skip
         if not enough:
             self.unfit |= missed

@@ -63,7 +63,7 @@ class Steps:
         peers = {self.clients[i]: i for i in expect}
         inbox = yield Exchange(
             {self.clients[i]: message for i, message in send.items()}, tuple(peers), 0,
-            round=self.number + self.step, exact=True, phase="compare",
+            round=self.number + self.step, phase="compare",
         )  # fmt: skip
         further = {name: message for name, message in inbox.items() if not isinstance(message, Unheard)}
         received = {peers[name]: message for name, message in take(further, kind).items()}

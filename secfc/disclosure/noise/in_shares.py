@@ -209,7 +209,7 @@ def exchanged(
     mine = shares[name]
     others = tuple(c for c in dealers if c != name)
     send = {c: NoiseShares(shares[c]) for c in others}
-    inbox = yield Exchange(send, others, 0, round=number + 1, exact=True, phase="noise")
+    inbox = yield Exchange(send, others, 0, round=number + 1, phase="noise")
     basis = plan.code.basis.prefix(len(mine))
     total = mine
     for sender, message in take(inbox, NoiseShares).items():
@@ -240,7 +240,6 @@ class NoisedSource(NoisySource):
                 self.dealers,
                 0,
                 round=question.round,
-                exact=True,
                 phase="assign",
             )
             complaints = {c: m for c, m in inbox.items() if isinstance(m, Contributors)}
