@@ -1,6 +1,6 @@
 """One interface for every algorithm: fit a federation, get a clustering.
 
-An algorithm is a frozen dataclass with four methods (`Algorithm`).  `fit` joins them to the driver in one
+An algorithm is a frozen dataclass with five methods (`Algorithm`).  `fit` joins them to the driver in one
 process; a deployment calls `client` and `server` itself.
 """
 
@@ -21,7 +21,7 @@ from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.description import LOCAL
-from secfc.roles.exchange import PartyId, Role
+from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run, Transcript
 
 Array = NDArray[Any]
@@ -127,8 +127,41 @@ class Model(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome:
+    """What one party has of a run, and nothing that it has not: what a site keeps, shows and predicts with.
+
+    plan: as it was agreed.  labels: of a client's own points, (m_j,) int32; None for the server.  rows: the
+    row in [0, m) of each of them (m_j,), if points have common rows; secret where owners are hidden.
+    share: what the party keeps to label new points together with the others; secret.
+    learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
+    this party knows it: a client does not know the cost, nor what the server found out about others.
+    """
+
+    party: PartyId
+    plan: Any
+    labels: Array | None = None
+    rows: Array | None = None
+    centers: Array | None = None
+    cost: float | None = None
+    n_iter: int | None = None
+    converged: bool | None = None
+    history: tuple[Array, ...] = ()
+    learned: tuple[str, ...] = ()
+    excluded: tuple[PartyId, ...] = ()
+    liars: Mapping[PartyId, str] = field(default_factory=dict)
+    disputes: tuple[tuple[PartyId, PartyId], ...] = ()
+    ledger: Ledger = EXACT
+    share: Any = None
+    details: Any = None
+
+    def __repr__(self) -> str:
+        points = "" if self.labels is None else f", points={len(self.labels)}"
+        return f"Outcome({self.party!r}{points})"
+
+
 class Algorithm(Protocol):
-    """Four methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it."""
+    """Five methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it."""
 
     def plan(self, public: Public) -> Any:
         """Everything public, checked before any data is touched."""
@@ -142,8 +175,15 @@ class Algorithm(Protocol):
         """The role of the server: rng draws starts only, and its coins are secret."""
         ...
 
-    def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
-        """The result, from what the roles returned; counts: points of every client."""
+    def outcome(self, plan: Any, party: PartyId, returned: Any) -> Outcome:
+        """What a party has in the end, from what its role returned: in one process and at its own site."""
+        ...
+
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The result of an experiment: what all parties have, put together (`union`).
+
+        counts: points of every client.
+        """
         ...
 
 
@@ -231,6 +271,49 @@ class Clustering:
             federation = federation.ordered(self.features)
         drive = partial(self.drive, sealed=sealed)
         return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
+
+
+def gathered(algorithm: Algorithm, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
+    """The result of an experiment, from what the roles of all parties returned."""
+    outcomes = {party: algorithm.outcome(plan, party, had) for party, had in run.results.items()}
+    return algorithm.collect(outcomes, run, counts)
+
+
+def union(
+    outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...], *, k: int, model: Model | None
+) -> Clustering:
+    """What all parties have, put together: labels from clients, all else from the server.
+
+    outcomes: of all parties that heard the end.  counts: points of every client.
+    """
+    server = outcomes[SERVER]
+    labels, rows = [], []
+    for name, count in zip(server.plan.clients, counts, strict=True):
+        nothing = np.full(count, -1, np.int32)
+        own = outcomes.get(name, Outcome(name, server.plan))
+        labels.append(nothing if own.labels is None else own.labels)
+        rows.append(nothing.astype(np.int64) if own.rows is None else own.rows)
+    numbered = any(own.rows is not None for own in outcomes.values())
+    return Clustering(
+        k=k,
+        labels=labels,
+        cost=server.cost,
+        n_iter=server.n_iter or 0,
+        converged=bool(server.converged),
+        history=server.history,
+        centers=server.centers,
+        plan=server.plan,
+        learned=server.learned,
+        model=model,
+        transcript=run.transcript,
+        seconds=run.seconds,
+        rows=rows if numbered else None,
+        excluded=server.excluded,
+        ledger=server.ledger,
+        liars=server.liars,
+        disputes=server.disputes,
+        details=server.details,
+    )
 
 
 def heard(run: Run, clients: tuple[PartyId, ...], counts: tuple[int, ...]) -> list[Array]:

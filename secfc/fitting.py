@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Algorithm, Clustering, Public
+from secfc.algorithm import Algorithm, Clustering, Public, gathered
 from secfc.data.federation import Federation
 from secfc.data.inputs import refusing, seeded
 from secfc.data.resolution import judge
@@ -75,7 +75,7 @@ def fit(
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
-    result = algorithm.collect(plan, done, federation.counts)
+    result = gathered(algorithm, plan, done, federation.counts)
     return replace(result, features=federation.feature_names, drive=drive)
 
 

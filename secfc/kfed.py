@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from field.secrets.coins import Coins
 from psu.messages import Message as Message
-from secfc.algorithm import Clustering, Public, heard
+from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
 from secfc.lloyd.centers import CentersModel, nearest_center
@@ -259,19 +259,20 @@ class KFed:
                 raise FaultyClient(sender, f"labeled other points than its {count}, or beyond k={plan.k}")
         return centers
 
-    def collect(self, plan: OneShotPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
-        """The clustering; its cost is not known to any party, see `metrics.cost`."""
-        return Clustering(
-            k=plan.k,
-            labels=heard(run, plan.clients, counts),
-            cost=None,
+    def outcome(self, plan: OneShotPlan, party: PartyId, returned: Array) -> Outcome:
+        """Labels of a client's points; of the server all centers.  No party knows the cost."""
+        if party != SERVER:
+            return Outcome(party, plan, labels=returned, learned=("the merged centers",))
+        return Outcome(
+            party,
+            plan,
+            centers=returned,
             n_iter=1,
             converged=True,
-            history=(),
-            centers=run.results[SERVER],
-            plan=plan,
             learned=("every client's local centers in the clear", "all labels"),
-            model=CentersModel(run.results[SERVER]),
-            transcript=run.transcript,
-            seconds=run.seconds,
         )
+
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.cost`."""
+        centers = run.results[SERVER]
+        return union(outcomes, run, counts, k=self.k, model=CentersModel(centers))

@@ -6,7 +6,7 @@ starts and the same comparisons, that the secure protocol runs.  No privacy at a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from field.ring.basis import Basis
 from field.ring.exact import Exact
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, Drive, Public, heard
+from secfc.algorithm import Clustering, Drive, Outcome, Public, union
 from secfc.coded.layout import OwnRows
 from secfc.coded.ranges import choose_range
 from secfc.data.federation import Federation
@@ -30,10 +30,7 @@ from secfc.exact import words
 from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
 from secfc.lloyd.starts import RandomLabels, Start, generators
 from secfc.roles.agreement import agree_with_server
-from secfc.roles.checks import (
-    is_array,
-    refuse,
-)
+from secfc.roles.checks import is_array, refuse
 from secfc.roles.description import LOCAL, Terms, described, digest_of
 from secfc.roles.exchange import (
     SERVER,
@@ -52,6 +49,16 @@ from secfc.roles.messages import Final, Message
 from secfc.roles.transcript import Run
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawPoints(Message, tag=10):
+    """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
+
+    points: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")
 
 
 @dataclass(frozen=True)
@@ -173,32 +180,25 @@ class Lloyd:
         model = PlainModel(plan.quantizer, source.sums(labels, self.k), cluster_sizes(labels, self.k))
         return trace, model
 
-    def collect(self, plan: PlainPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
-        """The clustering, its centers included."""
-        trace, model = run.results[SERVER]
+    def outcome(self, plan: PlainPlan, party: PartyId, returned: Any) -> Outcome:
+        """Labels of a client's points; of the server everything."""
+        if party != SERVER:
+            return Outcome(party, plan, labels=returned, learned=("all labels at the end",))
+        trace, model = returned
         with np.errstate(invalid="ignore"):
             centers = model.sums / (model.sizes[:, None] * plan.quantizer.scale)
-        return Clustering(
-            k=plan.k,
-            labels=heard(run, plan.clients, counts),
+        return Outcome(
+            party,
+            plan,
+            centers=centers,
             cost=trace.cost(plan.quantizer.scale),
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
-            centers=centers,
-            plan=plan,
             learned=("every point of every client",),
-            model=model,
-            transcript=run.transcript,
-            seconds=run.seconds,
+            share=model,
         )
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RawPoints(Message, tag=10):
-    """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
-
-    points: Array
-
-    def __post_init__(self) -> None:
-        refuse(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering, its centers included."""
+        return union(outcomes, run, counts, k=self.k, model=outcomes[SERVER].share)

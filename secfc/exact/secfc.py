@@ -25,6 +25,7 @@ promised: they hold all points if ell = 1, and can read small or categorical val
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -36,7 +37,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, Public
+from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
 from secfc.coded.membership import Membership, Open
 from secfc.coded.messages import Assignment, RevealCenters
@@ -71,11 +72,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ClientResult:
-    """A client's own labels (m_j,), their rows, and its shares of the final centers, for `predict`."""
+    """The plan as it was agreed; a client's own labels (m_j,) and their rows; centers, if they were opened.
 
+    sums: its shares of the final centers, for `predict`; secret.
+    """
+
+    plan: Plan
     labels: Array
     rows: Array
-    centers: ClusterSums
+    centers: Array | None
+    sums: ClusterSums
 
 
 def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
@@ -118,7 +124,7 @@ def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[Client
             case Final():
                 referee.end(request.labels, missed)
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                return ClientResult(mine.own(request.labels), mine.rows, sums)
+                return ClientResult(plan, mine.own(request.labels), mine.rows, request.centers, sums)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
 
@@ -325,52 +331,61 @@ class SecFC:
         plan.terms.check(self)
         return server(self, plan, coins=coins)
 
-    def collect(self, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
-        """The clustering all parties agree on."""
-        result: ServerResult = run.results[SERVER]
+    def outcome(self, plan: Any, party: PartyId, returned: Any) -> Outcome:
+        """A client's labels, their rows and its shares of the final centers; what the server learned."""
+        if isinstance(returned, ClientResult):
+            return Outcome(
+                party,
+                returned.plan,
+                labels=returned.labels,
+                rows=returned.rows,
+                centers=returned.centers,
+                learned=heard_by_all(self, returned.plan),
+                share=returned.sums,
+            )
+        result: ServerResult = returned
         plan, trace = result.plan, result.trace
-        clients: list[ClientResult] = [
-            run.results.get(name) or unheard(count) for name, count in zip(plan.clients, counts, strict=True)
-        ]
-        return Clustering(
-            k=plan.k,
-            labels=[c.labels for c in clients],
+        return Outcome(
+            party,
+            plan,
+            centers=result.centers,
             cost=trace.cost(plan.scale) if self.disclosure.exact else None,
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
-            centers=result.centers,
-            plan=plan,
             learned=learned(self, plan),
-            model=CodedModel(
-                plan,
-                self.disclosure,
-                {c: run.results[c].centers for c in plan.clients if c in run.results},
-                result.standing,
-                {c: Allowance(plan.predictions) for c in plan.clients},
-            )
-            if self.disclosure.exact
-            else None,
-            transcript=run.transcript,
-            seconds=run.seconds,
-            rows=[c.rows for c in clients],
             excluded=result.excluded,
-            ledger=self.disclosure.ledger(plan),
             liars=result.standing.liars,
             disputes=result.standing.disputes,
+            ledger=self.disclosure.ledger(plan),
+            details=result.standing,
         )
 
-
-def unheard(count: int) -> ClientResult:
-    """What a client has that was cut off before the result: no labels."""
-    nothing = np.full(count, -1, np.int32)
-    return ClientResult(nothing, nothing.astype(np.int64), ClusterSums(nothing, nothing, nothing))
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering all parties agree on."""
+        plan, standing = outcomes[SERVER].plan, outcomes[SERVER].details
+        shares = {name: own.share for name, own in outcomes.items() if name != SERVER}
+        allowances = {c: Allowance(plan.predictions) for c in plan.clients}
+        model = CodedModel(plan, self.disclosure, shares, standing, allowances)
+        result = union(outcomes, run, counts, k=plan.k, model=model if self.disclosure.exact else None)
+        return replace(result, details=None)
 
 
 def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
     facts = [*way.membership.learned, *way.disclosure.learned(plan)]
     facts.append(opened_centers(plan) if plan.revealing else "no point and no center")
+    return tuple(facts)
+
+
+def heard_by_all(way: SecFC, plan: Plan) -> tuple[str, ...]:
+    """What every client learned of others' points, in sentences for people."""
+    when = "at the start and at the end" if way.disclosure.exposes == "nothing" else "in every iteration"
+    facts = [f"all labels and cluster sizes, {when}"]
+    if plan.layout.mixed:
+        facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
+    if plan.revealing:
+        facts.append(opened_centers(plan))
     return tuple(facts)
 
 

@@ -12,14 +12,15 @@ committee of the secure sum may collude (`secfc.sums`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, Public
+from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
@@ -42,7 +43,7 @@ from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.neighbors import Neighbors
 from secfc.roles.description import Terms
-from secfc.roles.exchange import SERVER, Role
+from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run
 from secfc.sums import SumPlan
 
@@ -194,41 +195,41 @@ class FedDPKMeans:
         """Ask for sums, and make centers of them.  coins: for the noise."""
         return aggregator.server(plan, rng, coins)
 
-    def collect(self, plan: FedDPPlan, run: Run, counts: tuple[int, ...]) -> Clustering:
-        """The clustering; its cost is not known to any party, see `metrics.cost`."""
-        found = run.results[SERVER]
-        epsilon = found.ledger.epsilon(plan.budget.delta)
+    def outcome(self, plan: FedDPPlan, party: PartyId, returned: Any) -> Outcome:
+        """Labels of a client's points, and what of its contributions was clipped; the server's centers."""
+        if party != SERVER:
+            labels, shortened = returned
+            return Outcome(party, plan, labels=labels, learned=("the noisy centers",), details=shortened)
+        epsilon = returned.ledger.epsilon(plan.budget.delta)
         learned = [
-            f"{len(found.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
+            f"{len(returned.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
             f"delta={plan.budget.delta:g} in total",
         ]
         if plan.placement.server_view is not None:
             learned.append("the exact sums over all clients, before it added the noise")
-        shortened: dict[str, tuple[int, int]] = {}
-        for name in [name for name in plan.clients if name in run.results]:
-            for part, (some, of) in run.results[name][1].items():
-                before = shortened.get(part, (0, 0))
-                shortened[part] = (before[0] + some, before[1] + of)
-        return Clustering(
-            k=len(found.centers),
-            labels=[
-                run.results[name][0] if name in run.results else np.full(count, -1, np.int32)
-                for name, count in zip(plan.clients, counts, strict=True)
-            ],
-            cost=None,
+        return Outcome(
+            party,
+            plan,
+            centers=returned.centers,
             n_iter=len(plan.noises.lloyd),
             converged=True,
-            history=(),
-            centers=found.centers,
-            plan=plan,
             learned=tuple(learned),
-            model=CentersModel(found.centers),
-            transcript=run.transcript,
-            seconds=run.seconds,
-            excluded=tuple(c for c in plan.clients if any(c not in there for there in found.counted)),
-            ledger=found.ledger,
-            details=Details(found, shortened),
+            excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
+            ledger=returned.ledger,
+            details=returned,
         )
+
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.cost`."""
+        found = outcomes[SERVER].details
+        shortened: dict[str, tuple[int, int]] = {}
+        for own in [own for name, own in outcomes.items() if name != SERVER]:
+            for part, (some, of) in own.details.items():
+                before = shortened.get(part, (0, 0))
+                shortened[part] = (before[0] + some, before[1] + of)
+        model = CentersModel(found.centers)
+        result = union(outcomes, run, counts, k=len(found.centers), model=model)
+        return replace(result, details=Details(found, shortened))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

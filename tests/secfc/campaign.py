@@ -49,7 +49,7 @@ import secfc
 from field import SeededCoins
 from psu import messages as union
 from secfc import kfed, sums
-from secfc.algorithm import Public
+from secfc.algorithm import Public, gathered
 from secfc.coded import messages as own
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
@@ -442,7 +442,7 @@ class Scenario:
             return Outcome(
                 tuple(run.results.get(c, np.full(n, -1)) for c, n in zip(names, counts, strict=True))
             )
-        result = self.algorithm.collect(self.plan, run, counts)
+        result = gathered(self.algorithm, self.plan, run, counts)
         return Outcome(
             tuple(result.labels), result.excluded, result.centers, result.history,
             tuple(result.liars), result.disputes,
@@ -494,7 +494,7 @@ def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N) -> 
     fed = secfc.Federation(kept)
     roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
     roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3), coins=coins(SERVER))
-    return twin.collect(plan, simulate(roles), fed.counts)
+    return gathered(twin, plan, simulate(roles), fed.counts)
 
 
 def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
