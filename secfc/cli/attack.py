@@ -8,28 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.choose import choose, make_public
+from secfc.cli.choose import make_public
 from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.execute import load
+from secfc.cli.method import Asked
+from secfc.cli.methods.secfc import METHOD as SECFC
+from secfc.cli.options import COARSE, STARTS
 from secfc.cli.outputs import ANY_PATH, check_output, dumped
 from secfc.cli.screen import Screen
-from secfc.cli.settings import COARSE, STARTS, Settings, names, positive
+from secfc.cli.settings import Settings, check_k, names, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.attacks.judging import Judgement
     from secfc.data.federation import Federation
-
-# What a run does where this command offers no choice.
-FIXED: dict[str, Any] = {
-    "algorithm": "secfc", "k_local": None, "membership": "open", "merge": True, "field": "ring",
-    "rounding": "nearest", "reveal_centers": False, "smallest_center": 3, "liars": 0,
-    "sealed": False, "threads": 1,
-    "largest": None,
-    "verify": False, "attack": False, "checkpoint": None, "labels": None, "report": None,
-    "evaluate": False, "epsilon": None, "delta": 1e-6, "radius": None, "noise": "shares", "protect": "point",
-    "disclosure": "distances", "dealer": None, "consent": False, "server_file": None, "rows_per_client": None,
-}  # fmt: skip
 
 
 @click.group(short_help="Try what a curious party learns.")
@@ -67,7 +59,7 @@ def attack() -> None:
 @click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: variance recovered by question.")
 @click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON on stdout.")
-def geometry(known: str | None, no_blind: bool, plot: Path | None, **options: Any) -> None:
+def geometry(known: str | None, no_blind: bool, plot: Path | None, **values: Any) -> None:
     """Rebuild the points from the distances that the server decodes, and say how well it went.
 
     Distances to centers, with the public clusters whose means the centers are, fix the points up to
@@ -80,18 +72,19 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **options: An
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5 --plot shares.png
       secfc attack geometry a.csv b.csv c.csv -k 4 --known a
     """
-    settings = Settings(**FIXED, **options)
-    if settings.files and settings.k is None:
-        raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
+    settings = Settings(**{name: value for name, value in values.items() if name not in SECFC.names})
+    options = {name: value for name, value in values.items() if name in SECFC.names}
+    asked = Asked(settings, SECFC.defaults() | options | {"disclosure": "distances"})
+    check_k(settings)
     if plot is not None:
         check_output(plot, "--plot", settings.files, force=settings.force)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
-        federation, source = load(settings)
+        federation, source = load(SECFC, asked)
     if known is not None and known not in federation.names:
         raise Refused(f"--known {known!r} is no client: the clients are {', '.join(federation.names)}.")
     with screen.status("Clustering, with everything that is said written down"):
-        result = watched(settings, federation, blind=not no_blind)
+        result = watched(asked, federation, blind=not no_blind)
     with screen.status("Attacking"):
         judgements = judged(result, federation, known, segments=no_blind)
     if plot is not None:
@@ -101,16 +94,16 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **options: An
 
 
 @cautions_noted()
-def watched(settings: Settings, federation: Federation, *, blind: bool) -> Clustering:
+def watched(asked: Asked, federation: Federation, *, blind: bool) -> Clustering:
     """The run that is attacked; its transcript keeps every message."""
     from secfc.disclosure import Distances
     from secfc.fitting import fit
 
-    algorithm, _, _ = choose(settings, federation.n)
-    public = make_public(federation, settings)
+    public = make_public(federation, asked)
+    algorithm: Any = SECFC.choose(asked, public).algorithm
     with bad_input(ValueError, OverflowError):
-        way: Any = replace(algorithm, disclosure=Distances(blind=blind))  # type: ignore[type-var]
-        return fit(way, federation, seed=settings.seed, bound=public.bound, keep_bodies=True)
+        way = replace(algorithm, disclosure=Distances(blind=blind))
+        return fit(way, federation, seed=asked.settings.seed, bound=public.bound, keep_bodies=True)
 
 
 def judged(

@@ -1,31 +1,27 @@
-"""From what the user asked for to an algorithm and its public parameters."""
+"""From what the user asked for to public parameters, where several methods do the same."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.errors import bad_input
-from secfc.cli.settings import NOISE, Settings
+from secfc.cli.method import Asked
 
 if TYPE_CHECKING:
-    from field.ring.quantize import Quantizer
-    from secfc.algorithm import Algorithm, Public
+    from secfc.algorithm import Public
     from secfc.data.federation import Federation
-    from secfc.disclosure import Disclosure
-    from secfc.exact.plaintext import Lloyd
-    from secfc.exact.secfc import SecFC
-    from secfc.feddp import FedDPKMeans
 
 
-def make_public(federation: Federation, settings: Settings) -> Public:
+def make_public(federation: Federation, asked: Asked) -> Public:
     """What everybody knows.  The demonstration's pixels are known to lie in 0 to 16."""
     import numpy as np
 
     from secfc.algorithm import Public
 
-    bound = settings.bound if settings.files else settings.bound or 16.0
+    bound = asked.get("bound")
+    if bound is None and not asked.settings.files:
+        bound = 16.0
     with bad_input(OverflowError), np.errstate(over="ignore"):
         public = Public.of(federation, bound)
         if not math.isfinite(public.bound):
@@ -33,151 +29,37 @@ def make_public(federation: Federation, settings: Settings) -> Public:
     return public
 
 
-def foresee(algorithm: Algorithm, public: Public) -> Any:
-    """The plan of a run, as far as it is known before the parties talk.
-
-    With private membership the number of points is the outcome of a union; what is refused here would be
-    refused for any outcome.
-
-    Raises ValueError.
-    """
-    from secfc.coded.membership import Open
-    from secfc.exact.secfc import SecFC
-
-    if not isinstance(algorithm, SecFC) or isinstance(algorithm.membership, Open):
-        return algorithm.plan(public)
-    if algorithm.k > public.m:
-        raise ValueError(f"k={algorithm.k} clusters of m={public.m} points: lower k or add points")
-    smallest = replace(public, counts=(1,) * len(public.clients))
-    plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
-    algorithm.plan(public)  # the union's own parameters
-    return plan
-
-
-def check_bound(federation: Federation, quantizer: Quantizer) -> None:
-    """Raise InputError for the first value outside the public bound, before the protocol begins."""
+def check_bound(asked: Asked, federation: Federation, plan: Any) -> None:
+    """Raise InputError for the first value outside a bound that was given, before the protocol begins."""
+    if asked["bound"] is None:
+        return
     for party in federation.parties:
         for start, block in party.blocks():
             with bad_input(ValueError):
-                quantizer(block, owner=f"client {party.name!r}", first_row=start)
+                plan.quantizer(block, owner=f"client {party.name!r}", first_row=start)
 
 
-def choose(settings: Settings, n: int) -> tuple[Algorithm, dict[str, Any], tuple[str, ...]]:
-    """The algorithm, its parameters that no plan holds, and what the user should know of the choices.
-
-    Raises InputError if n clients are too few to hide anything.
-    """
-    from field.compare.replicated import MAX_T
+def steps(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Lloyd's heuristic on integers (`secfc.cli.options.STEPS`): values for algorithms, and parameters."""
     from field.ring.basis import MERSENNE_61, Basis
-    from psu import Threshold
-    from secfc.coded.membership import Membership, Open, Private
-    from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly
-    from secfc.exact.plaintext import Lloyd
-    from secfc.exact.secfc import SecFC
-    from secfc.kfed import KFed
+    from secfc.disclosure import Distances
     from secfc.lloyd.starts import STARTS
-    from secfc.roles.exchange import SERVER
 
-    k = 4 if settings.k is None else settings.k
-    chosen: dict[str, Any] = {"seed": settings.seed, "sealed": settings.sealed}
-    notes: tuple[str, ...] = ()
-    if settings.algorithm == "k-fed":
-        k_local = settings.k_local or math.isqrt(k)
-        if settings.k_local is None:
-            notes = (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
-        return KFed(k, k_local, seed=settings.seed), chosen | {"k_local": k_local}, notes
-    if settings.algorithm == "feddp":
-        chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
-        return feddp(settings, k), chosen, notes
-    chosen |= {name: getattr(settings, name) for name in ("init", "n_init", "max_iter", "field")}
-    common: dict[str, Any] = {
-        "init": STARTS[settings.init],
-        "n_init": settings.n_init,
-        "max_iter": settings.max_iter,
-        "largest": settings.largest,
-        "scale": settings.scale,
-        "basis": Basis((MERSENNE_61,)) if settings.field == "mersenne61" else None,
-        "rounding": settings.rounding,
+    values = {
+        "init": STARTS[asked["init"]],
+        "n_init": asked["n_init"],
+        "max_iter": asked["max_iter"],
+        "largest": asked["largest"],
+        "scale": asked["scale"],
+        "basis": Basis((MERSENNE_61,)) if asked["field"] == "mersenne61" else None,
+        "rounding": asked["rounding"],
         # The note of a report is a warning; only those who ask for less are spared it.
-        "coarse": "warn" if settings.coarse == "allow" else settings.coarse,
+        "coarse": "warn" if asked["coarse"] == "allow" else asked["coarse"],
     }
-    if settings.disclosure == "distances" or settings.field == "mersenne61":
+    if asked.get("disclosure") == "distances" or asked["field"] == "mersenne61":
         # Also the baseline is then at the scale of a run that shows them.
-        common["disclosure"] = Distances()
-    if settings.algorithm == "lloyd":
-        return Lloyd(k, **common), chosen, notes
-    final = settings.disclosure == "final-labels"
-    dealer = None if settings.dealer == "none" else settings.dealer or SERVER
-    undealt = final or (settings.disclosure == "assignments" and dealer is None)
-    t, ell, notes = choose_code(
-        n,
-        settings.t,
-        1 if final and settings.ell is None else settings.ell,
-        liars=settings.liars,
-        private=settings.membership == "private",
-        most=MAX_T if undealt else None,
-    )
-    chosen["membership"] = settings.membership
-    membership: Membership = Open()
-    if settings.membership == "private":
-        membership = Private(Threshold(t), merge=settings.merge)
-        notes += (
-            "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
-            "gives other starts",
-        )
-        chosen |= {"merge": settings.merge, "id_column": settings.id_column}
-    chosen["disclosure"] = settings.disclosure if settings.epsilon is None else "noise"
-    if settings.epsilon is not None:
-        common["disclosure"] = noise(settings)
-        chosen |= {name: getattr(settings, name) for name in ("epsilon", *NOISE)}
-    elif settings.disclosure == "assignments":
-        common["disclosure"] = AssignmentsOnly(dealer, settings.consent)
-        chosen["dealer"] = dealer or "none"
-    elif final:
-        common["disclosure"] = FinalLabelsOnly(settings.consent)
-    else:
-        notes += (
-            "the server sees the distance of every point to every center, and over iterations these fix the "
-            "shape of the data; --disclosure assignments shows it labels only",
-        )
-    algorithm = SecFC(
-        k, t, ell, reveal_centers=settings.reveal_centers, smallest_center=settings.smallest_center,
-        membership=membership, threads=settings.threads, liars=settings.liars, **common,
-    )  # fmt: skip
-    return algorithm, chosen, notes
-
-
-def feddp(settings: Settings, k: int) -> FedDPKMeans:
-    """FedDP-KMeans as asked for."""
-    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
-    from secfc.privacy import Neighbors
-
-    if settings.epsilon is None:
-        raise ValueError("FedDP-KMeans needs a budget")
-    return FedDPKMeans(
-        k,
-        settings.epsilon,
-        settings.delta,
-        neighbors=Neighbors(unit="client" if settings.protect == "client" else "data point"),
-        noise=ServerNoise() if settings.noise == "server" else SharedNoise(),
-        bound=settings.radius,
-        rows_per_client=settings.rows_per_client,
-        t=settings.t,
-    )
-
-
-def noise(settings: Settings) -> Disclosure:
-    """The policy that spends the budget."""
-    from secfc.disclosure import NoiseAtServer, NoiseInShares
-    from secfc.privacy import Bound, Budget, Neighbors
-
-    if settings.epsilon is None or settings.radius is None:
-        raise ValueError("noise needs a budget and a radius")
-    budget, radius = Budget(settings.epsilon, settings.delta), Bound.given(settings.radius)
-    neighbors = Neighbors("replace", "client" if settings.protect == "client" else "data point")
-    if settings.noise == "server":
-        return NoiseAtServer(budget, radius, neighbors)
-    return NoiseInShares(budget, radius, neighbors)
+        values["disclosure"] = Distances()
+    return values, {name: asked[name] for name in ("init", "n_init", "max_iter", "field")}
 
 
 def choose_code(
@@ -234,23 +116,3 @@ def choose_code(
 
 def _clients(n: int) -> str:
     return f"{n} client{'' if n == 1 else 's'}"
-
-
-def plaintext_twin(algorithm: SecFC) -> Lloyd:
-    """Plaintext Lloyd that takes the same steps from the same starts."""
-    from secfc.disclosure import Distances
-    from secfc.exact.plaintext import Lloyd
-
-    return Lloyd(
-        algorithm.k,
-        init=algorithm.init,
-        n_init=algorithm.n_init,
-        max_iter=algorithm.max_iter,
-        scale=algorithm.scale,
-        basis=algorithm.basis,
-        rounding=algorithm.rounding,
-        largest=algorithm.largest,
-        coarse="allow",
-        # Noise needs room that its twin does not.
-        disclosure=algorithm.disclosure if algorithm.disclosure.exact else Distances(),
-    )

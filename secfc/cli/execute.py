@@ -6,17 +6,15 @@ import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from secfc.cli.choose import check_bound, choose, foresee, make_public, plaintext_twin
+from secfc.cli.choose import make_public
 from secfc.cli.errors import bad_input, cautions_noted, in_options
+from secfc.cli.method import Asked, Method
 from secfc.cli.screen import COMPILING, Screen, timed
-from secfc.cli.settings import Settings
-from secfc.cli.shared import check_disjoint, explaining
-from secfc.cli.warmup import prepare
+from secfc.cli.shared import explaining
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
     from secfc.roles.exchange import Exchange, PartyId
 
 
-def load(settings: Settings) -> tuple[Federation, str]:
-    """The points of all clients, and where they came from in words."""
+def load(method: Method, asked: Asked) -> tuple[Federation, str]:
+    """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation
-    from secfc.data.files import load_points
 
+    settings = asked.settings
     if settings.files:
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
@@ -40,15 +38,12 @@ def load(settings: Settings) -> tuple[Federation, str]:
                 id_column=settings.id_column,
                 label_column=settings.label_column,
             )
-            if settings.server_file is not None:
-                held = load_points(settings.server_file, federation.feature_names)
-                federation = replace(federation, server_points=held)
-        return federation, shown + more
+            return method.extend(asked, federation), shown + more
     from secfc.data.mixtures import rotated_digits
 
     points, truth = rotated_digits(3)
     federation = Federation.from_labelled(points, truth, n=10, clusters_per_client=2, seed=settings.seed)
-    return federation, (
+    return method.extend(asked, federation), (
         "scikit-learn's handwritten digits: the digit 3 turned by 0, 90, 180 and 270 degrees, dealt out so "
         "that a client holds two of the four directions"
     )
@@ -91,7 +86,12 @@ def may_be_id(federation: Federation, feature: int) -> str:
 
 @cautions_noted()
 def execute(
-    settings: Settings, federation: Federation, source: str, screen: Screen, command: Sequence[str] = ()
+    method: Method,
+    asked: Asked,
+    federation: Federation,
+    source: str,
+    screen: Screen,
+    command: Sequence[str] = (),
 ) -> Outcome:
     """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 
@@ -100,43 +100,33 @@ def execute(
     from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, judge
     from secfc.exact.replay import Witness
-    from secfc.exact.secfc import SecFC
     from secfc.fitting import fit
     from secfc.report import Outcome, against_ordinary, compare, in_row_order, pooled
     from secfc.report.curious import Finding, curious_server
     from secfc.report.origin import Origin, digests, look_like_ids
 
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    read = (*settings.files, *([settings.server_file] if settings.server_file else []))
+    settings, started = asked.settings, datetime.now(UTC).isoformat(timespec="seconds")
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
-        origin = Origin(shlex.join(command), started, digests(read))
+        origin = Origin(shlex.join(command), started, digests(asked.read))
     with screen.status("Planning"):
-        public = make_public(federation, settings)
-        algorithm, chosen, notes = choose(settings, federation.n)
+        public = make_public(federation, asked)
+        choice = method.choose(asked, public)
+        algorithm, notes = choice.algorithm, choice.notes
         with bad_input(ValueError, OverflowError):
-            plan = foresee(algorithm, public)
-        if settings.bound is not None:
-            check_bound(federation, plan.quantizer)
-        if settings.membership == "private" and not settings.merge:
-            check_disjoint(federation)
+            plan = method.foresee(algorithm, public)
+        method.inspect(asked, federation, plan)
         with bad_input(ValueError), warnings.catch_warnings(record=True) as cautions:
             warnings.simplefilter("always", Caution)
             algorithm, found = judge(algorithm, algorithm.plan(public), federation)
         if found is not None and found.coarsest < FINE:
             told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
             notes += tuple(in_options(caution) for caution in told)
-    if settings.files and (settings.epsilon is None or settings.evaluate):
+    if settings.files and (not asked.noisy or settings.evaluate):
         notes += tuple(may_be_id(federation, i) for i in look_like_ids(federation))
-    if settings.algorithm in ("secfc", "lloyd"):
-        chosen["bound_from_data"] = settings.bound is None and bool(settings.files)
-    if settings.algorithm == "secfc" and chosen["bound_from_data"]:
-        notes += (
-            f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one "
-            "without looking at the data",
-        )
+    notes += choice.remarks
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
-        _, wall["prepare"] = timed(lambda: prepare(algorithm, plan))
+        _, wall["prepare"] = timed(lambda: method.prepare(algorithm, plan))
     witness = Witness()
     with screen.progress() as shown, explaining(federation), keeping(settings.checkpoint):
         if settings.checkpoint is not None:
@@ -160,8 +150,8 @@ def execute(
         )
     comparison: Comparison | None = None
     ordinary: Ordinary | None = None
-    if settings.verify and isinstance(algorithm, SecFC) and algorithm.disclosure.exact:
-        twin = plaintext_twin(algorithm)
+    if choice.twin is not None:
+        twin = choice.twin
         with screen.status("Comparing with plaintext k-means"):
             plain, wall["verify"] = timed(
                 lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
@@ -169,16 +159,16 @@ def execute(
             points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
             start = result.history[0]
             ordinary, wall["unrounded"] = timed(
-                lambda: against_ordinary(points, start, labels, result.k, settings.max_iter)
+                lambda: against_ordinary(points, start, labels, result.k, twin.max_iter)
             )
         comparison = compare(result, plain)
     finding: Finding | None = None
-    paying = settings.epsilon is not None
-    if settings.attack and isinstance(algorithm, SecFC) and (settings.evaluate or not paying):
-        policy = algorithm.disclosure
+    policy = choice.policy
+    if policy is not None and (settings.evaluate or not asked.noisy):
         with screen.status("Trying what the server could rebuild"):
             finding, wall["attack"] = timed(lambda: curious_server(witness, result, policy, federation))
+    chosen = {"seed": settings.seed, "sealed": settings.sealed, **choice.parameters}
     return Outcome(
-        settings.algorithm, federation, result, source, chosen, notes, comparison, wall, finding, ordinary,
+        method.name, federation, result, source, chosen, notes, comparison, wall, finding, ordinary,
         found, origin, settings.evaluate,
     )  # fmt: skip

@@ -4,42 +4,46 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from secfc.cli.errors import Refused, Remembering
 from secfc.cli.execute import execute, forget, load
+from secfc.cli.method import Asked, Method
+from secfc.cli.methods import methods, options
 from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import Screen
-from secfc.cli.settings import COARSE, POLICIES, STARTS, Settings, check_run, names, positive
+from secfc.cli.settings import Settings, check_k, names, refuse
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
     from secfc.report import Outcome
 
+Command = Callable[..., Any]
+
 LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
+
+
+def offered(part: str) -> Callable[[Command], Command]:
+    """A decorator that adds the options of all methods which stand in this part of the help."""
+
+    def add(command: Command) -> Command:
+        # Decorators are applied from the last to the first.
+        for option in reversed([o for o in options().values() if o.part == part]):
+            command = option.decorate(command)
+        return command
+
+    return add
 
 
 @click.command(cls=Remembering, short_help="Cluster files, or a demonstration data set.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
 @click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
-@click.option(
-    "-t", type=click.IntRange(0), metavar="T",
-    help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
-    "Default: the most that n clients can have, "
-    "at most a third of them, rounded up.",
-)  # fmt: skip
-@click.option(
-    "--ell", type=click.IntRange(1),
-    help="Segments a point is cut into: more mean less work and traffic, and no more privacy: t + 1 clients "
-    "can read small values whatever it is, and n >= 2 (ell + t - 1) + 1 leaves room for a smaller t. "
-    "Default: 1.",
-)  # fmt: skip
+@offered("sharing")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option(
@@ -48,104 +52,9 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "with --membership private also what makes two rows the same point.",
 )  # fmt: skip
 @click.option("--label-column", metavar="NAME", help="Known classes: only used to score the result.")
-@click.option(
-    "--membership", type=click.Choice(["open", "private"]), default="open", show_default=True,
-    help="private: hide which client holds which point, and how many, by a private set union of the IDs "
-    "(--id-column, or else the rows themselves). It needs t of at least 1.",
-)  # fmt: skip
-@click.option(
-    "--merge/--no-merge", default=True, show_default=True,
-    help="private: count a point that several clients hold once, which opens how many hold each point. "
-    "Without it nothing of this is opened, and no two clients may hold the same ID.",
-)  # fmt: skip
-@click.option(
-    "--disclosure", type=click.Choice(tuple(POLICIES)), default="assignments", show_default=True,
-    help="What the server learns in every iteration. assignments: the labels and nothing else, which clients "
-    "find together. final-labels: nothing until the last, whose labels it learns. distances: the distance of "
-    "every point to every center as well, as in the paper, which over iterations fixes the shape of the "
-    "data; --liars and --field mersenne61 need that.",
-)  # fmt: skip
-@click.option(
-    "--dealer", metavar="NAME",
-    help="assignments: the client that deals the masks. Default: the server, which must not collude with a "
-    "comparing client. With t=1 a dealing client withstands that too. none: nobody deals, and the server may "
-    "collude with any t clients, at several times the cost.",
-)  # fmt: skip
-@click.option(
-    "--consent", is_flag=True,
-    help="assignments, final-labels: let k-means++ open distances to the points that it chooses.",
-)  # fmt: skip
-@click.option(
-    "--init", type=click.Choice(STARTS), default="random", show_default=True,
-    help="How the first clusters are drawn; k-means++ shows the server distances, so it needs --consent.",
-)  # fmt: skip
-@click.option(
-    "--n-init", type=click.IntRange(1), default=1, show_default=True, help="Starts; the cheapest is kept."
-)
-@click.option(
-    "--max-iter", type=click.IntRange(1), default=300, show_default=True, help="Iterations a start."
-)
-@click.option(
-    "--scale", type=float, callback=positive,
-    help="Integer steps a data unit. Default: the finest that is exact.",
-)  # fmt: skip
-@click.option(
-    "--bound", type=float, callback=positive,
-    help="A limit on absolute values that everybody may know. Default: derived from the data, "
-    "which makes that much of them public; with --epsilon, the radius.",
-)  # fmt: skip
-@click.option(
-    "--field", type=click.Choice(["ring", "mersenne61"]), default="ring", show_default=True,
-    help="Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper, which needs "
-    "--disclosure distances.",
-)  # fmt: skip
-@click.option(
-    "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True,
-    help="How values become integers; floor is the paper's.",
-)  # fmt: skip
-@click.option(
-    "--coarse", type=click.Choice(COARSE), default="refuse", show_default=True,
-    help="What to do where rounding leaves a feature fewer than 8 steps of its spread: refuse, or go on; a "
-    "report warns below 64. Outliers and columns of different units are the usual cause.",
-)  # fmt: skip
-@click.option(
-    "--largest", type=click.IntRange(1),
-    help="Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
-    "which a cluster outgrows it ends with an error.",
-)  # fmt: skip
-@click.option(
-    "--threads", type=click.IntRange(1), default=1, show_default=True,
-    help="Processor threads; they change no result.",
-)  # fmt: skip
-@click.option(
-    "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A",
-    help="Clients that may lie and change no label; whose replies are read and false is named and left out. "
-    "Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
-)  # fmt: skip
-@click.option(
-    "--epsilon", type=float, callback=positive,
-    help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
-    "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
-    "clients.",
-)  # fmt: skip
-@click.option(
-    "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
-    help="The probability that the claim fails.",
-)  # fmt: skip
-@click.option(
-    "--radius", type=float, callback=positive,
-    help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
-    "server's points; needs to be known without the data. feddp's default comes from these points.",
-)  # fmt: skip
-@click.option(
-    "--noise", type=click.Choice(["shares", "server"]), default="shares", show_default=True,
-    help="shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
-    "itself, and protects only what it publishes.",
-)  # fmt: skip
-@click.option(
-    "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True,
-    help="What the noise hides: one data point, or all points of one client.",
-)  # fmt: skip
+@offered("disclosure")
+@offered("steps")
+@offered("privacy")
 @click.option(
     "--evaluate", is_flag=True,
     help="With --epsilon: also report what the budget has not paid for, marked as that: cost, accuracy, "
@@ -155,38 +64,14 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
     "--sealed", is_flag=True,
     help="Encrypt and authenticate every message from party to party, as over a network. Changes no result.",
 )  # fmt: skip
-@click.option("--reveal-centers", is_flag=True, help="Open the final centers to the server and all clients.")
-@click.option(
-    "--smallest-center", type=click.IntRange(1), default=3, show_default=True,
-    help="With --reveal-centers: centers of clusters of fewer points stay closed.",
-)  # fmt: skip
+@offered("centers")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the starts.")
 @click.option(
-    "--algorithm", type=click.Choice(["secfc", "feddp", "lloyd", "k-fed"]), default="secfc",
-    show_default=True,
-    help="secfc is private and exact; feddp finds centers under differential privacy; lloyd (pooled "
-    "data) and k-fed (one shot) are baselines without privacy.",
+    "--algorithm", type=click.Choice(list(methods())), default=next(iter(methods())), show_default=True,
+    help="; ".join(f"{method.name} {method.help}" for method in methods().values()) + ".",
 )  # fmt: skip
-@click.option(
-    "--server-file", type=ANY_PATH, metavar="FILE",
-    help="feddp: points that the server holds and may show to everybody.",
-)  # fmt: skip
-@click.option(
-    "--rows-per-client", type=click.IntRange(1),
-    help="feddp, --protect client: about how many points a client has, as publicly known.",
-)  # fmt: skip
-@click.option(
-    "--k-local", type=click.IntRange(1),
-    help="k-fed: clusters within a client. Default: sqrt(k) rounded down.",
-)  # fmt: skip
-@click.option(
-    "--verify/--no-verify", default=True, show_default=True,
-    help="Compare with plaintext k-means at every iteration.",
-)  # fmt: skip
-@click.option(
-    "--attack/--no-attack", default=True, show_default=True,
-    help="Say what a curious server could rebuild of the points, by trying it.",
-)  # fmt: skip
+@offered("own")
+@offered("checks")
 @click.option(
     "--checkpoint", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Keep what is needed to resume in this directory: after a crash, the same command goes on from "
@@ -203,7 +88,7 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 @click.option("--force", is_flag=True, help="Overwrite existing output files.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
 @click.pass_context
-def run(context: click.Context, /, **options: Any) -> None:
+def run(context: click.Context, /, **values: Any) -> None:
     """Cluster the points of several clients; no point leaves its client in the clear.
 
     FILE is CSV, Parquet, .npz or .npy: one file a client, or one file for all with --client-column.
@@ -229,18 +114,14 @@ def run(context: click.Context, /, **options: Any) -> None:
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
     or bad input; 130 interrupted.
     """
-    if options["epsilon"] is not None and options["algorithm"] == "secfc":
-        if context.get_parameter_source("max_iter") is ParameterSource.DEFAULT:
-            options["max_iter"] = 5  # every iteration costs budget, also one that was not needed
-        if options["files"]:
-            options["bound"] = options["bound"] or options["radius"]  # no shortened point exceeds it
-    settings = Settings(**options)
-    check_run(context, settings)
+    method = methods()[values["algorithm"]]
+    settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
+    asked = checked(context, method, settings)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
-        federation, source = load(settings)
-    outputs = Outputs.of(settings)
-    outcome = execute(settings, federation, source, screen, given(context))
+        federation, source = load(method, asked)
+    outputs = Outputs.of(asked)
+    outcome = execute(method, asked, federation, source, screen, given(context))
     labels = None if outcome.verified is False else label_lines(outcome.federation, outcome.result)
     outputs.write(labels, outcome)
     if settings.checkpoint is not None and outcome.verified is not False:
@@ -248,6 +129,23 @@ def run(context: click.Context, /, **options: Any) -> None:
     _print(settings, outcome, outputs, withheld=outputs.labels is not None and labels is None)
     if outcome.verified is False:
         context.exit(1)
+
+
+def checked(context: click.Context, method: Method, settings: Settings) -> Asked:
+    """What is asked of the method.  Raises UsageError for options that it does not take, or not together.
+
+    Who sets an option expects an effect, so one without any is refused.
+    """
+    others = [name for name in options() if name not in method.names]
+    refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    check_k(settings)
+    if not settings.files:
+        columns = ("client_column", "columns", "id_column", "label_column")
+        refuse(context, columns, "{option} needs a FILE whose columns it names.")
+    asked = method.settle(Asked.of(context, method, settings))
+    if not asked.noisy:
+        refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
+    return asked
 
 
 def given(context: click.Context) -> list[str]:
@@ -289,8 +187,9 @@ class Outputs:
     force: bool
 
     @classmethod
-    def of(cls, settings: Settings) -> Outputs:
+    def of(cls, asked: Asked) -> Outputs:
         """The output files of a run.  Raises Refused for one that could not or must not be written."""
+        settings = asked.settings
         labels, report = settings.labels, settings.report
         if settings.files:
             labels = labels or LABELS
@@ -301,7 +200,7 @@ class Outputs:
             raise Refused(f"--labels and --report are both {labels}: give them different names.")
         for path, option in ((labels, "--labels"), (report, "--report")):
             if path is not None and not (path == STDOUT and option == "--labels"):
-                check_output(path, option, settings.files, force=settings.force)
+                check_output(path, option, asked.read, force=settings.force)
         return cls(labels, report, settings.force)
 
     @property

@@ -1,4 +1,4 @@
-"""What the user asked for, and which options go together."""
+"""What the user asked of the shell itself, and what options may hold."""
 
 from __future__ import annotations
 
@@ -11,84 +11,25 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-STARTS = ("random", "random-points", "k-means++", "center-separation")
-COARSE = ("refuse", "allow")
-# What else there is to say of differential privacy.
-NOISE = ("delta", "radius", "noise", "protect")
-POLICIES = ("assignments", "final-labels", "distances")
-# What FedDP-KMeans needs besides.
-SERVER_SIDE = ("server_file", "rows_per_client")
-# Options that change nothing for an algorithm are refused: whoever sets one expects an effect.
-MEANINGLESS = {
-    "secfc": ("k_local", *SERVER_SIDE),
-    "feddp": (
-        "k_local", "ell", "reveal_centers", "smallest_center", "verify", "attack", "init", "n_init",
-        "max_iter", "scale", "bound", "field", "rounding", "coarse", "membership", "merge", "threads",
-        "largest", "liars", "disclosure", "dealer", "consent",
-    ),
-    "lloyd": (
-        *SERVER_SIDE,
-        "k_local", "t", "ell", "reveal_centers", "smallest_center", "verify", "attack", "membership",
-        "merge", "threads", "epsilon", "liars", *NOISE, "disclosure", "dealer", "consent",
-    ),
-    "k-fed": (
-        *SERVER_SIDE,
-        "t", "ell", "reveal_centers", "smallest_center", "verify", "attack", "init", "n_init", "max_iter",
-        "scale", "bound", "field", "rounding", "coarse", "membership", "merge", "threads", "largest",
-        "liars", "epsilon", *NOISE, "disclosure", "dealer", "consent",
-    ),
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for; None is "choose for me"."""
+    """What is asked whatever the algorithm: data, clusters, and where results go; None is "choose for me"."""
 
     files: tuple[Path, ...]
-    algorithm: str
     k: int | None
-    t: int | None
-    ell: int | None
-    k_local: int | None
     client_column: str | None
     columns: tuple[str, ...] | None
     id_column: str | None
     label_column: str | None
-    membership: str
-    merge: bool
-    disclosure: str
-    dealer: str | None
-    consent: bool
-    init: str
-    n_init: int
-    max_iter: int
-    scale: float | None
-    bound: float | None
-    field: str
-    rounding: str
-    coarse: str
-    reveal_centers: bool
-    smallest_center: int
-    liars: int
-    sealed: bool
-    threads: int
-    largest: int | None
-    evaluate: bool
-    epsilon: float | None
-    delta: float
-    radius: float | None
-    server_file: Path | None
-    rows_per_client: int | None
-    noise: str
-    protect: str
     seed: int
-    verify: bool
-    attack: bool
-    checkpoint: Path | None
-    labels: Path | None
-    report: Path | None
     force: bool
     as_json: bool
+    sealed: bool = False
+    evaluate: bool = False
+    checkpoint: Path | None = None
+    labels: Path | None = None
+    report: Path | None = None
 
 
 def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -116,99 +57,7 @@ def refuse(context: click.Context, options: Iterable[str], why: str) -> None:
             raise click.UsageError(why.format(option=flag))
 
 
-def check_run(context: click.Context, settings: Settings) -> None:
-    """Refuse options of `run` that contradict one another.  Raises UsageError."""
-    algorithm = settings.algorithm
-    why = f"{{option}} has no meaning for --algorithm {algorithm}: leave it out."
-    refuse(context, MEANINGLESS[algorithm], why)
+def check_k(settings: Settings) -> None:
+    """Raise UsageError if nobody said how many clusters files are to have."""
     if settings.files and settings.k is None:
         raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
-    if not settings.files:
-        columns = ("client_column", "columns", "id_column", "label_column")
-        refuse(context, columns, "{option} needs a FILE whose columns it names.")
-    if settings.epsilon is None:
-        refuse(context, NOISE, "{option} needs --epsilon, which asks for differential privacy.")
-        refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
-    elif settings.radius is None and algorithm != "feddp":
-        raise click.UsageError(
-            "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "
-            "ones are shortened. Give a number that you know without looking at the data."
-        )
-    else:
-        refuse(context, ("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
-    if settings.membership == "open":
-        refuse(
-            context, ("merge",),
-            "{option} has no meaning for --membership open, which has every row count by itself: add "
-            "--membership private, or leave it out.",
-        )  # fmt: skip
-    elif settings.liars:
-        raise click.UsageError(
-            "--liars cannot be combined with --membership private: the shares of all clients are mixed in "
-            "every row, so a false dealing cannot be traced. Leave one of them out."
-        )
-    elif settings.t == 0:
-        raise click.UsageError(
-            "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
-            "points are. Raise -t, or use --membership open."
-        )
-    if algorithm == "secfc":
-        _check_disclosure(context, settings)
-    if algorithm == "feddp":
-        _check_feddp(settings)
-
-
-def _check_disclosure(context: click.Context, settings: Settings) -> None:
-    """Refuse what the policy cannot do; what only the other one can is never chosen silently."""
-    shown = "or let the server see every distance with --disclosure distances."
-    given = context.get_parameter_source("disclosure") is ParameterSource.COMMANDLINE
-    if settings.epsilon is not None:
-        refuse(
-            context, ("dealer", "consent"), "{option} has no meaning with --epsilon: leave one of them out."
-        )
-        if given and settings.disclosure != "distances":
-            raise click.UsageError(
-                "--epsilon adds noise to distances that the server sees: leave it out, or leave out "
-                f"--disclosure {settings.disclosure}."
-            )
-        return
-    if settings.disclosure == "distances":
-        refuse(
-            context, ("dealer", "consent"),
-            "{option} has no meaning for --disclosure distances: leave it out, or add --disclosure "
-            "assignments.",
-        )  # fmt: skip
-        return
-    if settings.liars:
-        raise click.UsageError(
-            "--liars are found by checking coded distances, which nobody sees under --disclosure "
-            f"{settings.disclosure}: leave it out, {shown}"
-        )
-    if settings.disclosure == "final-labels":
-        refuse(
-            context, ("dealer",),
-            "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
-        )  # fmt: skip
-    if settings.field == "mersenne61":
-        raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
-    if settings.init == "k-means++" and not settings.consent:
-        raise click.UsageError(
-            "--init k-means++ opens the distances of every point to the points it chooses, also under "
-            f"--disclosure {settings.disclosure}: allow that with --consent, take another start, {shown}"
-        )
-
-
-def _check_feddp(settings: Settings) -> None:
-    if not settings.files:
-        raise click.UsageError("--algorithm feddp needs FILEs: there is no demonstration of it.")
-    if settings.server_file is None:
-        raise click.UsageError(
-            "--algorithm feddp needs --server-file: points that the server holds and may show to everybody."
-        )
-    if settings.epsilon is None:
-        raise click.UsageError("--algorithm feddp needs --epsilon, the budget for everything it releases.")
-    if settings.protect == "client" and settings.rows_per_client is None:
-        raise click.UsageError(
-            "--protect client needs --rows-per-client: bounds come from clients simulated out of the "
-            "server's points. Give a number that you know without looking at the data."
-        )

@@ -13,7 +13,7 @@ from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.settings import refuse
-from secfc.cli.warmup import tiny_union
+from secfc.cli.tiny import tiny_union
 
 if TYPE_CHECKING:
     from psu import Server, Threshold

@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -29,7 +28,9 @@ from rich.console import Console
 import secfc
 from field.ring.basis import MERSENNE_61, Basis
 from secfc import cli, metrics, report
-from secfc.cli import choose, errors, execute, outputs, program, screen, settings, warmup
+from secfc.cli import choose, errors, methods, options, outputs, program, screen, tiny, warmup
+from secfc.cli.method import Choice, Method, Option
+from secfc.cli.methods import secfc as shell
 from secfc.data.inputs import InputError
 from secfc.data.mixtures import rotated_digits
 from secfc.exact import words
@@ -220,7 +221,7 @@ def test_a_name_with_a_comma_can_be_chosen() -> None:
     assert run(*CSV, "-k", "2", "--columns", '"age, years",weight').exit_code == 0
 
 
-@pytest.mark.parametrize("init", settings.STARTS)
+@pytest.mark.parametrize("init", options.STARTS)
 @pytest.mark.parametrize("field", ["ring", "mersenne61"])
 def test_every_start_and_field_is_exact(init: str, field: str) -> None:
     more = ("--disclosure", "distances") if field == "mersenne61" else ("--consent",)
@@ -532,12 +533,12 @@ def test_a_directory_without_permission_is_a_message(monkeypatch: pytest.MonkeyP
 
 
 def test_labels_that_differ_from_plaintext_fail_and_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    twin = choose.plaintext_twin
+    twin = shell.plaintext_twin
 
     def other(algorithm: Any) -> Any:
         return secfc.Lloyd(algorithm.k, init=secfc.RandomPoints(), max_iter=twin(algorithm).max_iter)
 
-    monkeypatch.setattr(execute, "plaintext_twin", other)
+    monkeypatch.setattr(shell, "plaintext_twin", other)
     result = run(*NPY, "-k", "3")
     assert result.exit_code == 1
     assert "NOT EXACT: the labels differ from plaintext k-means (Lloyd) at the start" in result.stdout
@@ -729,7 +730,7 @@ def test_warmup_says_where_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_slow_preparation_is_explained_but_not_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute, "prepare", lambda *_: time.sleep(0.5))
+    monkeypatch.setattr(tiny, "tiny_run", lambda *_: time.sleep(0.5))
     monkeypatch.setattr(screen, "SLOW", 60.0)
     assert run(*NPY, "-k", "2").stderr == ""
     monkeypatch.setattr(screen, "SLOW", 0.01)
@@ -753,13 +754,71 @@ def test_the_bare_command_shows_help_and_the_version_is_the_package_s() -> None:
 
 
 def test_tables_of_the_command_line_agree_with_the_library() -> None:
-    assert tuple(words.DISCLOSURES) == settings.POLICIES
+    assert tuple(words.DISCLOSURES) == shell.POLICIES
     choices = {p.name: p.type.choices for p in cli.main.commands["run"].params if hasattr(p.type, "choices")}
     assert tuple(words.MEMBERSHIPS) == tuple(choices["membership"])
-    assert set(settings.STARTS) == set(STARTS)
-    context = click.Context(program.run)
-    names = {parameter.name for parameter in program.run.get_params(context)}
-    assert {option for options in settings.MEANINGLESS.values() for option in options} <= names
+    assert set(options.STARTS) == set(STARTS)
+
+
+def test_every_method_is_offered_and_all_its_options_are() -> None:
+    folder = Path(methods.__file__).parent
+    assert {path.stem for path in folder.glob("*.py")} == {"__init__", *methods.NAMES}
+    listed = {p.name: p for p in program.run.params}
+    assert tuple(listed["algorithm"].type.choices) == tuple(methods.methods())
+    for method in methods.methods().values():
+        assert f"{method.name} {method.help}" in listed["algorithm"].help
+        assert set(method.names) <= set(listed)
+        assert set(method.defaults()) == set(method.names)
+    # Of the shell's own options, none is a method's.
+    assert set(methods.options()).isdisjoint({"files", "k", "seed", "algorithm", "evaluate", "force"})
+
+
+def test_two_options_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    another = Method("toy", "is a toy", (Option("--ell"),), lambda asked, public: Choice(None, {}))
+    every = {**methods.methods(), "toy": another}
+    monkeypatch.setattr(methods, "methods", lambda: every)
+    with pytest.raises(ValueError, match="--ell of toy is another option"):
+        methods.options()
+
+
+TOY = """
+from secfc.cli.method import Choice, Method, Option
+from secfc.cli.options import N_INIT
+from secfc.kfed import KFed
+
+def choose(asked, public):
+    return Choice(KFed(asked.k, asked["depth"]), {"depth": asked["depth"], "n_init": asked["n_init"]})
+
+DEPTH = Option("--depth", type=int, default=1, help="toy: depth.")
+METHOD = Method("toy", "is a toy", (N_INIT, DEPTH), choose)
+"""
+
+
+def test_a_new_algorithm_is_a_file_and_a_name_in_the_list() -> None:
+    Path("toy.py").write_text(TOY)
+    code = """
+import sys
+from importlib import reload
+from secfc.cli import methods
+methods.NAMES += ("toy",)
+methods.__path__.append(".")
+methods.methods.cache_clear()
+reload(sys.modules["secfc.cli.run"]).run()
+"""
+
+    def toy(*line: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-c", code, *line]
+        return subprocess.run(program, capture_output=True, text=True, check=False)
+
+    shown = " ".join(toy("--help").stdout.split())
+    assert "; toy is a toy." in shown
+    assert shown.index("--k-local") < shown.index("--depth") < shown.index("--verify")
+    line = (*NPY, "-k", "2", "--algorithm", "toy", "--depth", "2", "--json")
+    done = toy(*line)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert strict_json(done.stdout)["parameters"]["depth"] == 2
+    assert "--ell has no meaning for --algorithm toy: leave it out." in toy(*line, "--ell", "2").stderr
+    assert "--depth has no meaning for --algorithm secfc" in toy(*NPY, "-k", "2", "--depth", "2").stderr
 
 
 def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_run():

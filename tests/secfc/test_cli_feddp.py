@@ -54,6 +54,7 @@ def test_the_text_is_for_people(files):
         ((*FEDDP, "--server-file", "server.csv", "--bound", 2), "--bound has no meaning"),
         (("-k", 3, "--server-file", "server.csv"), "--server-file has no meaning for --algorithm secfc"),
         ((*FEDDP, "--server-file", "none.csv"), "does not exist"),
+        ((*FEDDP, "--server-file", "server.csv", "--labels", "server.csv", "--force"), "one of the input"),
     ],
 )
 def test_what_does_not_fit_is_refused(files, arguments, message):

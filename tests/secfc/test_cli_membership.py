@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import psu
 import secfc
 from secfc import cli, metrics, report
-from secfc.cli import choose, execute
+from secfc.cli import choose, tiny
 
 FILES = ("a.csv", "b.csv", "c.csv")
 PRIVATE = ("-k", "3", "--membership", "private")
@@ -166,7 +166,7 @@ def test_a_union_that_fails_ends_with_1(held: dict[str, list[int]], monkeypatch:
             raise _error
 
         monkeypatch.setattr("secfc.fitting.fit", fit)
-        monkeypatch.setattr(execute, "prepare", lambda *_: None)
+        monkeypatch.setattr(tiny, "tiny_run", lambda *_: None)
         result = run(*FILES, *PRIVATE, *IDS)
         assert result.exit_code == 1
         assert "failed: b is silent" in result.stderr

@@ -1,0 +1,99 @@
+"""`--algorithm feddp`: centers under differential privacy, with points that the server holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.options import PRIVACY, T, refuse_idle_privacy
+from secfc.cli.outputs import ANY_PATH
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+    from secfc.data.federation import Federation
+
+
+def settle(asked: Asked) -> Asked:
+    """Raise UsageError for what it cannot do without."""
+    refuse_idle_privacy(asked)
+    if not asked.settings.files:
+        raise click.UsageError("--algorithm feddp needs FILEs: there is no demonstration of it.")
+    if asked["server_file"] is None:
+        raise click.UsageError(
+            "--algorithm feddp needs --server-file: points that the server holds and may show to everybody."
+        )
+    if asked["epsilon"] is None:
+        raise click.UsageError("--algorithm feddp needs --epsilon, the budget for everything it releases.")
+    if asked["protect"] == "client" and asked["rows_per_client"] is None:
+        raise click.UsageError(
+            "--protect client needs --rows-per-client: bounds come from clients simulated out of the "
+            "server's points. Give a number that you know without looking at the data."
+        )
+    return asked
+
+
+def extend(asked: Asked, federation: Federation) -> Federation:
+    """The federation with the server's points."""
+    from secfc.data.files import load_points
+
+    return replace(federation, server_points=load_points(asked["server_file"], federation.feature_names))
+
+
+def choose(asked: Asked, public: Public) -> Choice:
+    """FedDP-KMeans for the whole budget."""
+    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
+    from secfc.privacy import Neighbors
+
+    algorithm = FedDPKMeans(
+        asked.k,
+        asked["epsilon"],
+        asked["delta"],
+        neighbors=Neighbors(unit="client" if asked["protect"] == "client" else "data point"),
+        noise=ServerNoise() if asked["noise"] == "server" else SharedNoise(),
+        bound=asked["radius"],
+        rows_per_client=asked["rows_per_client"],
+        t=asked["t"],
+    )
+    return Choice(algorithm, {str(option.name): asked[str(option.name)] for option in PRIVACY})
+
+
+def prepare(algorithm: Any, plan: Any) -> None:
+    """Load or compile what the run will need."""
+    from secfc.cli.tiny import tiny_run
+
+    tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
+
+
+def compile_all() -> None:
+    """Run everything that is compiled."""
+    from secfc.cli.tiny import tiny_run
+    from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
+
+    tiny_run(FedDPKMeans(2, 10, 1e-6, noise=ServerNoise()))
+    tiny_run(FedDPKMeans(2, 10, 1e-6, noise=SharedNoise()))
+
+
+METHOD = Method(
+    "feddp",
+    "finds centers under differential privacy",
+    (
+        T,
+        *PRIVACY,
+        Option(
+            "--server-file", type=ANY_PATH, metavar="FILE",
+            help="feddp: points that the server holds and may show to everybody.",
+        ),
+        Option(
+            "--rows-per-client", type=click.IntRange(1),
+            help="feddp, --protect client: about how many points a client has, as publicly known.",
+        ),
+    ),
+    choose,
+    settle=settle,
+    extend=extend,
+    prepare=prepare,
+    compile=compile_all,
+)  # fmt: skip

@@ -1,0 +1,35 @@
+"""`--algorithm k-fed`: clusters within each client, merged once.  Nothing is hidden."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from secfc.cli.method import Asked, Choice, Method, Option
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+
+
+def choose(asked: Asked, public: Public) -> Choice:
+    """k-FED, by default with as many local clusters as its authors recommend."""
+    from secfc.kfed import KFed
+
+    k_local = math.isqrt(asked.k) if asked["k_local"] is None else asked["k_local"]
+    notes = () if asked["k_local"] else (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
+    return Choice(KFed(asked.k, k_local, seed=asked.settings.seed), {"k_local": k_local}, notes)
+
+
+METHOD = Method(
+    "k-fed",
+    "is a baseline in one shot, without privacy",
+    (
+        Option(
+            "--k-local", type=click.IntRange(1),
+            help="k-fed: clusters within a client. Default: sqrt(k) rounded down.",
+        ),
+    ),
+    choose,
+)  # fmt: skip

@@ -1,0 +1,50 @@
+"""`--algorithm lloyd`: plaintext k-means on pooled data.  Nothing is hidden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from secfc.cli.choose import check_bound, steps
+from secfc.cli.method import Asked, Choice, Method
+from secfc.cli.options import STEPS
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+
+
+def choose(asked: Asked, public: Public) -> Choice:
+    """Lloyd's heuristic on integers, as the secure protocol would take its steps."""
+    from secfc.exact.plaintext import Lloyd
+
+    values, parameters = steps(asked)
+    from_data = {"bound_from_data": asked["bound"] is None and bool(asked.settings.files)}
+    return Choice(Lloyd(asked.k, **values), parameters | from_data)
+
+
+def prepare(algorithm: Any, plan: Any) -> None:
+    """Load or compile what the run will need."""
+    from secfc.cli.tiny import tiny_run
+
+    tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
+
+
+def compile_all() -> None:
+    """Run everything that is compiled."""
+    from secfc.cli.tiny import few_points, tiny_run
+    from secfc.exact.plaintext import Lloyd
+    from secfc.lloyd.starts import CenterSeparation, KMeansPlusPlus
+
+    tiny_run(Lloyd(2, init=KMeansPlusPlus(), max_iter=3)).predict(few_points())
+    tiny_run(Lloyd(2, init=CenterSeparation(), max_iter=3)).predict(few_points())
+
+
+METHOD = Method(
+    "lloyd",
+    "is a baseline on pooled data, without privacy",
+    STEPS,
+    choose,
+    inspect=check_bound,
+    prepare=prepare,
+    compile=compile_all,
+)

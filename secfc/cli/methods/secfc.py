@@ -1,0 +1,388 @@
+"""`--algorithm secfc`: exact k-means on shares, under every policy of what the server sees."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.choose import check_bound, choose_code, steps
+from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.options import PRIVACY, STEPS, T, refuse_idle_privacy
+from secfc.cli.shared import check_disjoint
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+    from secfc.coded.membership import Membership
+    from secfc.data.federation import Federation
+    from secfc.disclosure import Disclosure
+    from secfc.exact.plaintext import Lloyd
+    from secfc.exact.secfc import SecFC
+
+POLICIES = ("assignments", "final-labels", "distances")
+
+# --- options -------------------------------------------------------------------------------------
+
+ELL = Option(
+    "--ell", type=click.IntRange(1), part="sharing",
+    help="Segments a point is cut into: more mean less work and traffic, and no more privacy: t + 1 clients "
+    "can read small values whatever it is, and n >= 2 (ell + t - 1) + 1 leaves room for a smaller t. "
+    "Default: 1.",
+)  # fmt: skip
+DISCLOSURE = (
+    Option(
+        "--membership", type=click.Choice(["open", "private"]), default="open", show_default=True,
+        part="disclosure",
+        help="private: hide which client holds which point, and how many, by a private set union of the IDs "
+        "(--id-column, or else the rows themselves). It needs t of at least 1.",
+    ),
+    Option(
+        "--merge/--no-merge", default=True, show_default=True, part="disclosure",
+        help="private: count a point that several clients hold once, which opens how many hold each point. "
+        "Without it nothing of this is opened, and no two clients may hold the same ID.",
+    ),
+    Option(
+        "--disclosure", type=click.Choice(POLICIES), default="assignments", show_default=True,
+        part="disclosure",
+        help="What the server learns in every iteration. assignments: the labels and nothing else, which "
+        "clients find together. final-labels: nothing until the last, whose labels it learns. distances: the "
+        "distance of every point to every center as well, as in the paper, which over iterations fixes the "
+        "shape of the data; --liars and --field mersenne61 need that.",
+    ),
+    Option(
+        "--dealer", metavar="NAME", part="disclosure",
+        help="assignments: the client that deals the masks. Default: the server, which must not collude with "
+        "a comparing client. With t=1 a dealing client withstands that too. none: nobody deals, and the "
+        "server may collude with any t clients, at several times the cost.",
+    ),
+    Option(
+        "--consent", is_flag=True, part="disclosure",
+        help="assignments, final-labels: let k-means++ open distances to the points that it chooses.",
+    ),
+)  # fmt: skip
+WORK = (
+    Option(
+        "--threads", type=click.IntRange(1), default=1, show_default=True, part="steps",
+        help="Processor threads; they change no result.",
+    ),
+    Option(
+        "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A", part="steps",
+        help="Clients that may lie and change no label; whose replies are read and false is named and left "
+        "out. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
+    ),
+)  # fmt: skip
+CENTERS = (
+    Option(
+        "--reveal-centers", is_flag=True, part="centers",
+        help="Open the final centers to the server and all clients.",
+    ),
+    Option(
+        "--smallest-center", type=click.IntRange(1), default=3, show_default=True, part="centers",
+        help="With --reveal-centers: centers of clusters of fewer points stay closed.",
+    ),
+)  # fmt: skip
+CHECKS = (
+    Option(
+        "--verify/--no-verify", default=True, show_default=True, part="checks",
+        help="Compare with plaintext k-means at every iteration.",
+    ),
+    Option(
+        "--attack/--no-attack", default=True, show_default=True, part="checks",
+        help="Say what a curious server could rebuild of the points, by trying it.",
+    ),
+)  # fmt: skip
+
+
+def settle(asked: Asked) -> Asked:
+    """Refuse options that contradict one another, and fill in what a budget implies.  Raises UsageError."""
+    refuse_idle_privacy(asked)
+    if asked.noisy and asked["radius"] is None:
+        raise click.UsageError(
+            "--epsilon needs --radius: noise covers points up to that distance from the origin, and longer "
+            "ones are shortened. Give a number that you know without looking at the data."
+        )
+    if asked.noisy:
+        asked.refuse(("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
+    if asked["membership"] == "open":
+        asked.refuse(
+            ("merge",),
+            "{option} has no meaning for --membership open, which has every row count by itself: add "
+            "--membership private, or leave it out.",
+        )
+    elif asked["liars"]:
+        raise click.UsageError(
+            "--liars cannot be combined with --membership private: the shares of all clients are mixed in "
+            "every row, so a false dealing cannot be traced. Leave one of them out."
+        )
+    elif asked["t"] == 0:
+        raise click.UsageError(
+            "--membership private needs t of at least 1: with t=0 every client sees whose the others' "
+            "points are. Raise -t, or use --membership open."
+        )
+    if not asked.noisy:
+        _check_policy(asked)
+        return asked
+    asked.refuse(("dealer", "consent"), "{option} has no meaning with --epsilon: leave one of them out.")
+    if "disclosure" in asked.given and asked["disclosure"] != "distances":
+        raise click.UsageError(
+            "--epsilon adds noise to distances that the server sees: leave it out, or leave out "
+            f"--disclosure {asked['disclosure']}."
+        )
+    if "max_iter" not in asked.given:
+        asked = asked.having(max_iter=5)  # every iteration costs budget, also one that was not needed
+    if asked.settings.files and asked["bound"] is None:
+        asked = asked.having(bound=asked["radius"])  # no shortened point exceeds it
+    return asked
+
+
+def _check_policy(asked: Asked) -> None:
+    """Refuse what the policy cannot do; what only the other one can is never chosen silently."""
+    shown = "or let the server see every distance with --disclosure distances."
+    if asked["disclosure"] == "distances":
+        asked.refuse(
+            ("dealer", "consent"),
+            "{option} has no meaning for --disclosure distances: leave it out, or add --disclosure "
+            "assignments.",
+        )
+        return
+    if asked["liars"]:
+        raise click.UsageError(
+            "--liars are found by checking coded distances, which nobody sees under --disclosure "
+            f"{asked['disclosure']}: leave it out, {shown}"
+        )
+    if asked["disclosure"] == "final-labels":
+        asked.refuse(
+            ("dealer",),
+            "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
+        )
+    if asked["field"] == "mersenne61":
+        raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
+    if asked["init"] == "k-means++" and not asked["consent"]:
+        raise click.UsageError(
+            "--init k-means++ opens the distances of every point to the points it chooses, also under "
+            f"--disclosure {asked['disclosure']}: allow that with --consent, take another start, {shown}"
+        )
+
+
+# --- the algorithm -------------------------------------------------------------------------------
+
+
+def choose(asked: Asked, public: Public) -> Choice:
+    """SecFC with as many colluding clients as fit, if nobody said how many.
+
+    Raises InputError if the clients are too few to hide anything.
+    """
+    from field.compare.replicated import MAX_T
+    from psu import Threshold
+    from secfc.coded.membership import Open, Private
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
+    from secfc.exact.secfc import SecFC
+    from secfc.roles.exchange import SERVER
+
+    values, parameters = steps(asked)
+    final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
+    dealer = None if asked["dealer"] == "none" else asked["dealer"] or SERVER
+    undealt = final or (asked["disclosure"] == "assignments" and dealer is None)
+    ell = 1 if final and asked["ell"] is None else asked["ell"]
+    t, ell, notes = choose_code(
+        len(public.clients), asked["t"], ell,
+        liars=asked["liars"], private=private, most=MAX_T if undealt else None,
+    )  # fmt: skip
+    parameters["membership"] = asked["membership"]
+    membership: Membership = Open()
+    if private:
+        membership = Private(Threshold(t), merge=asked["merge"])
+        notes += (
+            "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
+            "gives other starts",
+        )
+        parameters |= {"merge": asked["merge"], "id_column": asked.settings.id_column}
+    parameters["disclosure"] = "noise" if asked.noisy else asked["disclosure"]
+    if asked.noisy:
+        values["disclosure"] = noise(asked)
+        parameters |= {str(option.name): asked[str(option.name)] for option in PRIVACY}
+    elif asked["disclosure"] == "assignments":
+        values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
+        parameters["dealer"] = dealer or "none"
+    elif final:
+        values["disclosure"] = FinalLabelsOnly(asked["consent"])
+    else:
+        notes += (
+            "the server sees the distance of every point to every center, and over iterations these fix the "
+            "shape of the data; --disclosure assignments shows it labels only",
+        )
+    remarks: tuple[str, ...] = ()
+    parameters["bound_from_data"] = asked["bound"] is None and bool(asked.settings.files)
+    if parameters["bound_from_data"]:
+        remarks = (
+            f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one "
+            "without looking at the data",
+        )
+    algorithm = SecFC(
+        asked.k, t, ell, reveal_centers=asked["reveal_centers"], smallest_center=asked["smallest_center"],
+        membership=membership, threads=asked["threads"], liars=asked["liars"], **values,
+    )  # fmt: skip
+    verified = asked["verify"] and algorithm.disclosure.exact
+    return Choice(
+        algorithm, parameters, notes, remarks,
+        twin=plaintext_twin(algorithm) if verified else None,
+        policy=algorithm.disclosure if asked["attack"] else None,
+    )  # fmt: skip
+
+
+def noise(asked: Asked) -> Disclosure:
+    """The policy that spends the budget."""
+    from secfc.disclosure import NoiseAtServer, NoiseInShares
+    from secfc.privacy import Bound, Budget, Neighbors
+
+    budget, radius = Budget(asked["epsilon"], asked["delta"]), Bound.given(asked["radius"])
+    neighbors = Neighbors("replace", "client" if asked["protect"] == "client" else "data point")
+    if asked["noise"] == "server":
+        return NoiseAtServer(budget, radius, neighbors)
+    return NoiseInShares(budget, radius, neighbors)
+
+
+def plaintext_twin(algorithm: SecFC) -> Lloyd:
+    """Plaintext Lloyd that takes the same steps from the same starts."""
+    from secfc.disclosure import Distances
+    from secfc.exact.plaintext import Lloyd
+
+    return Lloyd(
+        algorithm.k,
+        init=algorithm.init,
+        n_init=algorithm.n_init,
+        max_iter=algorithm.max_iter,
+        scale=algorithm.scale,
+        basis=algorithm.basis,
+        rounding=algorithm.rounding,
+        largest=algorithm.largest,
+        coarse="allow",
+        # Noise needs room that its twin does not.
+        disclosure=algorithm.disclosure if algorithm.disclosure.exact else Distances(),
+    )
+
+
+def foresee(algorithm: SecFC, public: Public) -> Any:
+    """The plan of a run, as far as it is known before the parties talk.
+
+    With private membership the number of points is the outcome of a union; what is refused here would be
+    refused for any outcome.
+
+    Raises ValueError.
+    """
+    from secfc.coded.membership import Open
+
+    if isinstance(algorithm.membership, Open):
+        return algorithm.plan(public)
+    if algorithm.k > public.m:
+        raise ValueError(f"k={algorithm.k} clusters of m={public.m} points: lower k or add points")
+    smallest = replace(public, counts=(1,) * len(public.clients))
+    plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
+    algorithm.plan(public)  # the union's own parameters
+    return plan
+
+
+def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+    """Raise InputError for values outside a given bound, and IDs that must be disjoint and are not."""
+    check_bound(asked, federation, plan)
+    if asked["membership"] == "private" and not asked["merge"]:
+        check_disjoint(federation)
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+
+def prepare(algorithm: SecFC, plan: Any) -> None:
+    """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
+    from field.compare.tournament import DIRECT
+    from secfc.cli.tiny import tiny_run
+    from secfc.data.inputs import InputError
+
+    k = DIRECT + 1 if algorithm.k > DIRECT else 2  # other kernels compare many
+    small = replace(
+        algorithm, k=k, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
+        membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
+        liars=min(algorithm.liars, 1), disclosure=small_disclosure(algorithm),
+    )  # fmt: skip
+    if not algorithm.disclosure.exact:
+        # A radius that fits the tiny run, and a basis that holds noise on it.
+        from secfc.privacy import Bound
+
+        noisy: Any = algorithm.disclosure
+        small = replace(small, disclosure=replace(noisy, radius=Bound.given(8.0)), basis=None)
+    try:
+        tiny_run(small)
+    except InputError:
+        # The basis of a very coarse scale is too small for the tiny run, and has no kernel of its own.
+        small = replace(small, basis=None)
+        tiny_run(small)
+    tiny_run(plaintext_twin(small))
+
+
+def small_membership(algorithm: SecFC) -> Membership:
+    """The same kind of membership for three clients."""
+    from psu import Threshold
+    from secfc.coded.membership import Private
+
+    membership = algorithm.membership
+    return replace(membership, mode=Threshold(1)) if isinstance(membership, Private) else membership
+
+
+def small_disclosure(algorithm: SecFC) -> Disclosure:
+    """The same policy for three clients, of whom the last deals if a client does."""
+    from secfc.cli.tiny import few_points
+    from secfc.disclosure import AssignmentsOnly
+    from secfc.roles.exchange import SERVER
+
+    policy = algorithm.disclosure
+    if not isinstance(policy, AssignmentsOnly) or policy.dealer in (SERVER, None):
+        return policy
+    return replace(policy, dealer=few_points().names[-1])
+
+
+def compile_all() -> None:
+    """Run everything that is compiled, over both kinds of fields, and both modes of union."""
+    from field.compare.tournament import DIRECT
+    from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+    from psu import Server, Threshold
+    from secfc.cli.tiny import few_points, tiny_run
+    from secfc.coded.membership import Private
+    from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseAtServer, NoiseInShares
+    from secfc.exact.secfc import SecFC
+    from secfc.lloyd.starts import CenterSeparation, KMeansPlusPlus, Start
+    from secfc.privacy import Bound, Budget
+
+    starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())
+    bases = (Basis(LANE_PRIMES[:2]), Basis(LANE_PRIMES[:3]), Basis((MERSENNE_61,)))
+    for basis, init, threads in itertools.product(bases, starts, (1, 2)):
+        algorithm = SecFC(
+            2, 1, init=init, max_iter=3, basis=basis, reveal_centers=True, threads=threads,
+            disclosure=Distances(),
+        )  # fmt: skip
+        tiny_run(algorithm).predict(few_points())
+    budget, radius = Budget(10, 1e-6), Bound.given(8.0)
+    for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
+        tiny_run(SecFC(2, 1, max_iter=1, disclosure=policy))
+    for basis in bases:
+        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1, disclosure=Distances()))
+    for basis in bases[:2]:
+        for comparing in (AssignmentsOnly(), AssignmentsOnly(dealer=None), FinalLabelsOnly()):
+            tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
+        tiny_run(SecFC(DIRECT + 1, 1, max_iter=1, basis=basis))
+    for mode in (Threshold(1), Server()):
+        tiny_run(SecFC(2, 1, max_iter=1, membership=Private(mode)))
+
+
+METHOD = Method(
+    "secfc",
+    "is private and exact",
+    (T, ELL, *DISCLOSURE, *STEPS, *WORK, *PRIVACY, *CENTERS, *CHECKS),
+    choose,
+    settle=settle,
+    inspect=inspect,
+    foresee=foresee,
+    prepare=prepare,
+    compile=compile_all,
+)

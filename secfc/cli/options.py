@@ -1,0 +1,95 @@
+"""Options that several methods share, each defined once."""
+
+from __future__ import annotations
+
+import click
+
+from secfc.cli.method import Asked, Option
+from secfc.cli.settings import positive
+
+STARTS = ("random", "random-points", "k-means++", "center-separation")
+COARSE = ("refuse", "allow")
+
+T = Option(
+    "-t", type=click.IntRange(0), metavar="T", part="sharing",
+    help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
+    "Default: the most that n clients can have, "
+    "at most a third of them, rounded up.",
+)  # fmt: skip
+
+# Of Lloyd's heuristic on integers.
+INIT = Option(
+    "--init", type=click.Choice(STARTS), default="random", show_default=True, part="steps",
+    help="How the first clusters are drawn; k-means++ shows the server distances, so it needs --consent.",
+)  # fmt: skip
+N_INIT = Option(
+    "--n-init", type=click.IntRange(1), default=1, show_default=True, part="steps",
+    help="Starts; the cheapest is kept.",
+)  # fmt: skip
+MAX_ITER = Option(
+    "--max-iter", type=click.IntRange(1), default=300, show_default=True, part="steps",
+    help="Iterations a start.",
+)  # fmt: skip
+SCALE = Option(
+    "--scale", type=float, callback=positive, part="steps",
+    help="Integer steps a data unit. Default: the finest that is exact.",
+)  # fmt: skip
+BOUND = Option(
+    "--bound", type=float, callback=positive, part="steps",
+    help="A limit on absolute values that everybody may know. Default: derived from the data, "
+    "which makes that much of them public; with --epsilon, the radius.",
+)  # fmt: skip
+FIELD = Option(
+    "--field", type=click.Choice(["ring", "mersenne61"]), default="ring", show_default=True, part="steps",
+    help="Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper, which needs "
+    "--disclosure distances.",
+)  # fmt: skip
+ROUNDING = Option(
+    "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True, part="steps",
+    help="How values become integers; floor is the paper's.",
+)  # fmt: skip
+COARSENESS = Option(
+    "--coarse", type=click.Choice(COARSE), default="refuse", show_default=True, part="steps",
+    help="What to do where rounding leaves a feature fewer than 8 steps of its spread: refuse, or go on; a "
+    "report warns below 64. Outliers and columns of different units are the usual cause.",
+)  # fmt: skip
+LARGEST = Option(
+    "--largest", type=click.IntRange(1), part="steps",
+    help="Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
+    "which a cluster outgrows it ends with an error.",
+)  # fmt: skip
+STEPS = (INIT, N_INIT, MAX_ITER, SCALE, BOUND, FIELD, ROUNDING, COARSENESS, LARGEST)
+
+# Of differential privacy: the budget, and what else there is to say.
+EPSILON = Option(
+    "--epsilon", type=float, callback=positive, part="privacy",
+    help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
+    "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
+    "clients.",
+)  # fmt: skip
+DELTA = Option(
+    "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
+    part="privacy", help="The probability that the claim fails.",
+)  # fmt: skip
+RADIUS = Option(
+    "--radius", type=float, callback=positive, part="privacy",
+    help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
+    "server's points; needs to be known without the data. feddp's default comes from these points.",
+)  # fmt: skip
+NOISE = Option(
+    "--noise", type=click.Choice(["shares", "server"]), default="shares", show_default=True, part="privacy",
+    help="shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
+    "itself, and protects only what it publishes.",
+)  # fmt: skip
+PROTECT = Option(
+    "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True, part="privacy",
+    help="What the noise hides: one data point, or all points of one client.",
+)  # fmt: skip
+PRIVACY = (EPSILON, DELTA, RADIUS, NOISE, PROTECT)
+
+
+def refuse_idle_privacy(asked: Asked) -> None:
+    """Raise UsageError for what is said of noise where none was asked for."""
+    if not asked.noisy:
+        names = [str(option.name) for option in PRIVACY[1:]]
+        asked.refuse(names, "{option} needs --epsilon, which asks for differential privacy.")

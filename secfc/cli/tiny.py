@@ -1,0 +1,40 @@
+"""Runs so small that all they cost is loading or compiling kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from psu import Server, Threshold
+    from secfc.algorithm import Algorithm, Clustering
+    from secfc.data.federation import Federation
+
+
+def tiny_run(algorithm: Algorithm) -> Clustering:
+    """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
+    from secfc.fitting import fit
+
+    # The points mean nothing, so it does not matter how they are rounded.
+    if hasattr(algorithm, "coarse"):
+        algorithm = replace(algorithm, coarse="allow")  # type: ignore[type-var]
+    return fit(algorithm, few_points(3 + 2 * getattr(algorithm, "liars", 0)), bound=8.0)
+
+
+def tiny_union(mode: Threshold | Server) -> None:
+    """A union of three sets of IDs in this kind of mode; long IDs are hashed by another kernel."""
+    import psu
+
+    small = psu.Threshold(1) if isinstance(mode, psu.Threshold) else mode
+    psu.union([["a", "b"], ["b", "c"], ["c", "d" * 200]], mode=small)
+
+
+def few_points(n: int = 3) -> Federation:
+    """Points to compile with, between -8 and 8; some are the server's."""
+    import numpy as np
+
+    from secfc.data.federation import Federation
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(-8, 8, (rows, 3)) for rows in (2000, *[60] * (n - 1))]
+    return Federation.from_arrays(arrays, server_points=rng.uniform(-8, 8, (20, 3)))
