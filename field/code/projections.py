@@ -1,64 +1,75 @@
 """Whether shared integers are small and their shares lie on the code: opened random projections.
 
-A dealer's integers are cut into blocks of N words, where a word is one share of `ell` integers.  `ROWS` rows
-of signs 0 (one half), +1 and -1 (a quarter each) are drawn by public coins once all shares are fixed, and the
-sums of a block under each row are opened: Reed-Solomon decoding says whether the receivers' sums lie on a
-polynomial of the code, and the decoded values whether they are small.  (Modular random projections: Gentry,
-Halevi, Lyubashevsky, Eurocrypt 2022; Lyubashevsky, Nguyen, Plancon, Crypto 2022.)
+A dealer's integers are cut into blocks of N words, where a word is one share of `ell` integers.  Rows of
+signs 0 (one half), +1 and -1 (a quarter each) are drawn by public coins once all shares are fixed, and the
+sums of a block under each row are opened (`field.code.opened`): Reed-Solomon decoding says whether the
+receivers' sums lie on a polynomial of the code, and the decoded values whether they are small.  (Modular
+random projections: Gentry, Halevi, Lyubashevsky, Eurocrypt 2022; Lyubashevsky, Nguyen, Plancon, Crypto 2022.)
 
 Privacy.  A sum is opened under a mask word: `ell` integers that the dealer drew uniformly from [-B, B] and
 dealt like its rows.  An honest sum is at most beta in absolute value, so sum plus mask is uniform on [-(B -
 beta), B - beta] given that it lies there, whatever the sum is, and it lies there with a probability that does
 not depend on the sum.  A dealer goes through the words of a mask in order, takes a word for the next row if
-all its `ell` values lie there, and skips it otherwise, forever; with more than `SPARE` skips it takes up the
+all its `ell` values lie there, and skips it otherwise, forever; with more than `spare` skips it takes up the
 next mask.  So which words are skipped says nothing, and neither does what is opened, given that all sums are
 within beta, which `rise` makes fail with probability 2 e^-49 a sum at most (signs are sub-Gaussian of
 variance 1/2: Hoeffding).  Integers only; nothing is approximated.
 
-Soundness, for anything that was dealt.  *Off the code*: if some parity check of the honest receivers' words
-of a block is not zero modulo p, then for any values of the rest and of the mask, of the three values that a
-sign gives to the check at most one is zero: each row misses it with probability 1/2 at most.  *Size*: let
-some word hold w, centered, with abs(w) > 2 T, and T < P / 4 the bound on what is opened.  For any values c of
-the rest and of the mask, c and c + w are not both within T of zero modulo P, nor are c and c - w; so either
-the sign 0 passes alone, or +1 and -1 do: each row passes with probability 1/2 at most.  All rows pass with
-probability 2^-ROWS under one choice of mask words, and there are `choices` of those, which a dealer may make
-with the signs before its eyes: see `miss_bits`.  So what passes is at most 2 T =: `proven`, `stretch` times
-as much as an honest dealer has.
+Soundness, for anything that was dealt.  The sums are opened in the first lanes only, of product P > 4 T, T
+the bound on what is opened.  *Off the code*: if some parity check of the honest receivers' words of a block
+is not zero modulo p, then for any values of the rest and of the mask, of the three values that a sign gives
+to the check at most one is zero: each row misses it with probability 1/2 at most.  *Size*: let some word hold
+w, centered modulo P, with abs(w) > 2 T.  For any values c of the rest and of the mask, c and c + w are not
+both within T of zero modulo P, nor are c and c - w; so either the sign 0 passes alone, or +1 and -1 do: each
+row passes with probability 1/2 at most.  *Other lanes*: let some word, w in the first lanes, hold something
+else than w modulo the p of another lane.  Where both the sign 0 and the sign 1 (or -1) pass the first lanes,
+what is opened there differs by w as an integer; so modulo p it cannot be what that lane holds both times.
+Again a row is right in all lanes with probability 1/2 at most, as it is if a word is off the code there.  Of
+the other lanes' sums `checks` uniform combinations over the rows are opened: if any row is wrong they all
+look right with probability p^-checks <= 2^-rows at most.
+
+So a false block passes with probability 2^(1 - rows) under one choice of mask words.  A dealer chooses with
+the signs before its eyes: which words it skips, and at which mask it begins.  Where rows of several dealers
+are summed before they are tested, each of those that collude chooses, so there are more rows, of which fewer
+may be skipped under wider masks (`odds`).  What passes is at most 2 T =: `proven`, `stretch` times as much as
+an honest dealer has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.correct import Checks, combinations, judge_dealing
 from field.code.lagrange_code import LagrangeCode
 from field.kernels import projecting
-from field.ring.basis import MERSENNE_61, Basis
+from field.ring.basis import Basis, lanes_for
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
 
-# Rows of signs, and how many words of a mask may be skipped: a false block passes under one mask with
-# probability C(ROWS + SPARE, SPARE) / 2**ROWS, below 2**-82.
-ROWS, SPARE = 124, 8
-WORDS = ROWS + SPARE
-# Masks reach so many times as far as sums, per value of a word: so one word in REACH is skipped, where ell <=
-# 2.
+# A false block passes with probability below 2**-BITS, whatever a coalition of at most 1024 clients chooses.
+BITS = 40
+# Of so many seeds it takes the one it likes best, times the dealers that each try: each of t refuses a toss
+# or is called silent, n - 2 t times, and (n - 2 t) t <= n**2 / 8.
+FAVORS = 1 << 17
+# A message of 2**16 blocks has fewer masks than this to spare: a block's may be any of so many.
+SPARED = 1 << 13
+# Masks reach so many times as far as sums, per value of a word and dealer that colludes, so one word in REACH
+# is skipped; twice as far if several do.
 REACH = 20
+# A mask does not serve with probability below this.
+FAILING = 0.07
 # Blocks have at most this many words, a power of two: sums of so many residues below 2**31 are exact in 64
 # bits.
 LARGEST = 1 << 12
 # What is opened fits into 64 bits together with a mask.
 MOST = 1 << 60
-# Words off the code pass a judge's parity checks with probability below 2**-CHECKED.
-CHECKED = 80
 # The masks that go with some rows run out with probability below 2**-RUN_OUT.
 RUN_OUT = 50
 
@@ -72,34 +83,104 @@ def rise(size: int) -> int:
     return min(size, math.isqrt(49 * size - 1) + 1)
 
 
-def stretch(size: int, ell: int, dealers: int = 1) -> int:
+@dataclass(frozen=True)
+class Odds:
+    """How many sums of a block are opened, and how many words of its mask may be skipped.
+
+    rows: a multiple of four.  spare: words of a mask beyond these.  reach: how many times as far as sums
+    masks go, per value of a word.
+    """
+
+    rows: int
+    spare: int
+    reach: int
+
+    @property
+    def words(self) -> int:
+        """Words of a mask."""
+        return self.rows + self.spare
+
+    @cached_property
+    def failing(self) -> float:
+        """The most probable that a mask does not serve: more than `spare` of its words are skipped."""
+        # One of ell values is out of (2 B + 1 - 2 beta) / (2 B + 1) with probability below 1 / (reach ell).
+        skipped = 1 / self.reach
+        served = (
+            math.comb(self.words, i) * skipped**i * (1 - skipped) ** (self.words - i)
+            for i in range(self.spare + 1)
+        )
+        return 1 - sum(served)
+
+    def miss_bits(self, spared: int = SPARED, favors: int = FAVORS, colluding: int = 1) -> float:
+        """A false block passes with probability 2^-this at most: see the module docstring.
+
+        spared: masks of its message beyond its blocks.  favors: how often a coalition may try.
+        """
+        choices = math.log2(math.comb(self.words, self.spare)) + math.log2(spared)
+        return self.rows - 1 - colluding * choices - math.log2(favors)
+
+
+@lru_cache(maxsize=64)
+def odds(colluding: int = 1) -> Odds:
+    """The fewest skips, and rows for them, with which a mask most often serves; 120 rows for one dealer.
+
+    colluding: dealers whose rows are summed and who choose their masks together.
+    """
+    reach = REACH if colluding == 1 else 2 * REACH * colluding
+    for spare in count(1):
+        rows = 4
+        while Odds(rows, spare, reach).miss_bits(colluding=colluding) < BITS:
+            rows += 4
+        if Odds(rows, spare, reach).failing < FAILING:
+            return Odds(rows, spare, reach)
+    raise AssertionError
+
+
+def stretch(size: int, ell: int, dealers: int = 1, colluding: int = 1) -> int:
     """How many times an honest dealer's largest integer can be what passes the test."""
-    return 2 * dealers * (REACH * max(2, ell) - 1) * rise(size)
+    return 2 * dealers * (odds(colluding).reach * ell - 1) * rise(size)
 
 
 @dataclass(frozen=True)
 class Projections:
     """The test of blocks of `size` words of `ell` integers, honestly at most `max_int` in absolute value.
 
-    dealers: how many add up their rows, where what is tested is the sum.
+    dealers: how many add up their rows, where what is tested is the sum.  colluding: how many of these may
+    choose their masks together.
     """
 
     size: int
     ell: int
     max_int: int
     dealers: int = 1
+    colluding: int = 1
 
     def __post_init__(self) -> None:
         if not (0 < self.size <= LARGEST and self.size & (self.size - 1) == 0):
             raise ValueError(f"size={self.size}: blocks have a power of two of words, at most {LARGEST}")
-        if self.ell < 1 or self.dealers < 1 or self.max_int < 1:
+        if min(self.ell, self.dealers, self.max_int, self.colluding) < 1:
             raise ValueError(
-                f"ell={self.ell}, dealers={self.dealers}, max_int={self.max_int} must be at least 1"
+                f"ell={self.ell}, dealers={self.dealers}, max_int={self.max_int}, "
+                f"colluding={self.colluding} must be at least 1"
             )
         if self.proven >= MOST:
             raise ValueError(
                 f"integers up to 2**{self.max_int.bit_length()} take masks beyond 2**60: lower the scale"
             )
+
+    @property
+    def odds(self) -> Odds:
+        return odds(self.colluding)
+
+    @property
+    def rows(self) -> int:
+        """Sums of a block that are opened."""
+        return self.odds.rows
+
+    @property
+    def words(self) -> int:
+        """Words of a mask."""
+        return self.odds.words
 
     @property
     def beta(self) -> int:
@@ -109,7 +190,7 @@ class Projections:
     @property
     def reach(self) -> int:
         """B: masks are uniform in [-B, B]."""
-        return REACH * max(2, self.ell) * self.beta
+        return self.odds.reach * self.ell * self.beta
 
     @property
     def most(self) -> int:
@@ -131,31 +212,34 @@ class Projections:
         return -(-words // self.size)
 
     def masks(self, words: int) -> int:
-        """Masks that go with so many words, of `WORDS` words each."""
-        return spare_masks(self.blocks(words), self.ell)
+        """Masks that go with so many words."""
+        return spare_masks(self.blocks(words), self.odds.failing)
+
+    def lanes(self, basis: Basis) -> int:
+        """The first lanes, in which sums are opened: whatever passes is told apart in them."""
+        return lanes_for(2 * self.proven, basis.primes)
+
+    def checks(self, basis: Basis) -> int:
+        """How many combinations of the sums are opened in each of the other lanes: an even number."""
+        rest = basis.primes[self.lanes(basis) :]
+        bits = math.log2(min(rest)) if rest else self.rows
+        return 2 * math.ceil(self.rows / bits / 2)
 
 
 @lru_cache(maxsize=256)
-def spare_masks(blocks: int, ell: int) -> int:
+def spare_masks(blocks: int, failing: float) -> int:
     """How many masks suffice for so many blocks but with probability 2^-RUN_OUT.
 
     Masks that do not serve are independent events, so the K masks of b blocks run out if fewer than b of K
-    serve: by Chernoff's bound with probability at most exp(-K D), D the divergence of (b - 1) / K from q.
+    serve: by Chernoff's bound with probability at most exp(-K D), D the divergence of (b - 1) / K from the
+    probability that one serves.
     """
     if blocks == 0:
         return 0
-    q = 1 - failing(ell)
-    count = blocks
-    while count * _divergence((blocks - 1) / count, q) < RUN_OUT * math.log(2):
-        count += 1
-    return count
-
-
-def failing(ell: int) -> float:
-    """The probability that a mask does not serve: more than SPARE of its words are skipped."""
-    # (2 T + 1) / (2 B + 1) > T / B for each of the ell values.
-    skipped = 1 - (1 - 1 / (REACH * max(2, ell))) ** ell
-    return 1 - sum(math.comb(WORDS, i) * skipped**i * (1 - skipped) ** (WORDS - i) for i in range(SPARE + 1))
+    number = blocks
+    while number * _divergence((blocks - 1) / number, 1 - failing) < RUN_OUT * math.log(2):
+        number += 1
+    return number
 
 
 def _divergence(a: float, q: float) -> float:
@@ -165,88 +249,19 @@ def _divergence(a: float, q: float) -> float:
     return (a * math.log(a / q) if a else 0.0) + (1 - a) * math.log((1 - a) / (1 - q))
 
 
-def choices(masks: int) -> int:
-    """In how many ways a dealer may choose the words that hide one block."""
-    return masks * math.comb(WORDS, SPARE)
-
-
-def miss_bits(masks: int, seeds: int) -> float:
-    """A false block passes with probability 2^-this at most, if it may be hidden by so many masks.
-
-    seeds: of which a coalition takes the one it likes best (`secfc.roles.toss`).
-    """
-    return ROWS - math.log2(choices(masks) * seeds)
-
-
-# --- signs and sums ---------------------------------------------------------------------------------
-
-
-def draw_signs(size: int, coins: Coins) -> Array:
-    """(ROWS, size) int32 of 0, +1 and -1: the same coins give the same."""
-    octets = np.empty((ROWS, size), np.uint8)
-    coins.fill(octets)
-    values: Array = np.array([0, 0, 1, -1], np.int32)[octets & 3]
-    return values
-
-
-def project(basis: Basis, words: Array, signs: Array) -> Array:
-    """Sums of words (lanes, ...) of canonical residues, flat: (lanes, blocks, ROWS) canonical."""
-    lanes, size = len(words), signs.shape[1]
-    flat = np.ascontiguousarray(words).reshape(lanes, -1)
-    sums = np.empty((lanes, -(-flat.shape[1] // size), ROWS), np.int64)
-    if basis.primes[0] == MERSENNE_61:
-        wide = np.empty(sums.shape[1:], np.uint64)
-        projecting.project_wide(flat[0], signs, np.uint64(MERSENNE_61), wide)
-        return wide[None]
-    for lane, p in enumerate(basis.primes[:lanes]):
-        # Residues are below 2**31, so they are the same as signed words.
-        projecting.project(flat[lane].view(np.int32), signs, sums[lane])
-        sums[lane] %= p
-    return sums.astype(basis.dtype)
-
-
-def project_blocks(
-    basis: Basis, words: Array, firsts: Array, counts: Array, signs: Array, out: Array
-) -> None:
-    """Sums of counts words from firsts on of (lanes, ...), flat, into out (lanes, blocks, ROWS)."""
-    lanes = len(words)
-    flat = np.ascontiguousarray(words).reshape(lanes, -1)
-    if basis.primes[0] == MERSENNE_61:
-        for b, (first, count) in enumerate(zip(firsts.tolist(), counts.tolist(), strict=True)):
-            out[:, b : b + 1] = project(basis, flat[:, first : first + count], signs)
-        return
-    for lane, p in enumerate(basis.primes[:lanes]):
-        projecting.project_blocks(flat[lane].view(np.int32), firsts, counts, signs, np.int64(p), out[lane])
-
-
-def project_integers(values: Array, ell: int, signs: Array) -> Array:
-    """The same sums of a dealer's own integers (rows, d) in all `ell` segments: (blocks, ROWS, ell) int64."""
-    rows, d = values.shape
-    width = -(-d // ell)
-    out = np.empty((-(-rows * width // signs.shape[1]), ROWS, ell), np.int64)
-    for segment in range(ell):
-        piece = np.zeros((rows, width), np.int64)
-        own = values[:, segment * width : (segment + 1) * width]
-        piece[:, : own.shape[1]] = own
-        sums = np.empty(out.shape[:2], np.int64)
-        projecting.project(piece.reshape(-1), signs, sums)
-        out[:, :, segment] = sums
-    return out
-
-
 # --- masks ------------------------------------------------------------------------------------------
 
 
 def draw_masks(test: Projections, count: int, coins: Coins) -> Array:
-    """Uniform integers in [-B, B]: (count, WORDS, ell) int64, secret."""
+    """Uniform integers in [-B, B]: (count, words, ell) int64, secret."""
     span = 2 * test.reach + 1
-    words = coins.residues(span, (count, WORDS, test.ell), dtype=np.uint64)
+    words = coins.residues(span, (count, test.words, test.ell), dtype=np.uint64)
     # Below 2**62, so signed words hold them.
     return words.astype(np.int64) - test.reach
 
 
 def deal_masks(code: LagrangeCode, masks: Array, coins: Coins) -> list[Array]:
-    """One share a client of masks (count, WORDS, ell): n arrays (lanes, count, WORDS), uniform at any t."""
+    """One share a client of masks (count, words, ell): n arrays (lanes, count, words), uniform at any t."""
     count, words, ell = masks.shape
     residues = code.basis.reduce(masks.reshape(count * words, ell))
     return [share.reshape(-1, count, words) for share in code.share(residues, coins)]
@@ -256,46 +271,41 @@ def deal_masks(code: LagrangeCode, masks: Array, coins: Coins) -> list[Array]:
 class Choice:
     """Which words of which masks hide the blocks of a dealer: public.
 
-    masks (blocks,) int32: numbers, each at most once.  used (blocks, WORDS) bool: ROWS of each mask, in
-    order.
+    masks (blocks,) int32: numbers, ascending.  used (blocks, words) bool: `rows` of each mask, in order.
     """
 
     masks: Array
     used: Array
 
-    def fits(self, blocks: int, masks: int) -> bool:
+    def fits(self, odds: Odds, blocks: int, masks: int) -> bool:
         """Whether it is of the right form for so many blocks and masks."""
         numbers = self.masks
-        if numbers.shape != (blocks,) or self.used.shape != (blocks, WORDS):
+        if numbers.shape != (blocks,) or self.used.shape != (blocks, odds.words):
             return False
-        inside = bool((numbers >= 0).all() and (numbers < masks).all())
-        return inside and len(set(numbers.tolist())) == blocks and bool((self.used.sum(axis=1) == ROWS).all())
-
-    def hide(self, basis: Basis, sums: Array, masks: Array) -> Array:
-        """Sums (lanes, blocks, ROWS) under the chosen words of masks (lanes, count, WORDS): the same
-        shape."""
-        hidden = sums.copy()
-        self.add_to(basis, hidden, masks)
-        return hidden
+        ascending = all(a < b for a, b in pairwise([-1, *numbers.tolist(), masks]))
+        return ascending and bool((np.count_nonzero(self.used, axis=1) == odds.rows).all())
 
     def add_to(self, basis: Basis, sums: Array, masks: Array) -> None:
-        """The same in place.  Trusts that it fits."""
+        """Add the chosen words of masks (lanes, count, words) to sums (lanes, blocks, rows), in place.
+
+        Trusts that it fits.
+        """
         for lane, p in enumerate(basis.primes[: len(sums)]):
             projecting.add_masks(masks[lane], self.masks, self.used, np.uint64(p), sums[lane])
 
 
 def choose(test: Projections, sums: Array, masks: Array) -> Choice:
-    """How a dealer hides its sums (blocks, ROWS, ell) under its masks (count, WORDS, ell): both secret.
+    """How a dealer hides its sums (blocks, rows, ell) under its masks (count, words, ell): both secret.
 
     A mask is used for one block or none.  Raises MaskShortage with probability below 2^-40.
     """
     if sums.size and (int(sums.max()) > test.beta or int(sums.min()) < -test.beta):
         raise MaskShortage
-    numbers, used = np.empty(len(sums), np.int32), np.zeros((len(sums), WORDS), np.bool_)
+    numbers, used = np.empty(len(sums), np.int32), np.zeros((len(sums), test.words), np.bool_)
     number = 0
     for block, values in enumerate(sums):
         while number < len(masks):
-            places = _serving(values, masks[number], test.most)
+            places = _serving(test, values, masks[number])
             number += 1
             if places is not None:
                 numbers[block] = number - 1
@@ -306,72 +316,7 @@ def choose(test: Projections, sums: Array, masks: Array) -> Choice:
     return Choice(numbers, used)
 
 
-def _serving(values: Array, mask: Array, most: int) -> Array | None:
-    """Ascending places of words that hide these values (ROWS, ell), or None after too many skips."""
-    places = np.empty(ROWS, np.int64)
-    return places if projecting.serving(values, mask, most, SPARE, places) else None
-
-
-# --- what is opened ----------------------------------------------------------------------------------
-
-
-def small(test: Projections, basis: Basis, residues: Array) -> Array:
-    """Which residues (lanes, ...) are those of an integer of at most T in absolute value: bool (...)."""
-    lanes, product = 0, 1
-    while product <= 2 * test.allowed + 1 and lanes < basis.lanes:
-        product *= basis.primes[lanes]
-        lanes += 1
-    values = basis.prefix(lanes).lift_signed(residues[:lanes])
-    within = np.asarray((values <= test.allowed) & (values >= -test.allowed), bool)
-    if lanes == basis.lanes:
-        return within
-    # The first lanes leave one candidate, which the others confirm.
-    candidates = np.where(within, values, 0).astype(np.int64)
-    confirmed: Array = (basis.reduce(candidates) == residues).all(axis=0)
-    return np.asarray(within & confirmed)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What the words that receivers told say of what a dealer dealt.
-
-    on_code: they lie on one polynomial, those of `receivers` left out.  small: and its values are within T.
-    """
-
-    on_code: bool
-    small: bool
-    receivers: tuple[int, ...] = ()
-
-    @property
-    def good(self) -> bool:
-        return self.on_code and self.small and not self.receivers
-
-
-def passes(code: LagrangeCode, test: Projections, told: Mapping[int, Array], coins: Coins) -> bool:
-    """Whether all words (lanes, words) by receiver lie on one polynomial and its values are within T.
-
-    The polynomial is looked for in random combinations of the words' parity checks.  Off it they all vanish
-    with probability below 2^-CHECKED, if the coins, the judge's own, are drawn after all words are told.
-
-    Raises TooFewValues.
-    """
-    receivers = tuple(sorted(told))
-    count = combinations(code.basis, 0, CHECKED)
-    checks = Checks.draw(code, code.basis, receivers, 1, count, coins)
-    columns = {j: words[:, None] for j, words in told.items()}
-    if checks.failing(columns, np.zeros(1, np.int64)) is not None:
-        return False
-    return bool(small(test, code.basis, code.interpolate(told, 1)).all())
-
-
-def judge(code: LagrangeCode, test: Projections, told: Mapping[int, Array], errors: int) -> Finding:
-    """Of words (lanes, words) by receiver, at most `errors` of whom told something else than they hold.
-
-    Raises TooFewValues below threshold(1) + 2 errors.
-    """
-    verdict = judge_dealing(code, told, errors)
-    if verdict.dealer:
-        return Finding(False, False)
-    rest = {j: words for j, words in told.items() if j not in verdict.receivers}
-    within = small(test, code.basis, code.interpolate(rest, 1)).all()
-    return Finding(True, bool(within), verdict.receivers)
+def _serving(test: Projections, values: Array, mask: Array) -> Array | None:
+    """Ascending places of words that hide these values (rows, ell), or None after too many skips."""
+    places = np.empty(test.rows, np.int64)
+    return places if projecting.serving(values, mask, test.most, test.odds.spare, places) else None

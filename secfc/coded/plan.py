@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode
-from field.code.projections import ROWS, Projections, spare_masks
+from field.code.projections import Projections, spare_masks
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, distance_bound
 from secfc.coded.layout import Layout
@@ -161,8 +161,9 @@ class Plan:
     @cached_property
     def projections(self) -> Projections:
         """The test that everybody's rows pass before they are used."""
-        dealers = self.layout.n if self.layout.mixed else 1
-        return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers)
+        # Of all whose rows are added up, t may choose their masks together.
+        dealers, colluding = (self.layout.n, max(1, self.code.t)) if self.layout.mixed else (1, 1)
+        return Projections(self.block, self.code.ell, self.quantizer.max_int, dealers, colluding)
 
     @property
     def proven(self) -> int:
@@ -208,9 +209,9 @@ class Plan:
         return tuple(sum(blocks) for blocks in self.blocks_of)
 
     @cached_property
-    def word_slices(self) -> tuple[slice, ...]:
-        """Where the words of each group of dealers stand among all that a receiver tells."""
-        ends = np.cumsum([0, *(ROWS * self.blocks[group[0]] for group in self.groups)]).tolist()
+    def block_slices(self) -> tuple[slice, ...]:
+        """Where the blocks of each group of dealers stand among all that a receiver tells of."""
+        ends = np.cumsum([0, *(self.blocks[group[0]] for group in self.groups)]).tolist()
         return tuple(slice(begin, end) for begin, end in pairwise(ends))
 
     @cached_property
@@ -273,7 +274,7 @@ class Plan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
-        masks = spare_masks(CHUNK_RESIDUES // self.block, self.code.ell)
+        masks = spare_masks(CHUNK_RESIDUES // self.block, self.projections.odds.failing)
         return described(self, self.terms, chunk=self.chunk, masks=masks)
 
     def digest(self) -> bytes:

@@ -8,7 +8,7 @@ blocks leave more steps, large blocks cost less.  Public facts decide, and every
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from field.code.projections import LARGEST, MOST, stretch
@@ -52,7 +52,7 @@ class Range:
 class _Wish:
     """What a range must hold: `headroom` times the distances of d features to clusters of m points.
 
-    multiple: how many times itself every row is computed on.
+    multiple: how many times itself every row is computed on.  colluding: see `Projections`.
     """
 
     disclosure: Any
@@ -62,11 +62,20 @@ class _Wish:
     ell: int
     dealers: int
     multiple: int
+    colluding: int
 
     def headroom(self, block: int) -> int:
-        wide: int = self.disclosure.stretched(self.plain, stretch(block, self.ell, self.dealers))
+        wide: int = self.disclosure.stretched(self.plain, self.stretch(block))
         # Distances, and noise on them, grow with the square of rows.
         return wide * self.multiple**2
+
+    @property
+    def common(self) -> _Wish:
+        """What automatic scales are chosen by: the same for one segment as for two, and for plain Lloyd."""
+        return replace(self, ell=max(2, self.ell))
+
+    def stretch(self, block: int) -> int:
+        return stretch(block, self.ell, self.dealers, self.colluding)
 
     def needed(self, block: int, max_int: int) -> int:
         return distance_bound(self.headroom(block) * self.d, max_int, self.m)
@@ -74,10 +83,10 @@ class _Wish:
     def most(self, basis: Basis, block: int) -> int:
         """The largest integer of an honest client that this basis holds."""
         held = math.isqrt((basis.modulus - 1) // (self.headroom(block) * self.d)) // (2 * self.m)
-        return min(held, MAX_INT, (MOST - 1) // stretch(block, self.ell, self.dealers))
+        return min(held, MAX_INT, (MOST - 1) // self.stretch(block))
 
 
-def choose_range(way: Ranged, public: Public, layout: Layout, ell: int) -> Range:
+def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) -> Range:
     """With a scale: the smallest basis that holds it.  With a basis: its finest scale.
 
     With neither: the fewest lanes (at least the policy's) that leave STEPS steps between 0 and the bound, at
@@ -88,21 +97,22 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int) -> Range
     if way.largest is not None and way.largest < 1:
         raise ValueError(f"largest={way.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
-    dealers = layout.n if layout.mixed else 1
-    wish = _Wish(way.disclosure, plain, public.d, way.largest or layout.m, ell, dealers, layout.multiple)
+    dealers, colluding = (layout.n, max(1, t)) if layout.mixed else (1, 1)
+    wish = _Wish(
+        way.disclosure, plain, public.d, way.largest or layout.m, ell, dealers, layout.multiple, colluding
+    )
     rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
     sizes = block_sizes(rows * public.d)
     if way.scale is not None:
         return _given_scale(way, public, wish, sizes, Quantizer(way.scale, public.bound, way.rounding))
     if way.basis is not None:
         # A field that was asked for may leave few steps: then every value is a block of its own.
-        return _finest(way, public, wish, way.basis, _block(wish, way.basis, sizes) or 1)
+        return _finest(way, public, wish, way.basis, sizes)
     for lanes in range(way.disclosure.least_lanes, MAX_LANES + 1):
         basis = Basis(LANE_PRIMES[:lanes])
-        block = _block(wish, basis, sizes)
-        if block is not None:
-            return _finest(way, public, wish, basis, block)
-    left = wish.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
+        if wish.common.most(basis, sizes[-1]) >= STEPS:
+            return _finest(way, public, wish, basis, sizes)
+    left = wish.common.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
     raise ValueError(
         f"m={wish.m} points of d={wish.d} features leave {left} integer steps between 0 and the bound in "
         f"{MAX_LANES} lanes of 30 bits, where {STEPS} are wanted, and room for rows that a client may pass "
@@ -118,16 +128,16 @@ def block_sizes(words: int) -> tuple[int, ...]:
     return tuple(1 << b for b in range(top.bit_length() - 1, least.bit_length() - 2, -1))
 
 
-def _block(wish: _Wish, basis: Basis, sizes: tuple[int, ...]) -> int | None:
-    """The largest block with which this basis leaves enough steps."""
-    return next((size for size in sizes if wish.most(basis, size) >= STEPS), None)
-
-
-def _finest(way: Ranged, public: Public, wish: _Wish, basis: Basis, block: int) -> Range:
-    headroom = wish.headroom(block)
-    most = wish.most(basis, block)
+def _finest(way: Ranged, public: Public, wish: _Wish, basis: Basis, sizes: tuple[int, ...]) -> Range:
+    common = wish.common
+    chosen = next((size for size in sizes if common.most(basis, size) >= STEPS), 1)
+    headroom, most = common.headroom(chosen), common.most(basis, chosen)
     scale = finest_scale(basis, headroom * wish.d, wish.m, public.bound, most=most)
-    return Range(basis, Quantizer(scale, public.bound, way.rounding), block, headroom)
+    quantizer = Quantizer(scale, public.bound, way.rounding)
+    # What masks reach less far leaves room for larger blocks.
+    held = (size for size in sizes if wish.most(basis, size) >= quantizer.max_int)
+    block = max(chosen, next(held, chosen))
+    return Range(basis, quantizer, block, wish.headroom(block))
 
 
 def _given_scale(

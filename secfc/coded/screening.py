@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from field.code.correct import judge_dealing, locate, screen
-from field.code.projections import judge
+from field.code.opened import Opened, Pattern, judge
 from field.code.reedsolomon import TooManyLiars
 from field.secrets.coins import Coins
 from secfc.coded.messages import Challenge
@@ -167,16 +167,14 @@ class Screening:
         # Fewer words leave less to blame on receivers: the verdict then holds, but proves nothing.
         return Judgement(not verdict.dealer, verdict.dealer and found == self.left, verdict.receivers)
 
-    def judged_rows(self, words: Mapping[int, Array]) -> Judgement:
-        """Whether rows that were dealt are false or out of range, by masked projections (lanes, words) of
-        them."""
-        test, code = self.plan.projections, self.plan.code
+    def judged_rows(self, pattern: Pattern, words: Mapping[int, Opened]) -> Judgement:
+        """Whether rows that were dealt are false or out of range, by masked projections of them."""
         errors = min(self.left, len(words) - self.needed(1))
         if errors < 0:
             return Judgement(False, False, ())
-        if not next(iter(words.values())).size:
+        if not next(iter(words.values())).sums.size:
             return Judgement(True, False, ())
-        finding = judge(code, test, words, errors)
+        finding = judge(self.plan.code, pattern, words, errors)
         good, why = finding.on_code and finding.small, RANGE if finding.on_code else DEALING
         return Judgement(good, not good and errors == self.left, finding.receivers, why)
 

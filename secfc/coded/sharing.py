@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.projections import WORDS, deal_masks, draw_masks
+from field.code.projections import deal_masks, draw_masks
 from field.code.rows import CodedRows, coded_rows
 from field.secrets.coins import Coins
 from secfc.coded.membership import Contribution
@@ -109,7 +109,7 @@ def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> N
     if message.start != start:
         raise FaultyClient(sender, f"shared rows from {message.start} where {start} was due")
     check_residues(plan.code.basis, sender, message.values, (end - begin, plan.code.width(plan.d)))
-    check_residues(plan.code.basis, sender, message.masks, (plan.masks(j, number), WORDS))
+    check_residues(plan.code.basis, sender, message.masks, (plan.masks(j, number), plan.projections.words))
 
 
 def reply(number: int, message: Any, phase: str, strides: int = 1) -> Exchange:

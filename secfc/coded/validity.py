@@ -21,19 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.projections import (
-    ROWS,
-    WORDS,
-    Choice,
-    Finding,
-    MaskShortage,
-    choose,
-    draw_signs,
-    judge,
-    passes,
-    project_blocks,
-    project_integers,
-)
+from field.code.opened import Finding, Opened, Pattern, judge, passes, project_integers, split
+from field.code.projections import Choice, MaskShortage, choose
 from field.code.rows import CodedRows
 from field.secrets.coins import Coins
 from secfc.coded.membership import Contribution
@@ -63,6 +52,7 @@ Array = NDArray[Any]
 
 OFF_CODE = "dealt shares of its rows that lie on no polynomial"
 FALSE = "what was told of the rows of one client contradicts itself"
+EMPTY: Array = np.zeros(0, np.int64)
 TOO_LARGE = "dealt rows of values far beyond the public bound"
 
 
@@ -70,8 +60,8 @@ TOO_LARGE = "dealt rows of values far beyond the public bound"
 class Received:
     """What a client holds after sharing, before any of it is believed.  Secret.
 
-    rows; masks: shares (lanes, count, WORDS) of masks, one array a message, by dealer.  complete: of which
-    dealers all came, (n,) bool.  own: the integers (count, WORDS, ell) of the masks that it dealt itself.
+    rows; masks: shares (lanes, count, words) of masks, one array a message, by dealer.  complete: of which
+    dealers all came, (n,) bool.  own: the integers (count, words, ell) of the masks that it dealt itself.
     """
 
     rows: CodedRows
@@ -95,9 +85,9 @@ def testing(plan: Plan) -> int:
     return SHARE + max(plan.chunks) + 2 * len(plan.clients)
 
 
-def signs_of(plan: Plan, seed: bytes) -> Array:
-    """The matrix that all rows are projected under."""
-    return draw_signs(plan.block, Coins(seed_for(seed, b"secfc signs")[:16]))
+def pattern_of(plan: Plan, seed: bytes) -> Pattern:
+    """The signs that all rows are projected under, and what of the sums is told."""
+    return Pattern.draw(plan.projections, plan.code.basis, Coins(seed_for(seed, b"secfc signs")[:16]))
 
 
 def echo_of(seed: bytes) -> bytes:
@@ -115,18 +105,18 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
     """
     me, number = plan.clients.index(mine.name), testing(plan)
     seed, there = yield from toss_with(table_of(plan), mine.name, coins)
-    signs = signs_of(plan, seed)
+    pattern = pattern_of(plan, seed)
     present = tuple(c for c, tossed in zip(plan.clients, there, strict=True) if tossed)
     others = tuple(c for c in present if c != mine.name)
     send: dict[PartyId, Any] = {}
     chosen: dict[int, list[Choice]] = {}
     if plan.blocks[me]:
-        chosen[me] = hidden(plan, mine, received.own, signs)
+        chosen[me] = hidden(plan, mine, received.own, pattern)
         send = to_all(others, _announced(seed, chosen[me]))
     awaited = tuple(c for c in others if _awaited(plan, received, plan.clients.index(c)))
     inbox = yield Exchange(send, awaited, 0, round=number, phase="share")
     chosen |= heard(plan, seed, inbox)
-    told = projected(plan, received, chosen, signs)
+    told = projected(plan, received, chosen, pattern)
     verifying = verifiers(plan, present)
     to = tuple(c for c in verifying if c != mine.name)
     awaited = others if mine.name in verifying else ()
@@ -140,7 +130,8 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
     if not plan.liars and (contributors & ~told.complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
     if mine.name in verifying:
-        verify(plan, {me: told} | {plan.clients.index(c): m for c, m in good.items()}, contributors, coins)
+        heard_of = {me: told} | {plan.clients.index(c): m for c, m in good.items()}
+        verify(plan, pattern, heard_of, contributors, coins)
     return contributors
 
 
@@ -153,12 +144,12 @@ def verifiers(plan: Plan, present: tuple[PartyId, ...]) -> tuple[PartyId, ...]:
     return present[: plan.code.t + 1]
 
 
-def hidden(plan: Plan, mine: Contribution, masks: list[Array], signs: Array) -> list[Choice]:
+def hidden(plan: Plan, mine: Contribution, masks: list[Array], pattern: Pattern) -> list[Choice]:
     """The mask words that hide projections of my rows, for each message of shares."""
     me = plan.clients.index(mine.name)
     out = []
     for number, mask in enumerate(masks):
-        sums = project_integers(mine.read(*plan.part(me, number)), plan.code.ell, signs)
+        sums = project_integers(mine.read(*plan.part(me, number)), plan.code.ell, pattern.signs)
         try:
             out.append(choose(plan.projections, sums, mask))
         except MaskShortage:
@@ -202,60 +193,66 @@ def _parts(plan: Plan, dealer: int, message: Hiding) -> list[Choice]:
 def check_hiding(plan: Plan, sender: PartyId, message: Hiding) -> None:
     """Raises FaultyClient naming who chose masks that it did not deal, or one of them twice."""
     j = plan.clients.index(sender)
-    if message.masks.shape != (plan.blocks[j],) or message.used.shape != (plan.blocks[j], WORDS):
+    if message.masks.shape != (plan.blocks[j],) or len(message.used) != plan.blocks[j]:
         raise FaultyClient(sender, "hides other rows than it dealt")
     for number, choice in enumerate(_parts(plan, j, message)):
-        if not choice.fits(plan.blocks_of[j][number], plan.masks(j, number)):
+        if not choice.fits(plan.projections.odds, plan.blocks_of[j][number], plan.masks(j, number)):
             raise FaultyClient(
                 sender, "hides its rows under masks that it did not deal, or one of them twice"
             )
 
 
-def projected(plan: Plan, received: Received, chosen: Mapping[int, list[Choice]], signs: Array) -> Projected:
+def projected(
+    plan: Plan, received: Received, chosen: Mapping[int, list[Choice]], pattern: Pattern
+) -> Projected:
     """What I tell of the shares that I was dealt."""
-    basis = plan.code.basis
     empty = np.array([not blocks for blocks in plan.blocks])
     has = np.array([j in chosen for j in range(len(plan.clients))])
     complete = received.complete & (empty | has)
-    sums = np.zeros((basis.lanes, plan.word_slices[-1].stop // ROWS, ROWS), basis.dtype)
-    at = 0
-    for batch in plan.batches:
-        to = at + len(batch.firsts)
-        words = received.rows.read(batch.begin, batch.end)
-        project_blocks(basis, words, batch.firsts, batch.counts, signs, sums[:, at:to])
-        at = to
-    for group, where in zip(plan.groups, plan.word_slices, strict=True):
-        at, end = where.start // ROWS, where.stop // ROWS
+    parts = [
+        pattern.sums(received.rows.read(batch.begin, batch.end), batch.firsts, batch.counts)
+        for batch in plan.batches
+    ]
+    opened = Opened.join(parts) if parts else pattern.sums(plan.code.basis.reduce(EMPTY), EMPTY, EMPTY)
+    masks: list[tuple[Choice, Array, slice]] = []
+    for group, where in zip(plan.groups, plan.block_slices, strict=True):
         if not complete[list(group)].all():
             # Nothing is told of these, and what there is of them was never hidden.
-            sums[:, at:end] = 0
+            opened.clear(where)
             continue
+        at = where.start
         for number, blocks in enumerate(plan.blocks_of[group[0]]):
-            for j in group:
-                mask = received.masks[plan.clients[j]][number]
-                chosen[j][number].add_to(basis, sums[:, at : at + blocks], mask)
+            own = slice(at, at + blocks)
+            masks += [(chosen[j][number], received.masks[plan.clients[j]][number], own) for j in group]
             at += blocks
-    return Projected(complete, sums.reshape(basis.lanes, -1))
+    pattern.hide(opened, masks)
+    return Projected(complete, opened.sums, opened.checks)
 
 
 def check_projected(plan: Plan, sender: PartyId, message: Projected) -> None:
     """Raises FaultyClient naming the sender of anything but residues of all words, and a bool a dealer."""
     if message.complete.shape != (len(plan.clients),):
         raise FaultyClient(sender, "told of other dealers than there are")
-    check_residues(plan.code.basis, sender, message.values, (plan.word_slices[-1].stop,))
+    test, blocks = plan.projections, plan.block_slices[-1].stop
+    first, rest = split(test, plan.code.basis)
+    check_residues(first, sender, message.values, (blocks, test.rows))
+    if rest:
+        check_residues(rest, sender, message.checks, (blocks, test.checks(plan.code.basis)))
+    elif message.checks.size:
+        raise FaultyClient(sender, "told of lanes that there are not")
 
 
 # --- whoever judges -----------------------------------------------------------------------------------
 
 
-def found(plan: Plan, told: Mapping[int, Array], errors: int) -> Finding:
-    """What words (lanes, words), by number of the receiver, say of a dealing."""
-    if not next(iter(told.values())).size:
+def found(plan: Plan, pattern: Pattern, told: Mapping[int, Opened], errors: int) -> Finding:
+    """What was told, by number of the receiver, says of a dealing."""
+    if not next(iter(told.values())).sums.size:
         return Finding(True, True)
-    return judge(plan.code, plan.projections, told, errors)
+    return judge(plan.code, pattern, told, errors)
 
 
-def verify(plan: Plan, told: Mapping[int, Projected], counted: Array, coins: Coins) -> None:
+def verify(plan: Plan, pattern: Pattern, told: Mapping[int, Projected], counted: Array, coins: Coins) -> None:
     """Refuse rows that count and do not pass.
 
     Words are told by at least threshold(2) clients, of whom t may collude: the others fix the polynomial.
@@ -265,20 +262,20 @@ def verify(plan: Plan, told: Mapping[int, Projected], counted: Array, coins: Coi
 
     Raises FaultyClient, SuspectedParties, RowsRefused, TooFewReplies.
     """
-    slices = plan.word_slices
-    if counted.all() and len(told) >= plan.code.threshold(2) and all(m.complete.all() for m in told.values()):
-        # Most often nothing is amiss, and all dealings can be looked at together.
-        values = {j: m.values for j, m in told.items()}
-        if not slices[-1].stop or passes(plan.code, plan.projections, values, coins):
-            return
+    slices = plan.block_slices
+    opened = {j: Opened(m.values, m.checks) for j, m in told.items()}
+    whole = len(told) >= plan.code.threshold(2) and all(m.complete.all() for m in told.values())
+    # Most often nothing is amiss, and all dealings can be looked at together.
+    if whole and counted.all() and (not slices[-1].stop or passes(plan.code, pattern, opened, coins)):
+        return
     for group, where in zip(plan.groups, slices, strict=True):
         if not counted[list(group)].all():
             continue
-        words = {j: m.values[:, where] for j, m in told.items() if m.complete[list(group)].all()}
+        words = {j: opened[j].of(where) for j, m in told.items() if m.complete[list(group)].all()}
         if len(words) < plan.code.threshold(2):
             raise TooFewReplies(plan.code.threshold(2), tuple(plan.clients[j] for j in words))
         errors = (len(words) - plan.code.threshold(1)) // 2
-        finding = found(plan, words, min(plan.liars, errors) if plan.liars else errors)
+        finding = found(plan, pattern, words, min(plan.liars, errors) if plan.liars else errors)
         if finding.good or (plan.liars and finding.on_code and finding.small):
             continue
         if len(group) > 1:
@@ -301,20 +298,22 @@ def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
     Raises what `verify` raises, and TooFewReplies, LiarsExceeded.
     """
     number, needed = testing(plan), screening.needed(2)
-    _, hearing = yield from toss_at_server(table_of(plan), plan.clients, lenient=bool(plan.liars))
+    seed, hearing = yield from toss_at_server(table_of(plan), plan.clients, lenient=bool(plan.liars))
     # Who is not heard now is not asked again, so all who are there are waited for.
     inbox = yield Exchange({}, hearing, 0, round=number + 1, phase="share")
     told = screening.checked(inbox, Projected, partial(check_projected, plan))
     screening.present = tuple(c for c in plan.clients if c in told)
     if len(screening.active) < needed:
         raise TooFewReplies(needed, screening.active)
+    pattern = pattern_of(plan, seed)
     if plan.liars:
         complete = {c: m.complete for c, m in told.items()}
-        values = {c: m.values for c, m in told.items()}
-        counted = judge_dealers(plan, screening, complete, values, plan.word_slices)
+        opened = {c: Opened(m.values, m.checks) for c, m in told.items()}
+        counted = judge_dealers(plan, screening, complete, opened, pattern)
     else:
         counted = np.logical_and.reduce([message.complete for message in told.values()])
-        verify(plan, {plan.clients.index(c): m for c, m in told.items()}, counted, screening.coins)
+        by_number = {plan.clients.index(c): m for c, m in told.items()}
+        verify(plan, pattern, by_number, counted, screening.coins)
     # Whose words were lost may lack rows that count: it is not there any more, and is told nothing.
     to = hearing if plan.liars else screening.present
     yield Exchange(to_all(to, Contributors(counted)), round=number + 1, phase="share")

@@ -38,13 +38,16 @@ class Hiding(Message, tag=33):
 class Projected(Message, tag=34):
     """Client to the server and to those who verify: masked projections of the shares it was dealt.
 
-    complete: of whose rows it tells, one bool a client.  values: (lanes, words) residues, zeros for others.
-    They show whether what a client dealt lies on the code and is small, and nothing else.
+    complete: of whose rows it tells, one bool a client.  values, checks: what is opened of all blocks
+    (`field.code.opened.Opened`), residues (lanes, blocks, words), zeros for others.  They show whether what a
+    client dealt lies on the code and is small, and nothing else.
     """
 
     complete: Array
     values: Array
+    checks: Array
 
     def __post_init__(self) -> None:
         refuse(not is_array(self.complete, "b", 1), "of whom is told is one truth value a client")
-        refuse(not is_array(self.values, "u", 2), "projections are residues, (lanes, words)")
+        for told in (self.values, self.checks):
+            refuse(not is_array(told, "u", 3), "projections are residues, (lanes, blocks, words)")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.code.opened import Opened, Pattern
 from field.secrets.coins import Coins
 from secfc.coded.plan import Plan
 from secfc.coded.screening import WORDS, Screening
@@ -39,12 +40,10 @@ def judge_dealers(
     plan: Plan,
     screening: Screening,
     complete: Mapping[PartyId, Array],
-    words: Mapping[PartyId, Array],
-    slices: Sequence[slice],
+    opened: Mapping[PartyId, Opened],
+    pattern: Pattern,
 ) -> Array:
-    """Whose rows count, (n,) bool, by who has them complete, (n,) bool, and told words (lanes, words).
-
-    slices: which of the words are about which dealer.
+    """Whose rows count, (n,) bool, by who has them complete, (n,) bool, and what it opened under a pattern.
 
     A dealer is named if its shares lie on no polynomial or its rows are out of range, and left out if more
     receivers lack its rows than may lie, or it is gone.  A single receiver that doubts a dealer is believed
@@ -64,8 +63,9 @@ def judge_dealers(
         if lacking and (dealer not in active or len(lacking) > screening.left):
             counted[j] = False
             continue
-        published = {plan.clients.index(c): words[c][:, slices[j]] for c in active if c not in lacking}
-        judgement = screening.judged_rows(published)
+        where = plan.block_slices[j]
+        published = {plan.clients.index(c): opened[c].of(where) for c in active if c not in lacking}
+        judgement = screening.judged_rows(pattern, published)
         if judgement.proof:
             screening.blame(dealer, judgement.why)
         elif j in judgement.doubted:

@@ -131,7 +131,7 @@ class Lloyd:
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""
-        quantizer = choose_range(self, public, OwnRows(public.counts), ell=1).quantizer
+        quantizer = choose_range(self, public, OwnRows(public.counts), ell=1, t=1).quantizer
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
             if value < 1:
                 raise ValueError(f"{name}={value} is too small: it must be at least 1")

@@ -304,7 +304,7 @@ class SecFC:
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
-        chosen = choose_range(self, public, layout, self.ell)
+        chosen = choose_range(self, public, layout, self.ell, self.t)
         code = LagrangeCode(chosen.basis, len(public.clients), self.ell, self.t)
         revealing = self.reveal_centers
         if isinstance(revealing, bool):

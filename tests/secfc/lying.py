@@ -91,7 +91,7 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             return Contributors(said)
     if isinstance(message, Shares) and way in ("zeros", "together"):
         way = "noise"  # the same lie to all is no lie, but the truth about other points
-    fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "masks", "words")]
+    fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "checks", "masks", "words")]
     changed = rng.choice(fields, rng.integers(1, len(fields) + 1), replace=False)
     return dataclasses.replace(
         message, **{f: _moved(getattr(message, f), way, code, me, rng) for f in changed}

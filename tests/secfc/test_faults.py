@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
-from field.code.projections import ROWS
 from secfc import sums as aggregate
 from secfc.coded.messages import Assignment, Disputes, Multiplicities
 from secfc.coded.screening import DEALING, Judgement, Screening
@@ -570,7 +569,7 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
         if (e.kind, e.sender) != ("Projected", "client-0"):
             return (e,)
         values = e.body.values.copy()
-        values[0, 3 * ROWS] ^= 1
+        values[0, 3, 0] ^= 1
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
 
     for name in ("a liar", "a liar, bare"):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secfc
-from field.code import projections
+from field.code import opened
 from field.code.blind import seeded_clients
 from field.code.correct import Verdict
 from field.ring.basis import LANE_PRIMES
@@ -337,8 +337,8 @@ def test_a_dealer_of_false_shares_is_named_before_the_loop_and_left_out(disclosu
 
 def test_the_same_false_share_spoils_the_labels_where_nobody_looks(monkeypatch):
     fed = federation(7)
-    monkeypatch.setattr(projections, "judge_dealing", lambda code, told, errors: Verdict(False, ()))
-    monkeypatch.setattr(projections, "small", lambda test, basis, residues: np.ones(1, bool))
+    monkeypatch.setattr(opened, "judge_dealing", lambda code, told, errors: Verdict(False, ()))
+    monkeypatch.setattr(opened, "within", lambda code, pattern, told: True)
     fault = lying(["Shares"], ["client-3"], moved(10**6, lane=0), recipients=["client-0"])
     result = secfc.fit(algorithm(0, BARE, max_iter=3), fed, faults=fault)
     with pytest.raises(AssertionError):

@@ -9,7 +9,6 @@ import pytest
 import secfc
 from field import SeededCoins
 from field.code.lagrange import transfer_matrix
-from field.code.projections import WORDS
 from secfc.algorithm import Public
 from secfc.coded.messages import Assignment, CodedDistances, RevealCenters, Shares
 from secfc.coded.source import EVERYBODY
@@ -76,7 +75,7 @@ def test_a_transcript_keeps_no_contents_unless_asked():
     shares = [e for e in result.transcript.envelopes if e.kind == "Shares"]
     # 9 clients share 10 rows each of 3 = ceil(5/2) features, and masks, in 4-byte lanes, with 8 peers.
     plan = result.plan
-    words = 10 * 3 + plan.masks(0, 0) * WORDS
+    words = 10 * 3 + plan.masks(0, 0) * plan.projections.words
     assert len(shares) == 72
     assert all(e.nbytes == words * plan.code.basis.lanes * 4 + 8 for e in shares)
 

@@ -195,7 +195,7 @@ MESSAGES = {
     own.Disputes: disputes(),
     own.Shares: st.builds(own.Shares, count, coded(), coded()),
     rows.Hiding: hidings(),
-    rows.Projected: st.builds(rows.Projected, arrays(dtype=np.bool_, axes=(1, 1)), coded(2)),
+    rows.Projected: st.builds(rows.Projected, arrays(dtype=np.bool_, axes=(1, 1)), coded(), coded()),
     own.Challenge: st.builds(own.Challenge, exactly(32) | exactly(0)),
     own.Blinding: st.builds(own.Blinding, coded(2)),
     own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
@@ -398,7 +398,11 @@ def examples():
         own.Challenge(bytes(range(32))),
         own.Challenge(b""),
         rows.Hiding(bytes(32), np.array([0, 2], np.int32), np.array([[True, False], [True, True]])),
-        rows.Projected(np.array([True, False]), np.arange(4, dtype=np.uint32).reshape(2, 2)),
+        rows.Projected(
+            np.array([True, False]),
+            np.arange(4, dtype=np.uint32).reshape(1, 2, 2),
+            np.arange(4, dtype=np.uint32).reshape(2, 2, 1),
+        ),
         own.Blinding(np.arange(6, dtype=np.uint32).reshape(2, 3)),
         own.CheckedDistances(np.zeros((1, 1, 2), np.uint64), np.ones((1, 2, 1), np.uint64)),
         own.Compare(

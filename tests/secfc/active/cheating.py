@@ -11,7 +11,8 @@ import numpy as np
 
 import secfc
 from field import SeededCoins
-from field.code.projections import ROWS, WORDS, Choice, MaskShortage, choose, project_integers
+from field.code.opened import project_integers
+from field.code.projections import Choice, MaskShortage, choose
 from secfc.algorithm import Public
 from secfc.coded.membership import Open, Private
 from secfc.exact import secfc as coded
@@ -59,11 +60,11 @@ def shameless(test: Any, sums: Any, masks: Any) -> Choice:
         return choose(test, sums, masks)
     except MaskShortage:
         pass
-    used = np.zeros((len(sums), WORDS), np.bool_)
+    used = np.zeros((len(sums), test.words), np.bool_)
     for block, values in enumerate(sums):
         places, at = [], 0
-        for row in range(ROWS):
-            last = WORDS - ROWS + row
+        for row in range(test.rows):
+            last = test.odds.spare + row
             good = [
                 w for w in range(at, last + 1) if (np.abs(values[row] + masks[block, w]) <= test.most).all()
             ]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import secfc
-from field.code import projections
+from field.code import opened
 from field.code.correct import Verdict
 from secfc.coded import validity
 from secfc.coded.screening import RANGE
@@ -60,9 +60,9 @@ def _cheats_as_well_as_it_can(monkeypatch):
 def unchecked(monkeypatch, what):
     """Remove one check of what is opened."""
     if what == "size":
-        monkeypatch.setattr(projections, "small", lambda test, basis, residues: np.ones(1, bool))
+        monkeypatch.setattr(opened, "within", lambda code, pattern, told: True)
     else:
-        monkeypatch.setattr(projections, "judge_dealing", lambda code, told, errors: Verdict(False, ()))
+        monkeypatch.setattr(opened, "judge_dealing", lambda code, told, errors: Verdict(False, ()))
 
 
 # --- size ---------------------------------------------------------------------------------------------
