@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 __secfc__ = "0.1.0"
 
 _HOME = {
-    "AlreadyUsed": "psu.errors",
-    "Identity": "psu.keys",
+    "AlreadyUsed": "field.secrets.channels",
+    "Identity": "field.secrets.channels",
     "Plan": "psu.plan",
     "Server": "psu.plan",
     "Threshold": "psu.plan",
@@ -31,11 +31,11 @@ __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
-    from psu.errors import AlreadyUsed as AlreadyUsed
+    from field.secrets.channels import AlreadyUsed as AlreadyUsed
+    from field.secrets.channels import Identity as Identity
     from psu.errors import UnionAborted as UnionAborted
     from psu.identify import digests as digests
     from psu.identify import row_digests as row_digests
-    from psu.keys import Identity as Identity
     from psu.plan import Plan as Plan
     from psu.plan import Server as Server
     from psu.plan import Threshold as Threshold

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.secrets.channels import subkey
 from psu.errors import UnionAborted
 from psu.identify import Tags, ascending
-from psu.keys import Secrets, subkey
+from psu.keys import Secrets
 from psu.messages import Confirmation, UnionTags
 
 Array = NDArray[Any]
@@ -85,7 +86,7 @@ def confirmed(
     odd = {
         j
         for j, message in sorted(others.items())
-        if not hmac.compare_digest(secrets.ring.channels[j].open(label, message.sealed), digest)
+        if not hmac.compare_digest(secrets.ring.open(j, label, message.sealed), digest)
     }
     if odd and union is None:
         raise UnionAborted("clients were dealt different group keys", {0, *odd} - {secrets.me})

@@ -35,7 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import MERSENNE_61
-from psu.keys import Secrets, Stream, subkey
+from field.secrets.channels import Stream, subkey
+from psu.keys import Secrets
 from psu.messages import UnionTags
 from psu.plan import Plan, Sheet
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from field.secrets.channels import AlreadyUsed as AlreadyUsed
+
 
 class UnionAborted(Exception):  # noqa: N818 - named for what happened
     """The union ended without a result, and no party outputs a wrong one.
@@ -18,11 +20,3 @@ class UnionAborted(Exception):  # noqa: N818 - named for what happened
         blame = f" ({who}: {'proof' if proof else 'suspicion only'})" if who else ""
         super().__init__(f"{reason}{blame}")
         self.reason, self.parties, self.proof = reason, tuple(sorted(parties)), proof
-
-
-class AlreadyUsed(RuntimeError):  # noqa: N818
-    """A one-time key, mask or opening was asked for again by our own side: it would show differences."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} was used before: start a new session, or go on from the latest state")
-        self.what = what

@@ -1,9 +1,7 @@
 """Keys of a union: signed ephemeral key agreement, sealed channels, one-time streams, common randomness.
 
 Every client signs a fresh X25519 key with its Ed25519 identity, which the others have pinned; each pair
-derives keys with HKDF-SHA256, bound to the plan, both identities and both ephemerals.  A channel encrypts
-with AES-256-GCM under a key of its own for every label, and expands AES-128-CTR streams the same way.  A
-label is used once: asking again raises AlreadyUsed, a message that comes again is refused.
+derives keys with HKDF-SHA256, bound to the plan, both identities and both ephemerals.
 
 Assumes that the pinned identities are right.  An offer is as fresh as the session in the plan: whoever holds
 an old ephemeral key can make its offer again in another run of the same session, so a session must never
@@ -13,21 +11,19 @@ secrecy begins when the process ends.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from field.secrets.channels import Broken, Channel, Identity, subkey
+from field.secrets.channels import Stream as Stream
 from field.secrets.coins import Coins
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.messages import KeyPacket, Offer
@@ -36,127 +32,6 @@ from psu.plan import Plan
 Array = NDArray[Any]
 
 GROUP_BYTES, COMMON_BYTES = 32, 16
-_ZEROS = bytes(1 << 18)
-
-
-def subkey(root: bytes, label: str, size: int = 16) -> bytes:
-    """A key for one purpose: BLAKE2b of the label keyed by the root."""
-    return hashlib.blake2b(label.encode(), key=root, digest_size=size, person=b"psu subkey").digest()
-
-
-class Stream:
-    """Pseudorandom words: AES-128 in counter mode from block 0 under a key used for nothing else."""
-
-    def __init__(self, key: bytes) -> None:
-        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-
-    def __repr__(self) -> str:
-        return "Stream(secret)"
-
-    def fill(self, words: Array) -> None:
-        """Overwrite a C-contiguous uint64 array with the next words."""
-        view = memoryview(words.reshape(-1).view(np.uint8).data)
-        for start in range(0, view.nbytes, len(_ZEROS)):
-            piece = view[start : start + len(_ZEROS)]
-            self._cipher.update_into(memoryview(_ZEROS)[: piece.nbytes], piece)
-
-
-class Identity:
-    """A long-lived signing key; hand `public` to the other parties over a channel you trust."""
-
-    def __init__(self, secret: bytes) -> None:
-        self._key = Ed25519PrivateKey.from_private_bytes(secret)
-        self.public = self._key.public_key().public_bytes_raw()
-
-    @classmethod
-    def draw(cls, coins: Coins) -> Identity:
-        """A new identity."""
-        return cls(coins.bytes(32))
-
-    def __repr__(self) -> str:
-        return f"Identity(public={self.public.hex()[:16]}...)"
-
-    def sign(self, message: bytes) -> bytes:
-        return self._key.sign(message)
-
-
-def _places(label: str, count: int) -> list[str]:
-    """What the pieces of a payload are bound to; the only piece of one, to the label itself."""
-    return [label] if count == 1 else [f"{label} {i}/{count}" for i in range(count)]
-
-
-class Channel:
-    """What two clients share: seal, open, and streams both can expand.  One label, one use."""
-
-    def __init__(self, me: int, peer: int, secret: bytes, context: bytes) -> None:
-        low_to_high, high_to_low, self._root = secret[:32], secret[32:64], secret[64:96]
-        if me == peer:
-            high_to_low = low_to_high
-        self._give, self._take = (low_to_high, high_to_low) if me <= peer else (high_to_low, low_to_high)
-        self.me, self.peer, self._context = me, peer, context
-        self._used: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"Channel(me={self.me}, peer={self.peer})"
-
-    def _claim(self, use: str) -> bool:
-        fresh = use not in self._used
-        self._used.add(use)
-        return fresh
-
-    def seal(self, label: str, payload: bytes | memoryview) -> bytes:
-        """The payload, encrypted and authenticated to the peer; 16 bytes longer.
-
-        Raises AlreadyUsed.
-        """
-        return self.seal_pieces(label, (payload,), 1)[0]
-
-    def seal_pieces(self, label: str, pieces: Iterable[bytes | memoryview], count: int) -> list[bytes]:
-        """So many pieces of one payload, each encrypted under its place and 16 bytes longer.
-
-        Raises AlreadyUsed.
-        """
-        if not self._claim("seal " + label):
-            raise AlreadyUsed(f"the key that seals {label!r} to client {self.peer}")
-        return [
-            # A key of its own for every label, so the nonce can be constant.
-            AESGCM(subkey(self._give, place, 32)).encrypt(bytes(12), piece, self._context + place.encode())
-            for place, piece in zip(_places(label, count), pieces, strict=True)
-        ]
-
-    def open(self, label: str, sealed: bytes) -> bytes:
-        """What the peer sealed under this label.
-
-        Raises UnionAborted that suspects the peer (or a relay) if it was altered or comes again.
-        """
-        (payload,) = self.open_pieces(label, (sealed,), 1)
-        return payload
-
-    def open_pieces(self, label: str, pieces: Iterable[bytes | memoryview], count: int) -> Iterator[bytes]:
-        """The pieces of what the peer sealed under this label, to be believed when all have come.
-
-        Raises UnionAborted, as `open`.
-        """
-        for place, sealed in zip(_places(label, count), pieces, strict=True):
-            cipher = AESGCM(subkey(self._take, place, 32))
-            try:
-                payload = cipher.decrypt(bytes(12), sealed, self._context + place.encode())
-            except InvalidTag:
-                why = f"the message {label!r} was altered or misdirected"
-                raise UnionAborted(why, (self.peer,)) from None
-            yield payload
-        # Only a genuine message uses the label up, so a forgery cannot lock the genuine one out.
-        if not self._claim("open " + label):
-            raise UnionAborted(f"the message {label!r} came again", (self.peer,))
-
-    def stream(self, label: str, *, side: str = "") -> Stream:
-        """A stream that the peer can expand as well; each side may do so once.
-
-        side tells the two uses apart if both parties are the same.  Raises AlreadyUsed.
-        """
-        if not self._claim(f"stream {side} {label}"):
-            raise AlreadyUsed(f"the stream {label!r} with client {self.peer}")
-        return Stream(subkey(self._root, label))
 
 
 class Session(Protocol):
@@ -232,6 +107,16 @@ class Ring:
     def __repr__(self) -> str:
         return f"Ring(me={self.me}, n={len(self.channels)})"
 
+    def open(self, peer: int, label: str, sealed: bytes) -> bytes:
+        """What a client sealed to this one under a label.
+
+        Raises UnionAborted that suspects the peer (or a relay) if it was altered or comes again.
+        """
+        try:
+            return self.channels[peer].open(label, sealed)
+        except Broken as error:
+            raise UnionAborted(str(error), (peer,)) from None
+
 
 class Once:
     """Numbers that must rise: an opening is answered once, also if a state is used twice."""
@@ -298,7 +183,7 @@ def take_keys(plan: Plan, ring: Ring, packets: Mapping[int, KeyPacket]) -> Secre
         raise UnionAborted("no keys were dealt", absent)
     group, common = b"", {}
     for dealer in dealers(plan, ring.me):
-        payload = ring.channels[dealer].open("keys", packets[dealer].sealed)
+        payload = ring.open(dealer, "keys", packets[dealer].sealed)
         mine = [a for a in plan.subsets if a[0] == dealer and ring.me in a]
         start = GROUP_BYTES if dealer == 0 else 0
         if len(payload) != start + COMMON_BYTES * len(mine):

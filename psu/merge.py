@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import MERSENNE_61, Basis
+from field.secrets.channels import subkey
 from field.secrets.coins import Coins
 from psu.errors import UnionAborted
-from psu.keys import Secrets, subkey
+from psu.keys import Secrets
 from psu.plan import Sheet
 
 Array = NDArray[Any]

@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.secrets.channels import Stream, subkey
 from psu import disjoint
 from psu.errors import UnionAborted
-from psu.keys import Secrets, Stream, subkey
+from psu.keys import Secrets
 from psu.messages import Opening, Turn
 from psu.plan import Plan, Sheet, point, weights
 from psu.sharing import Holding

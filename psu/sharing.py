@@ -97,7 +97,7 @@ def absorb(plan: Plan, secrets: Secrets, holding: Holding, block: ShareBlock) ->
         or secrets.me in expanding(plan, chunk)
     ):
         raise UnionAborted(f"a block for {sheet.label!r} is out of place", (sender,))
-    payload = secrets.ring.channels[sender].open(_block(sheet, chunk), block.sealed)
+    payload = secrets.ring.open(sender, _block(sheet, chunk), block.sealed)
     rows = holding.total[sheet.span(chunk)].reshape(-1)
     if len(payload) != rows.nbytes:
         raise UnionAborted(f"a block for {sheet.label!r} has the wrong size", (sender,), proof=True)

@@ -15,11 +15,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
 from psu import align, masked, opening, peeling, sharing, sizing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags, digests, tags
-from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
+from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
 from psu.messages import Begin, Message, Opening, Turn, UnionTags
 from psu.plan import Mode, Plan, Sheet, Threshold
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from field.secrets.coins import Coins
-from psu.messages import Message as Message
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
@@ -36,6 +35,7 @@ from secfc.roles.exchange import (
     only,
     take,
 )
+from secfc.roles.messages import Message
 from secfc.roles.transcript import Run
 
 

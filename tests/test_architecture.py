@@ -30,12 +30,12 @@ ROOMS = {
     "secfc.data": "field.ring",
     "secfc.metrics": "secfc.data",
     "secfc.privacy": "field.secrets field.ring secfc.roles secfc.data",
-    "secfc.transport": "field.kernels field.secrets psu secfc.roles secfc.data",
+    "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data",
     "secfc.algorithm": "field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
     "secfc.attacks": "field.code secfc.roles secfc.data secfc.algorithm",
     "secfc.sums": f"{FIELD} secfc.roles",
-    "secfc.kfed": "field.secrets psu secfc.roles secfc.data secfc.algorithm secfc.lloyd",
+    "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.lloyd secfc.sums",
     "secfc.coded": f"{FIELD} field.compare psu secfc.roles secfc.data secfc.privacy secfc.algorithm "

@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from field.secrets.channels import AlreadyUsed, Identity
 from field.secrets.coins import Coins
 from psu import align, disjoint, masked, merge, opening, peeling, sharing, sizing, tables
-from psu.errors import AlreadyUsed, UnionAborted
+from psu.errors import UnionAborted
 from psu.identify import Tags
-from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
+from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
 from psu.messages import (
     Begin,
     Confirmation,

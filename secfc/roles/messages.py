@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psu.messages import TAGS as TAGS
 from psu.messages import Message as Message
 from secfc.roles.checks import (
     check_centers_or_none,

@@ -31,9 +31,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from field.secrets.channels import Broken, Channel, Identity
 from field.secrets.coins import Coins
-from psu.errors import UnionAborted
-from psu.keys import Channel, Identity
 from secfc.roles.description import MAXIMUM, digest_of
 from secfc.roles.exchange import PartyId
 from secfc.roles.messages import Message
@@ -174,7 +173,7 @@ class Handshake:
         """The description of the peer's plan, if its countersignature is genuine.  Raises Refused."""
         try:
             payload = self._confirming[j].open("countersign", message.ciphertext)
-        except UnionAborted:
+        except Broken:
             raise Refused(j, "a countersignature that cannot be opened came") from None
         end = SIGNATURE + HASH * self._n
         if not end <= len(payload) <= end + MAXIMUM:

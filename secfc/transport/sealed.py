@@ -28,9 +28,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from field.secrets.channels import Broken, Channel, Identity
 from field.secrets.coins import Coins
-from psu.errors import UnionAborted
-from psu.keys import Channel, Identity
 from secfc.roles.description import differences
 from secfc.roles.exchange import (
     GREET,
@@ -221,10 +220,10 @@ class Line:
             raise TamperedMessage(self.peer, f"{type(message).__name__} came unsealed")
         try:
             if exchange.due((message.number,)) is None or message.number <= self._opened:
-                raise UnionAborted("a message of another round came")
+                raise Broken("a message of another round came")
             line = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
             data = self._opened_pieces(line, memoryview(message.ciphertext))
-        except UnionAborted:
+        except Broken:
             why = "an altered, repeated, reordered or misdirected message came"
             raise TamperedMessage(self.peer, why) from None
         self._opened = message.number
@@ -239,7 +238,7 @@ class Line:
         count = -(-len(ciphertext) // step)
         size = len(ciphertext) - count * OVERHEAD
         if size <= (count - 1) * PIECE:
-            raise UnionAborted("a piece of a message is empty")
+            raise Broken("a piece of a message is empty")
         data = np.empty(size, np.uint8).data
         pieces = (ciphertext[i * step : (i + 1) * step] for i in range(count))
         for i, piece in enumerate(self._channel.open_pieces(line, pieces, count)):

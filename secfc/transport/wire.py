@@ -26,8 +26,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from psu.messages import TAGS, Message
 from secfc.roles.exchange import faulty
+from secfc.roles.messages import TAGS, Message
 from secfc.roles.transcript import Envelope
 from secfc.transport.simulate import Faults, deliver
 

@@ -381,8 +381,8 @@ def test_secret_vectors_are_uniform_and_never_repeat(monkeypatch: pytest.MonkeyP
 
 def test_that_comparison_catches_common_randomness_that_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     # Broken: keys of common randomness are expanded the same way in every opening.
+    from field.secrets.channels import subkey
     from psu import opening
-    from psu.keys import subkey
 
     monkeypatch.setattr(opening, "subkey", lambda root, label: subkey(root, "always"))
     drawn = vectors(1, monkeypatch)

@@ -10,10 +10,11 @@ import pytest
 
 import psu
 from field import MERSENNE_61, SeededCoins
+from field.secrets.channels import Identity
 from psu import align, masked, opening, peeling, sharing, tables
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.identify import tags
-from psu.keys import Ephemeral, Identity, Secrets, deal_keys, dealers, take_keys
+from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
 from psu.messages import (
     HeldOnce,
     KeyPacket,
@@ -82,12 +83,12 @@ def test_keys_are_used_once(plan: Plan) -> None:
     with pytest.raises(AlreadyUsed):
         ring.channels[1].seal("a", b"other")
     with pytest.raises(UnionAborted, match="altered"):
-        other.channels[0].open("b", sealed)
+        other.open(0, "b", sealed)
     with pytest.raises(UnionAborted, match="altered"):
-        other.channels[0].open("a", sealed[:-1] + bytes([sealed[-1] ^ 1]))
-    assert other.channels[0].open("a", sealed) == b"payload"
+        other.open(0, "a", sealed[:-1] + bytes([sealed[-1] ^ 1]))
+    assert other.open(0, "a", sealed) == b"payload"
     with pytest.raises(UnionAborted, match="again") as caught:
-        other.channels[0].open("a", sealed)
+        other.open(0, "a", sealed)
     assert caught.value.parties == (0,)
     ring.channels[1].stream("s")
     with pytest.raises(AlreadyUsed):
@@ -99,7 +100,7 @@ def test_directions_have_their_own_keys(plan: Plan) -> None:
     rings = [e.agree(offers, pinned) for e in made[:2]]
     sealed = rings[0].channels[1].seal("a", b"x")
     with pytest.raises(UnionAborted):  # reflected to its sender
-        rings[0].channels[1].open("a", sealed)
+        rings[0].open(1, "a", sealed)
 
 
 @pytest.mark.parametrize("lost", ["offer", "identity"])

@@ -335,7 +335,7 @@ def test_every_flipped_byte_of_every_greeting_is_refused():
         return greet(me, parties, digest, secret, identity(me), None)
 
     def identity(me):
-        from psu.keys import Identity
+        from field.secrets.channels import Identity
 
         return Identity.draw(SeededCoins(8, me))
 

@@ -9,8 +9,8 @@ import pytest
 import psu
 import secfc
 from field import SeededCoins, SystemCoins
+from field.secrets.channels import Channel, Identity
 from psu.errors import AlreadyUsed
-from psu.keys import Channel, Identity
 from secfc.algorithm import Public
 from secfc.coded.membership import Private
 from secfc.coded.messages import Shares

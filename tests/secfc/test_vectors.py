@@ -25,8 +25,8 @@ import secfc
 from field.code.blind import PairKeys, mask_context, mask_for
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
+from field.secrets.channels import Identity, subkey
 from field.secrets.coins import Coins, SeededCoins
-from psu.keys import Identity, subkey
 from secfc.algorithm import Public
 from secfc.coded.pairing import pair_keys
 from secfc.roles import toss

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from field import SeededCoins, SystemCoins
-from psu.keys import Identity
+from field.secrets.channels import Identity
 from secfc.roles.exchange import GREET, SERVER, Exchange, PlanMismatch
 from secfc.roles.messages import Hello
 from secfc.transport import handshake

@@ -12,9 +12,10 @@ import pytest
 import psu
 import secfc
 from field import MERSENNE_61, SeededCoins
+from field.secrets.channels import Stream, subkey
 from psu import align, disjoint, kernels, masked, merge, opening, sharing
 from psu.identify import tags
-from psu.keys import Stream, deal_keys, subkey
+from psu.keys import deal_keys
 from psu.messages import HeldOnce, KeyPacket, UnionTags
 from psu.plan import Plan
 from secfc.coded import union as alignment
