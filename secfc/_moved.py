@@ -12,12 +12,12 @@ install(
             "secfc.transport": "link wire handshake journal checkpoint",
             "secfc.lloyd": "starts centers",
             "secfc.feddp": "feddp.server=estimates",
-            "secfc.coded": "plan layout membership alignment=union sharing dealing=verified questions source "
+            "secfc.coded": "plan layout membership alignment=union sharing dealing=verified questions "
             "pairing ranges validity validity_messages disclosure.policy disclosure.silence",
             "secfc.disclosure": "disclosure.final=final_labels",
             "secfc.disclosure.decoded": "disclosure.distances disclosure.dealt=polynomials",
             "secfc.disclosure.compare": "disclosure.match disclosure.dealing=dealer "
-            "disclosure.committee=member disclosure.compared=server",
+            "disclosure.compared=server",
             "secfc.disclosure.joint": "disclosure.undealt joint_messages=messages",
             "secfc.disclosure.noise": "disclosure.budgeted disclosure.noise_at_server=at_server "
             "disclosure.noise_in_shares=in_shares privacy.distances=sensitivity privacy.noisy=noise",
@@ -35,6 +35,11 @@ install(
             "secfc.kfed",
             "secfc.exact.plaintext",
         ),
+        "secfc.disclosure.committee": (
+            "secfc.disclosure.compare.member",
+            "secfc.disclosure.compare.participant",
+        ),
+        "secfc.source": ("secfc.coded.source", "secfc.coded.quorum"),
         "secfc.screening": ("secfc.coded.screening", "secfc.roles.accept"),
         "secfc.network": ("secfc.transport.network", "secfc.transport.link"),
         "secfc.sealed": ("secfc.transport.sealed", "secfc.transport.handshake"),

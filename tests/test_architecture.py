@@ -38,9 +38,8 @@ ROOMS = {
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.lloyd secfc.sums",
-    "secfc.coded": f"{FIELD} field.compare psu secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.lloyd",
-    "secfc.disclosure.decoded": "field.secrets field.code secfc.roles secfc.coded",
+    "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
+    "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure.joint": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
@@ -237,6 +236,38 @@ def test_python_2_code_named_psu_is_refused_with_the_remedy(tmp_path):
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import secfc"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip uninstall psu" in done.stderr
+
+
+def heirs_of_heirs(sources):
+    """Classes of coded rows and policies that inherit from several others there, in turn or at once."""
+    parents = {}
+    for path, source in sources.items():
+        if path.startswith(("secfc/coded/", "secfc/disclosure/")):
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.ClassDef):
+                    names = (ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases)
+                    parents.setdefault(node.name, set()).update(names)
+    for name, bases in parents.items():
+        ours = bases & parents.keys()
+        if len(ours) > 1 or any(parents[base] & parents.keys() for base in ours):
+            yield f"{name} inherits from {sorted(ours)}: hold a value instead"
+
+
+def test_policies_are_made_of_values_and_not_of_one_another():
+    assert not list(heirs_of_heirs(SOURCES))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "class Deeper(Everybody):\n    pass\nclass Deepest(Deeper):\n    pass",
+        "class Both(Everybody, Responders):\n    pass",
+        "class Heir(FinalLabelsOnly):\n    pass",
+    ],
+)
+def test_an_heir_of_heirs_is_noticed(line):
+    path = "secfc/disclosure/final_labels.py"
+    assert list(heirs_of_heirs({**SOURCES, path: f"{SOURCES[path]}\n{line}\n"}))
 
 
 def test_files_stay_small():

@@ -16,10 +16,19 @@ GONE = {
     "psu.merge": "reciprocals",  # merged rows are multiplied, never divided
     "secfc.dealing": "judge_rows publish_shares",  # challenges, which the test of rows replaced
     "secfc.disclosure.match": "unheard",  # losses are told to the server by whoever notices
+    # There is one source of steps, made of whom it asks and of what turns replies into labels.
+    "secfc.disclosure.budgeted": "NoisySource",
+    "secfc.disclosure.compared": "ComparedSource",
+    "secfc.disclosure.dealt": "DealtSource",
+    "secfc.disclosure.distances": "BlindedSource",
+    "secfc.disclosure.noise_at_server": "NoisingSource",
+    "secfc.disclosure.noise_in_shares": "NoisedSource",
+    "secfc.disclosure.undealt": "NOBODY UndealtSource",
+    "secfc.disclosure.policy": "Comparing",  # no policy inherits from another
     "secfc.messages": "Combined MaskedShares",  # messages of challenges
     "secfc.sealed": "Session",  # the handshake has two steps
     "secfc.sharing": "Agreed agree count_at_server count_shares",
-    "secfc.disclosure.final": "STEP_ROUNDS",
+    "secfc.disclosure.final": "FinalSource STEP_ROUNDS",
 }
 
 

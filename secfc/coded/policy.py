@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, Protocol
 from numpy.typing import NDArray
 
 from field.code.rows import ClusterSums, CodedRows
-from field.compare.contest import headroom
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.coded.layout import Layout
 from secfc.coded.messages import Assignment, CodedCenters, RevealCenters
 from secfc.coded.plan import Plan
+from secfc.coded.screening import Screening
 from secfc.coded.source import CodedSource
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.exchange import PartyId, Role
@@ -91,7 +91,7 @@ Exposure = Literal["distances", "noisy distances", "labels", "nothing"]
 class Disclosure(Protocol):
     """A policy.  Both fragments run once, after the rows are shared and before the first iteration.
 
-    One that checks what clients send by the source's `screening` says so by `finds_liars = True`; others are
+    One that checks what clients send by the screening it is given says so by `finds_liars = True`; others are
     refused if lying clients are planned for.
     """
 
@@ -141,10 +141,8 @@ class Disclosure(Protocol):
         """How a client answers."""
         ...
 
-    def server(
-        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
-    ) -> Role[CodedSource]:
-        """Where the server's steps come from."""
+    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+        """Where the server's steps come from.  screening: whom it may ask and believe."""
         ...
 
     def open_centers(
@@ -192,42 +190,3 @@ class Exactly:
 
     def ledger(self, plan: Plan) -> Ledger:
         return EXACT
-
-
-class Comparing(Exactly):
-    """What policies share under which clients compare distances unseen."""
-
-    consent: bool  # whether a start may open distances to the server
-    exposes: ClassVar[Exposure] = "labels"
-    least_lanes: ClassVar[int] = 3  # two leave few steps: what is compared grows with sizes**4
-
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        """Raises ValueError for a basis without kernels, also of a plaintext run to compare with."""
-        if way.basis is not None and not way.basis.folded:
-            raise ValueError(
-                f"primes {way.basis.primes} have no kernel that compares distances in secret, which needs "
-                "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
-                "disclosure=Distances()"
-            )
-        return headroom(layout.m, way.largest, way.init.factor)
-
-    def check(self, plan: Plan) -> None:
-        """Raises ValueError for a start that opens distances without consent."""
-        if plan.init.needs_distances and not self.consent:
-            raise ValueError(
-                f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
-                f"start, or allow it with {type(self).__name__}(consent=True)"
-            )
-
-    def may_ask(self, plan: Plan) -> bool:
-        """Whether the server may ask for distances: only for a start that was consented to."""
-        return self.consent and plan.init.needs_distances
-
-    def opened(self, plan: Plan) -> tuple[str, ...]:
-        """What the server learned beside labels, in sentences for people."""
-        facts = []
-        if plan.n_init > 1:
-            facts.append("the cost of every cluster at the end of each restart")
-        if plan.init.needs_distances:
-            facts.append(plan.init.reveals)
-        return tuple(facts)

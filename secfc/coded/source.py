@@ -2,131 +2,136 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.nearest import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes
-from field.ring.basis import Basis
 from field.ring.exact import Exact
-from field.secrets.coins import SystemCoins
-from secfc.coded.messages import Assignment, CodedCenters, CodedDistances, RevealCenters
-from secfc.coded.plan import Plan
-from secfc.coded.screening import Screening
-from secfc.lloyd.loop import Step, Trace, lloyd
-from secfc.roles.accept import check_residues
-from secfc.roles.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, to_all
-from secfc.roles.messages import compact_labels
+from secfc.coded.quorum import Quorum
+from secfc.lloyd.loop import Step, Stepper, Trace, lloyd
+from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
 
+# A whole run of the heuristic from labels, with so many clusters and at most so many steps of this source.
+WholeRun = Callable[[Array, int, int, Stepper], Role[Trace]]
 
-EVERYBODY = np.empty(0, np.int32)
 
-
-class CodedSource:
-    """A `lloyd.Source` whose distances are decoded from the replies of clients.
-
-    Numbers its questions, so that a late reply to one is never taken for an answer to the next.
-    """
-
-    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
-        self.plan, self.present, self.threads = plan, present, threads
-        self.rounds = itertools.count(ITERATE, STRIDE)
-        # Replaced by the server's role with what it found out while rows were shared.
-        self.screening = Screening(plan, SystemCoins())
-
-    def distances(self, labels: Array, k: int) -> Role[Exact]:
-        values = yield from self.replies(labels, k)
-        return decode_scaled(self.plan.code, values)
-
-    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
-        scaled = yield from self.distances(newest, 1)
-        # A draw rounds them to floats, so it gets those of the points themselves.
-        return draw(scaled.divided(self.plan.layout.multiple**2))
-
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
-        return (yield from self.distances(labels, k)).separated(cluster_sizes(labels, k), factor)
+class Labeling(Protocol):
+    """What turns replies into labels."""
 
     def step(self, labels: Array, k: int) -> Role[Step]:
-        values = yield from self.replies(labels, k)
-        sizes = cluster_sizes(labels, k)
-        return Step(*decode_nearest(self.plan.code, values, sizes, labels, threads=self.threads))
+        """The next assignment after labels (m,) in [-1, k)."""
+        ...
 
-    def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
-        """A whole run of the heuristic."""
-        return lloyd(labels, k, max_iter, self)
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        """The center whose factor-fold squared distance is at most every other's, or -1: (m,) int32."""
+        ...
 
     def retained(self, sizes: Array) -> Role[Array]:
         """The nearest of the centers that clients retained, of clusters of these sizes: (m,) int32."""
-        nobody = np.full(self.plan.m, -1, np.int32)
-        values = yield from self.replies(nobody, len(sizes), sizes)
-        return decode_nearest(self.plan.code, values, sizes, nobody, threads=self.threads)[0]
+        ...
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
         """For each cluster the sum of scaled distances of its own points: k integers."""
-        return (yield from self.distances(labels, k)).within(labels)
+        ...
 
-    def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
-        """Announce a clustering, receive enough clients' coded distances to its centers, by number.
 
-        sizes: of the clusters that distances are measured to, those of the labels by default.
-        """
-        lanes = self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
-        return (yield from self.true_replies(labels, k, self.plan.code.basis.prefix(lanes)))
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedSource:
+    """A `lloyd.Source` of what clients answer about shares.
 
-    def true_replies(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
-        """The same, modulo these primes."""
-        inbox = yield from self.question(labels, k)
-        return self.coded(inbox, CodedDistances, basis, (k, self.plan.m), 2)
+    quorum: who is asked.  labeling: what turns replies into labels.  run: how a whole run goes, step by step
+    if nothing else is said.
+    """
 
-    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
-        """Ask everybody; any threshold of replies will do."""
-        question = Assignment(next(self.rounds), k, compact_labels(labels), EVERYBODY)
-        return (yield self.ask(question, self.asked, self.screening.needed(2)))
+    quorum: Quorum
+    labeling: Labeling
+    run: WholeRun = lloyd
 
     @property
-    def asked(self) -> tuple[PartyId, ...]:
-        """Who is there and was not found lying."""
-        return tuple(c for c in self.present if c in self.screening.active)
+    def rounds(self) -> Iterator[int]:
+        """Numbers of questions that were not asked yet."""
+        return self.quorum.desk.rounds
+
+    def distances(self, labels: Array, k: int) -> Role[Exact]:
+        return scaled(self.quorum, labels, k)
+
+    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
+        distances = yield from self.distances(newest, 1)
+        # A draw rounds them to floats, so it gets those of the points themselves.
+        return draw(distances.divided(self.quorum.plan.layout.multiple**2))
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        return self.labeling.step(labels, k)
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return self.labeling.separated(labels, k, factor)
+
+    def retained(self, sizes: Array) -> Role[Array]:
+        """See `Labeling`."""
+        return self.labeling.retained(sizes)
+
+    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+        """See `Labeling`."""
+        return self.labeling.costs(labels, k)
+
+    def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
+        """A whole run of the heuristic."""
+        return self.run(labels, k, max_iter, self)
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
-        multiple = self.plan.layout.multiple
+        plan = self.quorum.plan
         # Sums without noise are so many times those of the points, and this division of integers leaves
         # nothing; with noise it leaves less than a step.
-        sums = ((yield from self.opened(labels, k)) // multiple).astype(np.float64)
+        sums = ((yield from self.quorum.sums(labels, k)) // plan.layout.multiple).astype(np.float64)
         sizes = cluster_sizes(labels, k)[:, None]
         # A cluster without points, or of too few, has no center, also where there is noise on its sum.
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(
-                sizes >= self.plan.smallest_center, sums / (sizes * self.plan.quantizer.scale), np.nan
-            )
+            return np.where(sizes >= plan.smallest_center, sums / (sizes * plan.quantizer.scale), np.nan)
 
-    def opened(self, labels: Array, k: int) -> Role[Array]:
-        """The cluster sums (k, d) as integers."""
-        plan = self.plan
-        question = RevealCenters(next(self.rounds), k, compact_labels(labels))
-        consenting = tuple(c for c in plan.revealing if c in self.asked)
-        replies = yield self.ask(question, consenting, self.screening.needed(1))
-        shape = (k, plan.code.width(plan.d))
-        values = self.coded(replies, CodedCenters, plan.code.basis, shape, 1)
-        segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
-        return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
-    def ask(self, question: Any, who: Collection[PartyId], enough: int) -> Exchange:
-        return Exchange(to_all(who, question), tuple(who), enough, round=question.round, phase="assign")
+@dataclass(frozen=True, eq=False, repr=False)
+class Decoding:
+    """The server decodes distances, and compares them itself."""
 
-    def coded(
-        self, inbox: Mapping[PartyId, Any], kind: Any, basis: Basis, shape: tuple[int, ...], degree: int
-    ) -> dict[int, Array]:
-        """True replies by client number.  Raises FaultyClient, TooFewReplies or LiarsExceeded."""
-        replies = self.screening.checked(
-            inbox, kind, lambda c, message: check_residues(basis, c, message.values, shape)
-        )
-        values = {self.plan.clients.index(c): message.values for c, message in replies.items()}
-        return self.screening.screened(values, degree)
+    quorum: Quorum
+    threads: int = 1
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        values = yield from self.quorum.replies(labels, k)
+        sizes = cluster_sizes(labels, k)
+        code, offset = self.quorum.plan.code, self.quorum.offset(labels, k)
+        nearest, within = decode_nearest(code, values, sizes, labels, threads=self.threads)
+        # s_h own points with s_h**2 times the offset each.  Costs under noise may be negative.
+        costs = zip(within, sizes.tolist(), strict=True)
+        return Step(nearest, tuple(w - offset * s**3 for w, s in costs))
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return (yield from scaled(self.quorum, labels, k)).separated(cluster_sizes(labels, k), factor)
+
+    def retained(self, sizes: Array) -> Role[Array]:
+        plan = self.quorum.plan
+        nobody = np.full(plan.m, -1, np.int32)
+        values = yield from self.quorum.replies(nobody, len(sizes), sizes)
+        return decode_nearest(plan.code, values, sizes, nobody, threads=self.threads)[0]
+
+    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+        return (yield from scaled(self.quorum, labels, k)).within(labels)
+
+
+def scaled(quorum: Quorum, labels: Array, k: int) -> Role[Exact]:
+    """Scaled distances (k, m) to the centers of labels, decoded from the replies of a quorum."""
+    values = yield from quorum.replies(labels, k)
+    return decode_scaled(quorum.plan.code, values)
+
+
+def decoded(quorum: Quorum, threads: int) -> CodedSource:
+    """The source of a server that decodes what this quorum answers."""
+    return CodedSource(quorum, Decoding(quorum, threads))

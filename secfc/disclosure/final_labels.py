@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import PairKeys, blind, mask_context, partners
+from field.code.blind import blind, mask_context, partners
 from field.code.rows import CodedRows
 from field.compare import secret_step as maths
 from field.compare import signs
@@ -39,15 +39,23 @@ from field.compare.contest import Contest
 from field.compare.dealt import codes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import Assignment, Compare, LabelShare
+from secfc.coded.layout import Layout
+from secfc.coded.messages import Assignment, Compare
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Exposure, Measured
-from secfc.disclosure.compare.match import Match
+from secfc.coded.policy import Answer, Exactly, Exposure, Measured
+from secfc.coded.quorum import Desk
+from secfc.coded.screening import Screening
+from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, may_ask, room_to_compare
+from secfc.disclosure.compare.match import Match, labels_of
+from secfc.disclosure.compare.participant import Participant
+from secfc.disclosure.compare.server import Committees
+from secfc.disclosure.decoded.distances import Responders
 from secfc.disclosure.joint.messages import ChangeShare, Cluster, FinalShare, Reshared
 from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps
-from secfc.disclosure.joint.undealt import Comparer, Undealt, UndealtSource, take_over, weighted_sum
-from secfc.lloyd.loop import Trace
+from secfc.disclosure.joint.undealt import Comparer, Undealt, seating, take_over, weighted_sum
+from secfc.lloyd.loop import Stepper, Trace
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import (
     SERVER,
@@ -65,7 +73,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class FinalLabelsOnly(Undealt):
+class FinalLabelsOnly(Exactly):
     """Server and clients learn the final labels and the number of steps; t clients with the server no more.
 
     stop: open after every step one bit, whether any label changed, and end when none did.  Without it there
@@ -75,12 +83,19 @@ class FinalLabelsOnly(Undealt):
     Needs n >= 2t + 1, ell = 1, one start that opens nothing, and a modulus for any sizes.
     """
 
+    consent: bool = False
     stop: bool = True
+
     exposes: ClassVar[Exposure] = "nothing"
+    least_lanes: ClassVar[int] = LEAST_LANES
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return room_to_compare(way, layout)
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for what would have to be opened on the way."""
-        super().check(plan)
+        check_consent(plan, type(self).__name__, self.consent)
+        Undealt(self.consent).check(plan)
         rules = (
             (plan.code.ell != 1, f"ell={plan.code.ell}: secret labels multiply whole points: use ell=1"),
             (plan.n_init != 1, f"n_init={plan.n_init}: nobody knows the costs of restarts: use n_init=1"),
@@ -96,13 +111,15 @@ class FinalLabelsOnly(Undealt):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         keys = yield from pair_keys(plan, name, coins)
-        return Clusterer(plan, name, keys, coins, consent=self.may_ask(plan), stop=self.stop)
+        comparer = Comparer(plan, name, keys, coins)
+        participant = Participant(plan, name, keys, comparer, consent=may_ask(plan, self.consent))
+        return Clusterer(participant, comparer, stop=self.stop)
 
-    def server(
-        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
-    ) -> Role[FinalSource]:
+    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         yield from ()
-        return FinalSource(plan, present, threads=threads, stop=self.stop)
+        quorum = Responders(Desk(plan, screening))
+        committees = Committees(quorum, seating(plan))
+        return CodedSource(quorum, committees, SecretRuns(committees, self.stop))
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         count = "the number of steps until no label changed, " if self.stop else ""
@@ -118,48 +135,49 @@ class FinalLabelsOnly(Undealt):
 # --- client --------------------------------------------------------------------------------------
 
 
-class Clusterer(Comparer):
+class Clusterer:
     """A client's half: whole runs on secret labels; predictions as without a dealer."""
 
-    def __init__(
-        self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins, *, consent: bool, stop: bool
-    ) -> None:
-        super().__init__(plan, name, keys, coins, consent=consent)
-        self.stop = stop
+    opens: ClassVar[bool] = True
+
+    def __init__(self, participant: Participant, comparer: Comparer, *, stop: bool) -> None:
+        self.participant, self.comparer, self.stop = participant, comparer, stop
+        self.plan = participant.plan
         self.start: Array | None = None
+
+    @property
+    def opened(self) -> Array | None:
+        return self.participant.opened
 
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         match question:
             case Cluster():
-                self.opened = None
+                self.participant.opened = None
                 contest = self.contest(question)
-                answer = self.unless_stalled(question, self.cluster(question, measured.rows))
-                return self.told(contest, question, answer)
+                answer = self.comparer.unless_stalled(question, self.cluster(question, measured.rows))
+                return self.participant.told(contest, question, answer, FinalShare)
             case Compare() if (question.labels >= 0).any():
                 # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
                 raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
             case _:
-                return super().__call__(question, measured)
+                return self.participant(question, measured)
 
     def watch(self, question: Assignment, sizes: Array) -> Role[None]:
         if isinstance(question, Cluster):
-            self.opened = None
-            yield from self.hear(self.contest(question), question, {})
+            self.participant.opened = None
+            yield from self.participant.hear(self.contest(question), question, {}, FinalShare)
         else:
-            yield from super().watch(question, sizes)
-
-    def shares_of(self, question: Assignment) -> type[LabelShare]:
-        return FinalShare if isinstance(question, Cluster) else LabelShare
+            yield from self.participant.watch(question, sizes)
 
     def contest(self, question: Cluster) -> Match:
         """The last comparison of a run.  Raises FaultyServer for a run that the plan does not have."""
         self.check(question)
-        self.check_committee(question.committee)
-        self.check_order(question.responders.tolist(), question.committee.tolist())
+        self.participant.check_committee(question.committee)
+        self.participant.check_order(question.responders.tolist(), question.committee.tolist())
         seats = Compare(
             question.round, question.k, question.labels, question.responders, question.committee, 0, 1
         )
-        return Match(self.plan, seats, np.ones(question.k, np.int64))
+        return Match(self.plan, seats, np.ones(question.k, np.int64), self.comparer.seating)
 
     def check(self, question: Cluster) -> None:
         """Refuse a second run, whose end would be one more labeling; attempts repeat the first question."""
@@ -173,10 +191,10 @@ class Clusterer(Comparer):
     def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
         """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
         steps = Steps(self.plan.clients, question.round, question.subject)
-        seats = yield from self.seated(tuple(question.committee.tolist()), steps)
+        seats = yield from self.comparer.seated(tuple(question.committee.tolist()), steps)
         if seats is None:
             return None
-        run = SecretRun(self, seats, steps, rows, question.k)
+        run = SecretRun(self.comparer, seats, steps, rows, question.k)
         one_hot, code = run.public(question.labels)
         number, same = 0, False
         while number < question.max_iter and not same:
@@ -344,16 +362,14 @@ class SecretRun:
 # --- server --------------------------------------------------------------------------------------
 
 
-class FinalSource(UndealtSource):
+@dataclass(frozen=True, eq=False, repr=False)
+class SecretRuns:
     """Whole runs of which a committee opens the last labels."""
 
-    def __init__(
-        self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1, stop: bool = True
-    ) -> None:
-        super().__init__(plan, present, threads=threads)
-        self.stop = stop
+    committees: Committees
+    stop: bool
 
-    def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
+    def __call__(self, labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
         """A run whose history is its start and its end."""
         start = compact_labels(labels)
         if k == 1 or labels.max() < 0:
@@ -362,25 +378,23 @@ class FinalSource(UndealtSource):
             same = bool((last == start).all())
             return Trace(k, (start, last), None, True, steps=1 if same or max_iter == 1 else 2)
 
+        committees, desk = self.committees, self.committees.desk
         while True:
-            seats = self.players(labels, k, 1)
+            seats = committees.players(labels, k, 1)
             question = Cluster(seats.round, k, start, seats.responders, seats.committee, max_iter, self.stop)
-            match = Match(self.plan, seats, np.ones(k, np.int64))
+            match = Match(desk.plan, seats, np.ones(k, np.int64), committees.seating)
             inbox = yield Exchange(
-                to_all(self.present, question),
-                match.committee,
-                0,
-                round=seats.round,
-                phase="assign",
+                to_all(desk.there, question), match.committee, 0, round=seats.round, phase="assign"
             )
             for _ in range(question.strides - 1):
-                next(self.rounds)
-            shares, reports = self.sorted(match, inbox, FinalShare)
+                next(desk.rounds)
+            shares, reports = committees.sorted(match, inbox, FinalShare)
             if len(shares) == len(match.committee):
-                last = self.add_up(match, shares)
+                last = labels_of(match, shares)
                 steps, converged = ending(shares, max_iter)
                 return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
-            self.silent |= self.lost(match, set(match.committee) - set(inbox), reports)
+            gone = set(match.committee) - set(inbox)
+            committees.quorum.silent |= committees.lost(match, gone, reports)
 
 
 def ending(shares: Mapping[PartyId, FinalShare], max_iter: int) -> tuple[int, bool]:

@@ -183,8 +183,7 @@ def predicting_server(
     """Find the nearest hidden centers of new points and tell everybody."""
     yield from agree(plan, SERVER)
     plan, screening = yield from settle_contributors_at_server(plan, coins, standing)
-    source = yield from disclosure.server(plan, screening.active, coins=coins, threads=threads)
-    source.screening = screening
+    source = yield from disclosure.server(plan, screening, coins=coins, threads=threads)
     labels = compact_labels((yield from source.retained(sizes)))
     final = Final(len(sizes), labels, None)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")

@@ -188,9 +188,7 @@ def server(way: SecFC, draft: Any, *, coins: Coins) -> Role[ServerResult]:
     plan, screening = yield from settle_contributors_at_server(shared, coins)
     seed = yield from start_seed_at_server(shared, screening)
     yield from settle()
-    source = yield from way.disclosure.server(plan, screening.active, coins=coins, threads=way.threads)
-    source.screening = screening
-
+    source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.threads)
     each = generators(np.random.default_rng(seed), plan.n_init)
 
     def once() -> Role[Trace]:

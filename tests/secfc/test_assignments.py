@@ -25,7 +25,8 @@ from secfc.coded.messages import (
     MeasureCost,
 )
 from secfc.disclosure import AssignmentsOnly
-from secfc.disclosure.compare.member import Participant
+from secfc.disclosure.compare.member import Member
+from secfc.disclosure.compare.participant import Participant
 from secfc.exact.readings import Questions
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
@@ -204,7 +205,8 @@ def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
         Public.of(data, 6.0)
     )
     keys = PairKeys({0: bytes(32)})
-    client = Participant(plan, "client-0", SERVER, keys, keys, None, consent=False)
+    member = Member(plan, "client-0", SERVER, keys, keys, None)
+    client = Participant(plan, "client-0", keys, member, consent=False)
 
     def ask(number, label):
         labels = np.full(data.m, label, np.int8)

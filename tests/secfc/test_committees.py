@@ -11,8 +11,8 @@ from field.code.blind import PairKeys, mask_context, mask_for
 from field.ring.basis import MERSENNE_61, Basis
 from secfc.coded.messages import Assignment, Compare, LabelShare, MeasureCost, Unheard
 from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
-from secfc.disclosure import assignments as assignments_module
-from secfc.disclosure.compare import member as committee
+from secfc.disclosure.compare import dealt, participant
+from secfc.disclosure.compare.consent import may_ask
 from secfc.disclosure.decoded import distances
 from secfc.disclosure.joint.messages import Cluster, FinalShare
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
@@ -193,7 +193,7 @@ class Overheard:
     def __init__(self, monkeypatch, t, colluding=None, **parameters):
         self.keys, self.bare = {}, {}
         self.colluding = max(1, t) if colluding is None else colluding
-        paired, hide, answer = assignments_module.pair_keys, distances.hidden, committee.Participant.__init__
+        paired, hide, answer = dealt.pair_keys, distances.hidden, participant.Participant.__init__
 
         def pair_keys(plan, name, coins):
             keys = yield from paired(plan, name, coins)
@@ -208,11 +208,11 @@ class Overheard:
             answer(client, *args, **named)
             client.colluding = self.colluding
 
-        monkeypatch.setattr(assignments_module, "pair_keys", pair_keys)
-        for module in (distances, committee):
+        monkeypatch.setattr(dealt, "pair_keys", pair_keys)
+        for module in (distances, participant):
             monkeypatch.setattr(module, "hidden", hidden)
         if colluding is not None:
-            monkeypatch.setattr(committee.Participant, "__init__", init)
+            monkeypatch.setattr(participant.Participant, "__init__", init)
         data = federation(9, 45)
         self.result = run(data, AssignmentsOnly(consent=True), t=t, max_iter=2, **parameters)
 
@@ -284,8 +284,6 @@ def test_the_same_finds_masks_against_too_few_clients(monkeypatch, t, colluding,
 
 
 def test_given_labels_need_no_consent():
-    assert not AssignmentsOnly(consent=True).may_ask(
-        secfc.SecFC(k=2, t=1, init=GivenLabels(np.arange(70) % 2)).plan(
-            secfc.algorithm.Public.of(federation(), 6.0)
-        )
-    )
+    public = secfc.algorithm.Public.of(federation(), 6.0)
+    plan = secfc.SecFC(k=2, t=1, init=GivenLabels(np.arange(70) % 2)).plan(public)
+    assert not may_ask(plan, consent=True)

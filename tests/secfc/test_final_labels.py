@@ -14,8 +14,10 @@ from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
 from secfc.coded.membership import Private
 from secfc.coded.messages import Assignment, Compare
+from secfc.disclosure.compare.participant import Participant
 from secfc.disclosure.final_labels import Clusterer, FinalLabelsOnly
 from secfc.disclosure.joint.messages import Reshared
+from secfc.disclosure.joint.undealt import Comparer
 from secfc.lloyd.loop import PlainSource, lloyd
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
@@ -167,7 +169,8 @@ def test_a_second_or_another_run_is_refused(change):
 def test_steps_and_distances_are_refused():
     plan = run(federation(3, 30, 2), max_iter=1).plan
     keys = PairKeys({1: bytes(16), 2: bytes(16)})
-    client = Clusterer(plan, "client-0", keys, SeededCoins(0, "a"), consent=False, stop=True)
+    comparer = Comparer(plan, "client-0", keys, SeededCoins(0, "a"))
+    client = Clusterer(Participant(plan, "client-0", keys, comparer, consent=False), comparer, stop=True)
     labels, numbers = np.zeros(30, np.int8), np.arange(3, dtype=np.int32)
     with pytest.raises(FaultyServer, match="labels of a step"):
         client(Compare(9, 3, labels, numbers, numbers, 0, 1), None)

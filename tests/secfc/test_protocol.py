@@ -11,7 +11,7 @@ from field import SeededCoins
 from field.code.lagrange import transfer_matrix
 from secfc.algorithm import Public
 from secfc.coded.messages import Assignment, CodedDistances, RevealCenters, Shares
-from secfc.coded.source import EVERYBODY
+from secfc.coded.quorum import EVERYBODY
 from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles import messages as shared
 from secfc.roles.exchange import (

@@ -21,7 +21,7 @@ from secfc.coded.messages import Compare, LabelShare
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
 from secfc.roles.accept import check_residues
-from secfc.roles.exchange import SERVER, PartyId, SuspectedParties, faulty
+from secfc.roles.exchange import PartyId, SuspectedParties, faulty
 
 Array = NDArray[Any]
 
@@ -62,6 +62,21 @@ def committee_size(t: int) -> int:
     return max(2, t + 1)
 
 
+@dataclass(frozen=True)
+class Seating:
+    """Who compares: a committee of so many clients, with the tables of a dealer that is not in it.
+
+    dealer: None if nobody deals.
+    """
+
+    size: int
+    dealer: PartyId | None = None
+
+    @property
+    def dealers(self) -> tuple[PartyId, ...]:
+        return () if self.dealer is None else (self.dealer,)
+
+
 @dataclass(frozen=True, eq=False)
 class Match:
     """A contest over the plan's points and who plays: responders send masked distances, members compare.
@@ -74,6 +89,7 @@ class Match:
     plan: Plan
     question: Compare
     sizes: Array
+    seating: Seating
 
     @cached_property
     def contest(self) -> Contest:
@@ -83,21 +99,12 @@ class Match:
 
     @cached_property
     def schedule(self) -> Schedule | Tournament:
-        """How the comparison goes: all pairs of a few clusters, or a tournament of many."""
-        schedule: Schedule | Tournament = self._scheduled(
-            self.question.factor == 1 and self.contest.outcomes > DIRECT
-        )
+        """How the comparison goes: all pairs of clusters, or of many under dealt tables a tournament."""
+        plan, contest = self.plan, self.contest
+        many = self.question.factor == 1 and contest.outcomes > DIRECT and self.seating.dealer is not None
+        basis, d = plan.code.basis, plan.d
+        schedule: Schedule | Tournament = _schedule(contest, many, basis, plan.m, d, plan.proven)
         return schedule
-
-    @property
-    def all_pairs(self) -> Schedule:
-        """How it goes without a dealer: all pairs, of any number of clusters."""
-        schedule: Schedule = self._scheduled(many=False)
-        return schedule
-
-    def _scheduled(self, many: bool) -> Any:
-        plan = self.plan
-        return _schedule(self.contest, many, plan.code.basis, plan.m, plan.d, plan.proven)
 
     @cached_property
     def alive(self) -> Array:
@@ -167,21 +174,20 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
     return words
 
 
-def labels_of(match: Match, schedule: Any, shares: Mapping[PartyId, LabelShare], dealer: PartyId) -> Array:
-    """The labels (m,) int32 that all members' shares add up to, compared by this schedule.
+def labels_of(match: Match, shares: Mapping[PartyId, LabelShare]) -> Array:
+    """The labels (m,) int32 that all members' shares add up to.
 
-    dealer: who made the tables, if anybody did: false ones show in the members' shares.
-
-    Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens.
+    Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens: also
+    the dealer, as false tables show in the members' shares.
     """
+    schedule = match.schedule
     shape = schedule.places, schedule.per
     words = [check_words(c, m.words, shape) for c, m in shares.items()]
     try:
         return dealt.labels(schedule, reduce(np.bitwise_xor, words))
     except ValueError:
         why = "the shares of the labels add up to clusters that are not there"
-        dealing = (dealer,) if dealer in (SERVER, *match.plan.clients) else ()
-        raise SuspectedParties((*match.committee, *dealing), why) from None
+        raise SuspectedParties((*match.committee, *match.seating.dealers), why) from None
 
 
 def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from field.code.blind import PairKeys
 from field.code.rows import cluster_sizes
 from secfc.coded.messages import CodedCosts, Compare, LabelShare, MeasureCost, Unheard
-from secfc.coded.plan import Plan
 from secfc.coded.silence import left_out
 from secfc.disclosure.compare.dealer import deal
-from secfc.disclosure.compare.match import DEAL, Match, committee_size, foregone, labels_of
-from secfc.disclosure.decoded.distances import BlindedSource
+from secfc.disclosure.compare.match import DEAL, Match, Seating, foregone, labels_of
+from secfc.disclosure.decoded.distances import Responders
 from secfc.lloyd.loop import Step
 from secfc.roles.exchange import (
     Exchange,
@@ -33,32 +32,19 @@ Array = NDArray[Any]
 M = TypeVar("M", bound=Message)
 
 
-class ComparedSource(BlindedSource):
-    """Steps whose labels a committee finds; the server, when it deals, deals and knows the sums of masks.
+class Committees:
+    """A committee finds the labels; the server, when it deals, deals and knows the sums of masks.
 
     A party that falls silent is replaced by another, and the question put anew as a new round, so with fresh
-    masks and tables.
+    masks and tables.  quorum: who responds, which also tells costs.  keys: of a server that deals.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        present: tuple[PartyId, ...],
-        dealer: PartyId,
-        keys: PairKeys | None,
-        *,
-        threads: int = 1,
-    ) -> None:
-        super().__init__(plan, present, threads=threads)
-        self.dealer, self.keys, self.turn = dealer, keys, 0
+    def __init__(self, quorum: Responders, seating: Seating, keys: PairKeys | None = None) -> None:
+        self.quorum, self.plan, self.desk = quorum, quorum.plan, quorum.desk
+        self.seating, self.keys, self.turn = seating, keys, 0
         if keys is not None:
             # Who sent no seed takes no part: no attempt is begun that could not be dealt.
-            self.silent |= {c for j, c in enumerate(plan.clients) if j not in keys.peers}
-
-    @property
-    def seats(self) -> int:
-        """Clients in a committee."""
-        return committee_size(self.plan.code.t)
+            quorum.silent |= {c for j, c in enumerate(self.plan.clients) if j not in keys.peers}
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         return Step((yield from self.compare(labels, cluster_sizes(labels, k))), None)
@@ -70,10 +56,10 @@ class ComparedSource(BlindedSource):
         return (yield from self.compare(np.full(self.plan.m, -1, np.int32), sizes))
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
-        inbox = yield from self.answered(
+        inbox = yield from self.quorum.answered(
             lambda number, chosen: MeasureCost(number, k, compact_labels(labels), chosen)
         )
-        values = self.coded(inbox, CodedCosts, self.plan.code.basis, (k,), 2)
+        values = self.desk.believed(inbox, CodedCosts, self.plan.code.basis, (k,), 2)
         basis = self.plan.code.basis
         return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
 
@@ -82,43 +68,36 @@ class ComparedSource(BlindedSource):
         known = foregone(self.plan.m, sizes, factor)
         while known is None:
             question = self.players(labels, len(sizes), factor)
-            match = Match(self.plan, question, sizes)
-            yield Exchange(to_all(self.present, question), round=question.round, phase="assign")
+            match = Match(self.plan, question, sizes, self.seating)
+            yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
             send = {} if self.keys is None else {match.corrected: deal(match, self.keys)}
-            players = {*match.responders, *match.committee, self.dealer}
+            players = {*match.responders, *match.committee, *self.seating.dealers}
             awaited = tuple(c for c in self.plan.clients if c in players)
             inbox = yield Exchange(
                 send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
             )
             shares, reports = self.sorted(match, inbox, LabelShare)
             if len(shares) == len(match.committee):
-                return self.add_up(match, shares)
-            self.silent |= self.lost(match, set(awaited) - set(inbox), reports)
+                return labels_of(match, shares)
+            self.quorum.silent |= self.lost(match, set(awaited) - set(inbox), reports)
         return known
 
     def players(self, labels: Array, k: int, factor: int) -> Compare:
         """A question to those who are able, with its committee."""
-        able = [self.plan.clients.index(c) for c in self.present if c not in self.silent]
-        members = [j for j in able if self.plan.clients[j] != self.dealer]
-        size, needed = self.seats, self.plan.code.threshold(2)
+        silent, dealer = self.quorum.silent, self.seating.dealer
+        able = [self.plan.clients.index(c) for c in self.desk.there if c not in silent]
+        members = [j for j in able if self.plan.clients[j] != dealer]
+        size, needed = self.seating.size, self.plan.code.threshold(2)
         short = max(needed - len(able), size - len(members))
-        if self.dealer in self.silent:
-            raise Indispensable(self.dealer, "it alone deals the masks of every comparison")
+        if dealer is not None and dealer in silent:
+            raise Indispensable(dealer, "it alone deals the masks of every comparison")
         if short > 0:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
         return Compare(
-            next(self.rounds), k, compact_labels(labels), np.array(able[:needed], np.int32),
+            next(self.desk.rounds), k, compact_labels(labels), np.array(able[:needed], np.int32),
             np.array(members[:size], np.int32), self.turn % size, factor,
         )  # fmt: skip
-
-    def schedule(self, match: Match) -> Any:
-        """How the labels of a match are coded."""
-        return match.schedule
-
-    def add_up(self, match: Match, shares: Mapping[PartyId, LabelShare]) -> Array:
-        """The labels whose shares all members sent."""
-        return labels_of(match, self.schedule(match), shares, self.dealer)
 
     def sorted(
         self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]
@@ -136,5 +115,5 @@ class ComparedSource(BlindedSource):
 
     def lost(self, match: Match, gone: set[PartyId], reports: Mapping[PartyId, Unheard]) -> set[PartyId]:
         """Whom to do without: at least one who was not left out before, so that repetitions end."""
-        lost = left_out(self.plan, gone, reports, spared=(self.dealer,))
-        return lost - self.silent or {c for c in reports if c in match.committee}
+        lost = left_out(self.plan, gone, reports, spared=self.seating.dealers)
+        return lost - self.quorum.silent or {c for c in reports if c in match.committee}

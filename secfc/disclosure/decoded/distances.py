@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys, blind, mask_context, partners
+from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import Assignment, CodedDistances, Unheard
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Answer, Decoded, Exactly, Exposure, Measured
+from secfc.coded.quorum import Desk, Everybody, Quorum
+from secfc.coded.screening import Screening
 from secfc.coded.silence import left_out
-from secfc.coded.source import CodedSource
-from secfc.disclosure.decoded.polynomials import DealtAnswer, DealtSource
+from secfc.coded.source import CodedSource, decoded
+from secfc.disclosure.decoded.polynomials import Dealing, DealtAnswer
 from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.roles.messages import compact_labels
 
@@ -63,15 +66,17 @@ class Distances(Exactly):
             return Decoded(DealtAnswer(plan, me, keys, coins, self.colluding))
         return Decoded(partial(masked, plan, me, keys, self.colluding))
 
-    def server(
-        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
-    ) -> Role[CodedSource]:
+    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         yield from ()
+        return decoded(self.quorum(Desk(plan, screening)), threads)
+
+    def quorum(self, desk: Desk) -> Quorum:
+        """Who is asked."""
         if not self.blind:
-            return CodedSource(plan, present, threads=threads)
-        if self.dealt or plan.liars:
-            return DealtSource(plan, present, threads=threads, colluding=self.colluding)
-        return BlindedSource(plan, present, threads=threads)
+            return Everybody(desk)
+        if self.dealt or desk.plan.liars:
+            return Dealing(desk, self.colluding)
+        return Responders(desk)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         facts = [
@@ -141,35 +146,38 @@ def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assign
 # --- server --------------------------------------------------------------------------------------
 
 
-class BlindedSource(CodedSource):
-    """The same from blinded replies: exactly threshold(2) clients answer, and all of them must.
+class Responders(Quorum):
+    """Exactly threshold(2) clients answer under masks, and all of them must.
 
     The masks of a responding set cancel only together.  When some stay silent, or lack the key of one that
     died before it had told all, the question is put anew to a set without it, as a new round, so with fresh
     masks.
 
-    silent: whom this source does without.
+    silent: whom this quorum does without.
     """
 
-    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
-        super().__init__(plan, present, threads=threads)
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
         self.silent: set[PartyId] = set()
 
-    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
-        return self.answered(lambda number, chosen: Assignment(number, k, compact_labels(labels), chosen))
+    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+        inbox = yield from self.answered(
+            lambda number, chosen: Assignment(number, k, compact_labels(labels), chosen)
+        )
+        return self.desk.believed(inbox, CodedDistances, basis, (k, self.plan.m), 2)
 
     def answered(self, ask: Callable[[int, Array], Assignment]) -> Role[Mapping[PartyId, Any]]:
         """The replies of a responding set that is there, to a question with its round and its numbers."""
-        needed = self.plan.code.threshold(2)
+        needed, desk = self.plan.code.threshold(2), self.desk
         while True:
-            able = [c for c in self.present if c not in self.silent]
+            able = [c for c in desk.there if c not in self.silent]
             if len(able) < needed:
                 raise TooFewReplies(needed, able)
             asked = tuple(able[:needed])
             numbers = np.array([self.plan.clients.index(c) for c in asked], np.int32)
-            question = ask(next(self.rounds), numbers)
+            question = ask(next(desk.rounds), numbers)
             inbox = yield Exchange(
-                to_all(self.present, question), asked, 0, round=question.round, phase="assign"
+                to_all(desk.there, question), asked, 0, round=question.round, phase="assign"
             )
             reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
             if len(inbox) - len(reports) == needed:

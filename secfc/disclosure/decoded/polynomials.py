@@ -13,6 +13,7 @@ server's challenge; +2 replies.  A client that lacks a share stays silent, as on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,12 +23,13 @@ from numpy.typing import NDArray
 
 from field.code.blind import PairKeys, blinding_share, deal_from_seeds, mask_context, seeded_clients
 from field.code.correct import combine_shares, mask_words
+from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import Assignment, Blinding, Challenge, CheckedDistances
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
+from secfc.coded.quorum import Desk, Quorum
 from secfc.coded.screening import BLINDING, WORDS
-from secfc.coded.source import CodedSource
 from secfc.coded.verified import challenge_coins, check_count
 from secfc.roles.accept import check_residues, well_formed
 from secfc.roles.exchange import (
@@ -146,31 +148,29 @@ def blinded(
 # --- server --------------------------------------------------------------------------------------
 
 
-class DealtSource(CodedSource):
-    """Lloyd's steps from replies under dealt blinding.
+class Dealing(Quorum):
+    """All are asked under dealt blinding: any threshold of replies will do, and dealers can be replaced.
 
     unfit: clients that shall not deal any more, since somebody missed or doubts their shares: no proof.
     """
 
-    def __init__(
-        self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1, colluding: int = 1
-    ) -> None:
-        super().__init__(plan, present, threads=threads)
+    def __init__(self, desk: Desk, colluding: int = 1) -> None:
+        super().__init__(desk)
         self.colluding = colluding
         self.unfit: set[PartyId] = set()
 
-    def true_replies(self, labels: Array, k: int, basis: Any) -> Role[dict[int, Array]]:
+    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
         while True:
             values = yield from self.attempt(labels, k, basis)
             if values is not None:
                 return values
 
-    def attempt(self, labels: Array, k: int, basis: Any) -> Role[dict[int, Array] | None]:
+    def attempt(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array] | None]:
         """Put the question to everybody, blinded by some dealers; None to do so again with others.
 
         Every repetition leaves a dealer out, so there are at most as many as clients.
         """
-        screening, asked = self.screening, self.asked
+        screening, asked = self.desk.screening, self.desk.there
         if len(asked) < screening.needed(2):
             raise TooFewReplies(screening.needed(2), asked)
         needed = count_dealers(self.plan, self.colluding)
@@ -179,7 +179,7 @@ class DealtSource(CodedSource):
             raise TooFewReplies(needed, dealers)
         first = (*dealers, *(c for c in asked if c not in dealers))
         numbers = np.array(screening.numbers(first), np.int32)
-        question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
+        question = Assignment(next(self.desk.rounds), k, compact_labels(labels), numbers)
         inbox = yield Exchange(
             to_all(asked, question), asked, screening.needed(2),
             round=question.round, accept=question.round + 1, phase="assign",
@@ -206,12 +206,12 @@ class DealtSource(CodedSource):
         self,
         dealers: tuple[PartyId, ...],
         missed: set[PartyId],
-        inbox: Any,
-        basis: Any,
+        inbox: Mapping[PartyId, Any],
+        basis: Basis,
         shape: tuple[int, int],
     ) -> dict[int, Array] | None:
         """The true replies, by number, or None if these dealers must be replaced."""
-        screening = self.screening
+        screening = self.desk.screening
         words = len(dealers), mask_words(self.plan.code, self.plan.liars)
 
         def check(sender: PartyId, message: CheckedDistances) -> None:

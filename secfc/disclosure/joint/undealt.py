@@ -41,12 +41,16 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import Compare, LabelShare, MaskedDistances, Unheard
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Comparing, Measured
+from secfc.coded.policy import Measured
+from secfc.coded.quorum import Desk
+from secfc.coded.screening import Screening
 from secfc.coded.silence import NOBODY_MISSED
-from secfc.disclosure.compare.match import Match
-from secfc.disclosure.compare.member import Participant
-from secfc.disclosure.compare.server import ComparedSource
-from secfc.disclosure.decoded.distances import hidden
+from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.consent import may_ask
+from secfc.disclosure.compare.match import Match, Seating
+from secfc.disclosure.compare.participant import Participant
+from secfc.disclosure.compare.server import Committees
+from secfc.disclosure.decoded.distances import Responders, hidden
 from secfc.disclosure.joint.messages import Cluster
 from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps, sit_down
 from secfc.roles.accept import check_residues
@@ -55,64 +59,58 @@ from secfc.roles.messages import Message
 
 Array = NDArray[Any]
 
-# The dealer where there is none: no party has an empty name.
-NOBODY: PartyId = ""
-
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
 HEARD_BY_ALL = 4
 
 
 @dataclass(frozen=True)
-class Undealt(Comparing):
-    """Server and clients learn the labels of every iteration, and any t clients with the server no more.
-
-    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
-    """
+class Undealt:
+    """The two halves of the policy.  consent: whether a start may open distances to the server."""
 
     consent: bool = False
 
     def check(self, plan: Plan) -> None:
-        """Raises ValueError for a t that has no circuits, and a start that needs distances."""
-        super().check(plan)
+        """Raises ValueError for a t that has no circuits, and where liars are to be found."""
         Committee(plan.code.t)
         if plan.liars:
             raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Participant]:
         keys = yield from pair_keys(plan, name, coins)
-        return Comparer(plan, name, keys, coins, consent=self.may_ask(plan))
+        comparer = Comparer(plan, name, keys, coins)
+        return Participant(plan, name, keys, comparer, consent=may_ask(plan, self.consent))
 
-    def server(
-        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
-    ) -> Role[UndealtSource]:
+    def server(self, plan: Plan, screening: Screening) -> Role[CodedSource]:
         yield from ()
-        return UndealtSource(plan, present, threads=threads)
+        quorum = Responders(Desk(plan, screening))
+        return CodedSource(quorum, Committees(quorum, seating(plan)))
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
-        return (
-            "all labels and cluster sizes, in every iteration (so did every client)",
-            f"no distance, not even together with any {plan.code.t} of the clients",
-            *self.opened(plan),
-        )
+        """What becomes of distances, for people."""
+        return (f"no distance, not even together with any {plan.code.t} of the clients",)
+
+
+def seating(plan: Plan) -> Seating:
+    """A committee of which any t know nothing, and nobody that deals."""
+    return Seating(Committee(plan.code.t).size)
 
 
 # --- client --------------------------------------------------------------------------------------
 
 
-class Comparer(Participant):
-    """A client's half: its keys, and the committees it has sat in."""
+class Comparer:
+    """A client's part in comparisons: its keys, and the committees it has sat in."""
 
-    def __init__(self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins, *, consent: bool) -> None:
-        super().__init__(plan, name, NOBODY, keys, PairKeys({}), None, consent=consent)
-        self.coins, self.rooms = coins, Rooms()
+    def __init__(self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins) -> None:
+        self.plan, self.me = plan, plan.clients.index(name)
+        self.peers, self.coins, self.rooms = keys, coins, Rooms()
+        self.seating = seating(plan)
         self.tables: dict[tuple[int, ...], Seats] = {}
 
-    @property
-    def seats(self) -> int:
-        return Committee(self.plan.code.t).size
-
-    def schedule(self, match: Match) -> Any:
-        return match.all_pairs
+    def check(self, question: Compare) -> None:
+        if not set(question.committee.tolist()) <= set(question.responders.tolist()):
+            # A member's own reply is what it never tells.
+            raise FaultyServer(SERVER, "asked for a committee of others than the responders")
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
         return self.unless_stalled(match.question, self.labels(match, measured))
@@ -137,7 +135,7 @@ class Comparer(Participant):
         responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
         if self.me not in responders:
             return None
-        schedule, steps = match.all_pairs, Steps(plan.clients, question.round, question.subject)
+        schedule, steps = match.schedule, Steps(plan.clients, question.round, question.subject)
         seats = yield from self.seated(committee, steps)
         values = match.distances(measured, schedule.basis.lanes)
         lacking = hidden(plan, self.me, self.peers, plan.code.t, question, values)
@@ -147,7 +145,7 @@ class Comparer(Participant):
         if seats is None:
             return Unheard(0, NOBODY_MISSED)
         joint = seats.play(steps, self.peers, self.rooms)
-        share = yield from nearest(joint, schedule.contest, schedule.basis, part, plan.m)
+        share = yield from nearest(joint, match.contest, schedule.basis, part, plan.m)
         return LabelShare(joint.player.opening(share))
 
     def seated(self, committee: tuple[int, ...], steps: Steps) -> Role[Seats | None]:
@@ -163,12 +161,6 @@ class Comparer(Participant):
                 self.plan.code.t, committee, self.me, steps, self.coins
             )
         return self.tables.get(committee)
-
-    def check_players(self, question: Compare) -> None:
-        super().check_players(question)
-        if not set(question.committee.tolist()) <= set(question.responders.tolist()):
-            # A member's own reply is what it never tells.
-            raise FaultyServer(SERVER, "asked for a committee of others than the responders")
 
 
 def take_over(
@@ -226,20 +218,3 @@ def nearest(joint: Joint, contest: Contest, basis: Basis, part: Array | None, m:
         wins(bits.reshape(len(bits), count, -1), contest.literals, contest.wanted, joint.player.constant)
     )
     return np.stack([codes(contest, component) for component in won])
-
-
-# --- server --------------------------------------------------------------------------------------
-
-
-class UndealtSource(ComparedSource):
-    """Steps whose labels a committee of 2t + 1 finds without a dealer."""
-
-    def __init__(self, plan: Plan, present: tuple[PartyId, ...], *, threads: int = 1) -> None:
-        super().__init__(plan, present, NOBODY, None, threads=threads)
-
-    @property
-    def seats(self) -> int:
-        return Committee(self.plan.code.t).size
-
-    def schedule(self, match: Match) -> Any:
-        return match.all_pairs

@@ -9,16 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from field.ring.basis import Basis
 from field.ring.noise import DISTANCE, rounded_gaussian
 from field.secrets.coins import Coins
 from secfc.coded.messages import CodedCenters, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Answer, Exposure
-from secfc.coded.source import CodedSource
-from secfc.disclosure.decoded.distances import BlindedSource, Distances
-from secfc.disclosure.noise.budgeted import Budgeted, NoisySource, Steps
+from secfc.coded.quorum import Desk, Quorum
+from secfc.coded.screening import Screening
+from secfc.coded.source import CodedSource, decoded
+from secfc.disclosure.decoded.distances import Distances, Responders
+from secfc.disclosure.noise.budgeted import Budgeted, Steps
 from secfc.disclosure.noise.noise import Noise
-from secfc.lloyd.loop import Step
 from secfc.privacy.calibration import split
 from secfc.privacy.events import (
     Composed,
@@ -74,12 +76,10 @@ class NoiseAtServer(Budgeted):
     ) -> Role[CodedCenters | None]:
         return Distances().open_centers(plan, name, question, compute, coins)
 
-    def server(
-        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
-    ) -> Role[CodedSource]:
+    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)
-        return NoisingSource(plan, present, noise, coins, threads=threads)
+        return decoded(Noising(Responders(Desk(plan, screening)), noise, coins), threads)
 
     def ledger(self, plan: Plan) -> Ledger:
         ledger = self._ledger(plan, "noise added by the server")
@@ -95,35 +95,30 @@ class NoiseAtServer(Budgeted):
 # --- server --------------------------------------------------------------------------------------
 
 
-class NoisingSource(BlindedSource, NoisySource):
-    """Exact distances under noise that the server adds before it compares them."""
+class Noising(Quorum):
+    """Replies of exact distances to which the server adds noise before it compares them."""
 
-    def __init__(
-        self, plan: Plan, present: tuple[PartyId, ...], noise: Noise, coins: Coins, *, threads: int = 1
-    ) -> None:
-        super().__init__(plan, present, threads=threads)
-        self.noise, self.coins = noise, coins
+    def __init__(self, responders: Responders, noise: Noise, coins: Coins) -> None:
+        super().__init__(responders.desk)
+        self.responders, self.noise, self.coins = responders, noise, coins
 
-    def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
+    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
         """Replies of which one carries the noise, weighted such that decoding adds it once."""
-        values = yield from super().replies(labels, k, sizes)
+        values = yield from self.responders.distances(labels, k, basis)
         chosen, weights = self.plan.code.decoding(tuple(sorted(values)), 2)
-        lanes = len(values[chosen[0]])
-        basis = self.plan.code.basis.prefix(lanes)
         noise = self.noise.draw_distances(basis, self.plan.layout, labels, k, coins=self.coins)
         # Some 30-bit weight is zero with probability 2**-30: another reply then carries the noise.
-        q = int(np.argmax((weights[:lanes] != 0).all(axis=0)))
+        q = int(np.argmax((weights[: basis.lanes] != 0).all(axis=0)))
         inverse = [pow(int(w), -1, p) for w, p in zip(weights[:, q], basis.primes, strict=False)]
         share = basis.multiply(noise, np.array(inverse, basis.dtype).reshape(-1, 1, 1))
         values[chosen[q]] = basis.add(values[chosen[q]], share)
         return values
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
-        step = yield from super().step(labels, k)
-        return self.shifted(step, labels, k, 1)
+    def offset(self, labels: Array, k: int) -> int:
+        return self.noise.offset(self.noise.on_distances(self.plan.layout, labels, k))
 
-    def opened(self, labels: Array, k: int) -> Role[Array]:
-        sums = yield from super().opened(labels, k)
+    def sums(self, labels: Array, k: int) -> Role[Array]:
+        sums = yield from super().sums(labels, k)
         basis = self.plan.code.basis
         noise = self.noise.draw_sums(basis, self.plan.layout, labels, k, self.plan.d, coins=self.coins)
         return np.asarray(sums + basis.lift_signed(noise))

@@ -23,14 +23,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.rows import cluster_sizes
 from field.ring.quantize import Quantizer
 from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
-from secfc.coded.source import CodedSource
 from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.noise.sensitivity import parts
-from secfc.lloyd.loop import Step
 from secfc.lloyd.starts import GivenLabels, RandomLabels
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
@@ -155,22 +152,3 @@ class Budgeted(ABC):
         event = NonPrivate() if self.radius.private else self.released(plan)
         what = f"labels of at most {self.steps(plan).questions} iterations{centers}, {how}"
         return Ledger(self.neighbors).record(event, what=what, seen_by=EVERYBODY)
-
-
-# --- server --------------------------------------------------------------------------------------
-
-
-class NoisySource(CodedSource):
-    """Steps from distances that carry noise and the offsets of their contributors."""
-
-    noise: Noise
-
-    def shifted(self, step: Step, labels: Array, k: int, contributors: int) -> Step:
-        """The step without the offsets in its costs; these are noisy, and may be negative."""
-        if step.within is None:
-            return step
-        offset = contributors * self.noise.offset(self.noise.on_distances(self.plan.layout, labels, k))
-        sizes = cluster_sizes(labels, k).tolist()
-        # s_h own points with s_h**2 times the offset each.
-        within = tuple(w - offset * s**3 for w, s in zip(step.within, sizes, strict=True))
-        return Step(step.labels, within)

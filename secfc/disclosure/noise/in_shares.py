@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 
 from field.code.blind import deal_blinding
 from field.code.rows import cluster_sizes
+from field.ring.basis import Basis
 from field.ring.noise import discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.coded.messages import Assignment, CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Answer, Answering, Decoded, Exposure, Measured
-from secfc.coded.source import CodedSource
+from secfc.coded.quorum import Desk, Quorum
+from secfc.coded.screening import Screening
+from secfc.coded.source import CodedSource, decoded
 from secfc.coded.verified import check_count
-from secfc.disclosure.noise.budgeted import Budgeted, NoisySource, Steps
+from secfc.disclosure.noise.budgeted import Budgeted, Steps
 from secfc.disclosure.noise.noise import Noise
-from secfc.lloyd.loop import Step
 from secfc.privacy.calibration import Budget, solve
 from secfc.privacy.errors import PrivacyError
 from secfc.privacy.events import (
@@ -136,12 +138,10 @@ class NoiseInShares(Budgeted):
         values, lost = yield from exchanged(plan, name, plan.revealing, shares, question.round)
         return None if lost else CodedCenters(code.basis.add(values, compute()))
 
-    def server(
-        self, plan: Plan, present: tuple[PartyId, ...], *, coins: Coins, threads: int
-    ) -> Role[CodedSource]:
+    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)
-        return NoisedSource(plan, present, noise, threads=threads)
+        return decoded(Dealers(Desk(plan, screening), noise), threads)
 
     def ledger(self, plan: Plan) -> Ledger:
         return self._ledger(
@@ -221,26 +221,27 @@ def exchanged(
 # --- server --------------------------------------------------------------------------------------
 
 
-class NoisedSource(NoisySource):
-    """Distances that already carry the noise of all who were asked; they all must hear one another."""
+class Dealers(Quorum):
+    """All who are there answer under the noise of all of them, so they all must hear one another."""
 
-    def __init__(self, plan: Plan, present: tuple[PartyId, ...], noise: Noise, *, threads: int = 1) -> None:
-        super().__init__(plan, present, threads=threads)
-        self.noise, self.dealers = noise, present
+    def __init__(self, desk: Desk, noise: Noise) -> None:
+        super().__init__(desk)
+        self.noise, self.dealers = noise, desk.there
+        self.carried = 0  # whose noise the last replies carry, a number of clients
 
-    def question(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+        replies = yield from self.answered(labels, k)
+        return self.desk.believed(replies, CodedDistances, basis, (k, self.plan.m), 2)
+
+    def answered(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
         """Ask all who are there; without those who vanish, ask anew, so with fresh noise."""
-        code = self.plan.code
+        code, desk = self.plan.code, self.desk
         needed = max(code.threshold(2), self.noise.honest + code.t)
         while len(self.dealers) >= needed:
             numbers = np.array([self.plan.clients.index(c) for c in self.dealers], np.int32)
-            question = Assignment(next(self.rounds), k, compact_labels(labels), numbers)
+            question = Assignment(next(desk.rounds), k, compact_labels(labels), numbers)
             inbox = yield Exchange(
-                to_all(self.present, question),
-                self.dealers,
-                0,
-                round=question.round,
-                phase="assign",
+                to_all(desk.there, question), self.dealers, 0, round=question.round, phase="assign"
             )
             complaints = {c: m for c, m in inbox.items() if isinstance(m, Contributors)}
             replies = {c: m for c, m in inbox.items() if c not in complaints}
@@ -257,6 +258,5 @@ class NoisedSource(NoisySource):
                 break
         raise TooFewReplies(needed, self.dealers)
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
-        step = yield from super().step(labels, k)
-        return self.shifted(step, labels, k, self.carried)
+    def offset(self, labels: Array, k: int) -> int:
+        return self.carried * self.noise.offset(self.noise.on_distances(self.plan.layout, labels, k))

@@ -11,8 +11,9 @@ from field.code.blind import PairKeys
 from secfc.algorithm import Public
 from secfc.coded.messages import Assignment
 from secfc.coded.source import CodedSource
-from secfc.disclosure.compare.member import Participant
-from secfc.disclosure.compare.server import ComparedSource
+from secfc.disclosure.compare.member import Member
+from secfc.disclosure.compare.participant import Participant
+from secfc.disclosure.compare.server import Committees
 from secfc.disclosure.decoded import distances as blinded
 from secfc.exact.course import Referee
 from secfc.lloyd.loop import Trace
@@ -109,8 +110,7 @@ def ask_more(monkeypatch, questions, policy, **parameters):
             history.append(step.labels if method == "step" else labels)
         return Trace(k, (np.maximum(history[-1], 0),), (0,) * k, True)
 
-    for source in (CodedSource, ComparedSource):
-        monkeypatch.setattr(source, "lloyd", lloyd)
+    monkeypatch.setattr(CodedSource, "lloyd", lloyd)
     way = secfc.SecFC(**{"k": 3, "t": 1, "max_iter": 3, "disclosure": policy} | parameters)
     try:
         secfc.fit(way, federation())
@@ -267,7 +267,7 @@ def test_labels_that_are_not_the_last_opened_ones_are_refused(monkeypatch, polic
 @pytest.mark.parametrize("policy", POLICIES[:2], ids=["dealt", "undealt"])
 def test_clients_that_take_the_servers_word_for_labels_answer_chosen_ones(monkeypatch, policy):
     monkeypatch.setattr(Participant, "opens", False)
-    monkeypatch.setattr(Participant, "hear", lambda self, match, question, mine: iter(()))
+    monkeypatch.setattr(Participant, "hear", lambda self, match, question, mine, due: iter(()))
     assert len(ask_more(monkeypatch, chosen, policy)) == 2
 
 
@@ -288,14 +288,14 @@ def test_a_client_that_lacks_a_share_of_the_labels_answers_nothing_about_them():
 
 def seat(monkeypatch, friend):
     """A server that seats a friend, for no reason: the labels it gets, or why it is refused."""
-    players = ComparedSource.players
+    players = Committees.players
 
     def seated(self, labels, k, factor):
         question = players(self, labels, k, factor)
         committee = np.array([question.committee[0], friend], np.int32)
         return dataclasses.replace(question, committee=committee)
 
-    monkeypatch.setattr(ComparedSource, "players", seated)
+    monkeypatch.setattr(Committees, "players", seated)
     return secfc.fit(secfc.SecFC(k=3, t=1, max_iter=2), federation())
 
 
@@ -312,7 +312,9 @@ def test_without_an_order_any_friend_is_seated(monkeypatch):
 def test_who_was_left_out_stays_out():
     public = Public.of(federation())
     plan = secfc.SecFC(k=3, t=1).plan(public)
-    client = Participant(plan, "client-0", "server", PairKeys({}), PairKeys({}), None, consent=False)
+    keys = PairKeys({})
+    member = Member(plan, "client-0", "server", keys, keys, None)
+    client = Participant(plan, "client-0", keys, member, consent=False)
     client.check_order([0, 1, 2], [0, 1])
     client.check_order([0, 2, 3], [0, 2])
     with pytest.raises(FaultyServer, match="other players than the first"):

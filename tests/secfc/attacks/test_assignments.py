@@ -16,7 +16,7 @@ from secfc.attacks.seen import CannotDecode
 from secfc.coded.messages import Compare, MaskedSum, MaskSeed
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.dealer import mask_streams
-from secfc.disclosure.compare.match import SUM, Match
+from secfc.disclosure.compare.match import SUM, Match, Seating
 from secfc.exact.readings import Questions
 from secfc.roles.exchange import SERVER
 
@@ -31,7 +31,8 @@ class Opened(Questions):
         compare = next(
             e.body for e in self.view.messages if isinstance(e.body, Compare) and e.round == question.number
         )
-        match = Match(self.view.plan, compare, cluster_sizes(question.labels, question.k))
+        sizes = cluster_sizes(question.labels, question.k)
+        match = Match(self.view.plan, compare, sizes, Seating(len(compare.committee), SERVER))
         sums = {
             e.sender: e.body.values
             for e in self.view.messages

@@ -29,8 +29,9 @@ class Parts(Questions):
         compare = next(
             e.body for e in self.view.messages if isinstance(e.body, Compare) and e.round == question.number
         )
-        match = Match(self.view.plan, compare, cluster_sizes(question.labels, question.k))
-        basis, total = match.all_pairs.basis, None
+        sizes = cluster_sizes(question.labels, question.k)
+        match = Match(self.view.plan, compare, sizes, undealt.seating(self.view.plan))
+        basis, total = match.schedule.basis, None
         for name in self.parties:
             mine = self.parts.get((question.number, name))
             if mine is not None:

@@ -1,0 +1,104 @@
+"""Who is asked in a run: whom, how many of them suffice, and what happens when one falls silent."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.basis import Basis
+from secfc.coded.messages import Assignment, CodedCenters, CodedCosts, CodedDistances, RevealCenters
+from secfc.coded.plan import Plan
+from secfc.coded.screening import Screening
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, to_all
+from secfc.roles.messages import compact_labels
+
+Array = NDArray[Any]
+
+EVERYBODY = np.empty(0, np.int32)
+
+
+class Desk:
+    """Where the server asks from: the plan, whom it may believe, and the numbers of its questions.
+
+    Numbers rise, so that a late reply to one question is never taken for an answer to the next.
+    """
+
+    def __init__(self, plan: Plan, screening: Screening) -> None:
+        self.plan, self.screening = plan, screening
+        self.rounds = itertools.count(ITERATE, STRIDE)
+
+    @property
+    def there(self) -> tuple[PartyId, ...]:
+        """Who is there and was not found lying."""
+        return self.screening.active
+
+    def ask(
+        self, question: Assignment | RevealCenters, awaited: tuple[PartyId, ...], enough: int
+    ) -> Exchange:
+        """Ask those whose answers are awaited."""
+        return Exchange(to_all(awaited, question), awaited, enough, round=question.round, phase="assign")
+
+    def believed(
+        self,
+        inbox: Mapping[PartyId, Any],
+        kind: type[CodedDistances | CodedCosts | CodedCenters],
+        basis: Basis,
+        shape: tuple[int, ...],
+        degree: int,
+    ) -> dict[int, Array]:
+        """True replies by client number.  Raises FaultyClient, TooFewReplies or LiarsExceeded."""
+        replies = self.screening.checked(
+            inbox, kind, lambda c, message: check_residues(basis, c, message.values, shape)
+        )
+        values = {self.plan.clients.index(c): message.values for c, message in replies.items()}
+        return self.screening.screened(values, degree)
+
+
+class Quorum(ABC):
+    """Whom a source asks for coded distances and centers, and what it gets of them."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.plan = desk, desk.plan
+
+    @abstractmethod
+    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+        """Announce a clustering; enough clients' true coded distances, modulo these primes, by number."""
+
+    def offset(self, labels: Array, k: int) -> int:
+        """What was added to every last distance so that noise leaves no sum negative; 0 without noise."""
+        return 0
+
+    def sums(self, labels: Array, k: int) -> Role[Array]:
+        """The sums of clusters (k, d) as integers, from the shares of the clients that consent."""
+        plan, desk = self.plan, self.desk
+        question = RevealCenters(next(desk.rounds), k, compact_labels(labels))
+        consenting = tuple(c for c in plan.revealing if c in desk.there)
+        inbox = yield desk.ask(question, consenting, desk.screening.needed(1))
+        values = desk.believed(inbox, CodedCenters, plan.code.basis, (k, plan.code.width(plan.d)), 1)
+        segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
+        return np.concatenate(list(segments), axis=-1)[:, : plan.d]
+
+    def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
+        """Coded distances modulo as many primes as decide them.
+
+        sizes: of the clusters that distances are measured to, those of the labels by default.
+        """
+        lanes = self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
+        return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes)))
+
+
+class Everybody(Quorum):
+    """All are asked, and any threshold of replies will do."""
+
+    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+        desk = self.desk
+        question = Assignment(next(desk.rounds), k, compact_labels(labels), EVERYBODY)
+        inbox = yield desk.ask(question, desk.there, desk.screening.needed(2))
+        return desk.believed(inbox, CodedDistances, basis, (k, self.plan.m), 2)
