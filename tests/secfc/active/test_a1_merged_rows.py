@@ -132,7 +132,7 @@ def test_a_third_of_a_step_shows_remainders_of_everybodys_feature_where_rows_are
     divide(monkeypatch)
     federation, _ = holding(THREE)
     found = []
-    for seed in range(8):
+    for seed in range(24):
         outcome = dealt(federation, seed)
         first = outcome.results[SERVER].trace.history[0]
         # A weight that three divides takes the third away.
