@@ -53,7 +53,8 @@ def federation():
 
 
 def test_each_addition_has_a_numbered_list_and_one_file():
-    assert list(SECTIONS) == [f"Add {what}" for what in ("a message", "an algorithm", "an attack")]
+    kinds = ("a message", "an algorithm", "a policy", "an attack")
+    assert list(SECTIONS) == [f"Add {what}" for what in kinds]
     for section, text in SECTIONS.items():
         assert re.search(r"^1\. ", text, flags=re.MULTILINE), section
         assert len(files_of(section)) == 1, section
@@ -76,6 +77,23 @@ def test_an_algorithm_is_one_file(added, sealed):
     np.testing.assert_allclose(result.centers, [fed.stacked().mean(axis=0)])
     assert [len(x) for x in result.labels] == list(fed.counts)
     assert [(x == 0).all() for x in result.predict(fed)] == [True] * 4
+
+
+@pytest.mark.parametrize("added", ["Add a policy"], indirect=True)
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_policy_is_one_file(added, sealed):
+    fed, policy = federation(), added.Bare()
+    result = secfc.fit(secfc.SecFC(k=2, t=1, disclosure=policy), fed, bound=8.0, sealed=sealed)
+    plain = secfc.fit(secfc.Lloyd(k=2, disclosure=policy), fed, bound=8.0)
+    for ours, theirs in zip(result.history, plain.history, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(result.predict(fed), result.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert policy.learned(result.plan)[0] in result.learned
+    # It is a part of what parties agree on.
+    other = secfc.fit(secfc.SecFC(k=2, t=1, disclosure=secfc.Distances(blind=False)), fed, bound=8.0)
+    assert b"Bare" in result.plan.description
+    assert b"Bare" not in other.plan.description
 
 
 @pytest.mark.parametrize("added", ["Add an attack"], indirect=True)
