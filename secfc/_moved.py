@@ -44,6 +44,7 @@ install(
         "secfc.network": ("secfc.transport.network", "secfc.transport.link"),
         "secfc.sealed": ("secfc.transport.sealed", "secfc.transport.handshake"),
         "secfc.simulate": ("secfc.transport.simulate", "secfc.roles.transcript"),
+        "secfc.report.membership": ("secfc.exact.account",),
         "secfc.attacks.replay": ("secfc.exact.replay", "secfc.report.curious"),
         "secfc.views": ("secfc.attacks.views", "secfc.attacks.seen"),
         "secfc.summing": ("secfc.feddp.messages", "secfc.sums"),

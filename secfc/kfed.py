@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from field.secrets.coins import Coins
+from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
+from secfc.data.federation import Federation
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
 from secfc.lloyd.centers import CentersModel, nearest_center
@@ -271,6 +273,12 @@ class KFed:
             converged=True,
             learned=("every client's local centers in the clear", "all labels"),
         )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+        """What reports say of a run."""
+        title = "k-FED: one-shot federated clustering, not private"
+        task = (f"{self.k_local} local clusters a client",)
+        return Account("k-fed", title, {"k_local": self.k_local}, task=task)
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""

@@ -32,12 +32,13 @@ ROOMS = {
     "secfc.privacy": "field.secrets field.ring secfc.roles secfc.data",
     "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data",
     "secfc.algorithm": "field.secrets secfc.roles secfc.data secfc.privacy",
+    "secfc.account": "",
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
     "secfc.attacks": "field.code secfc.roles secfc.data secfc.algorithm",
     "secfc.sums": f"{FIELD} secfc.roles",
-    "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.lloyd",
+    "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.lloyd secfc.sums",
+    "secfc.account secfc.lloyd secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
@@ -48,11 +49,11 @@ ROOMS = {
     "secfc.disclosure.decoded",
     "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.lloyd secfc.coded secfc.disclosure.decoded "
     "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.noise",
-    "secfc.exact": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm secfc.lloyd secfc.attacks "
-    "secfc.coded secfc.disclosure secfc.disclosure.compare secfc.disclosure.joint",
+    "secfc.exact": f"field.kernels {FIELD} psu secfc.roles secfc.data secfc.algorithm secfc.account "
+    "secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare secfc.disclosure.joint",
     "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
-    "secfc.algorithm secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.exact",
+    "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.disclosure secfc.exact",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.coded "
     "secfc.disclosure secfc.exact secfc.fitting secfc.report",

@@ -29,6 +29,11 @@ GONE = {
     "secfc.sealed": "Session",  # the handshake has two steps
     "secfc.sharing": "Agreed agree count_at_server count_shares",
     "secfc.disclosure.final": "FinalSource STEP_ROUNDS",
+    # Reports are made of results, not of the settings of the shell.
+    "secfc.report": "Outcome",
+    "secfc.report.outcome": "Outcome",
+    "secfc.report.people": "TITLES",
+    "secfc.report.programs": "parameters quantizer_of",
 }
 
 

@@ -39,8 +39,13 @@ def check_bound(asked: Asked, federation: Federation, plan: Any) -> None:
                 plan.quantizer(block, owner=f"client {party.name!r}", first_row=start)
 
 
-def steps(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Lloyd's heuristic on integers (`secfc.cli.options.STEPS`): values for algorithms, and parameters."""
+def bound_from_data(asked: Asked) -> bool:
+    """Whether the public bound is read off the data."""
+    return asked["bound"] is None and bool(asked.settings.files)
+
+
+def steps(asked: Asked) -> dict[str, Any]:
+    """Lloyd's heuristic on integers (`secfc.cli.options.STEPS`), as values for algorithms."""
     from field.ring.basis import MERSENNE_61, Basis
     from secfc.disclosure import Distances
     from secfc.lloyd.starts import STARTS
@@ -59,7 +64,7 @@ def steps(asked: Asked) -> tuple[dict[str, Any], dict[str, Any]]:
     if asked.get("disclosure") == "distances" or asked["field"] == "mersenne61":
         # Also the baseline is then at the scale of a run that shows them.
         values["disclosure"] = Distances()
-    return values, {name: asked[name] for name in ("init", "n_init", "max_iter", "field")}
+    return values
 
 
 def choose_code(

@@ -17,8 +17,9 @@ from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.shared import explaining
 
 if TYPE_CHECKING:
+    from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
-    from secfc.report import Comparison, Ordinary, Outcome
+    from secfc.report import Comparison, Ordinary, Report
     from secfc.roles.exchange import Exchange, PartyId
 
 
@@ -92,7 +93,7 @@ def execute(
     source: str,
     screen: Screen,
     command: Sequence[str] = (),
-) -> Outcome:
+) -> tuple[Clustering, Report]:
     """Plan, cluster, compare with plaintext k-means, and try what the server learned.  Writes nothing.
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
@@ -101,7 +102,7 @@ def execute(
     from secfc.data.resolution import FINE, judge
     from secfc.exact.replay import Witness
     from secfc.fitting import fit
-    from secfc.report import Outcome, against_ordinary, compare, in_row_order, pooled
+    from secfc.report import against_ordinary, compare, in_row_order, pooled, report
     from secfc.report.curious import Finding, curious_server
     from secfc.report.origin import Origin, digests, look_like_ids
 
@@ -167,8 +168,19 @@ def execute(
     if policy is not None and (settings.evaluate or not asked.noisy):
         with screen.status("Trying what the server could rebuild"):
             finding, wall["attack"] = timed(lambda: curious_server(witness, result, policy, federation))
-    chosen = {"seed": settings.seed, "sealed": settings.sealed, **choice.parameters}
-    return Outcome(
-        method.name, federation, result, source, chosen, notes, comparison, wall, finding, ordinary,
-        found, origin, settings.evaluate,
-    )  # fmt: skip
+    return result, report(
+        result,
+        federation=federation,
+        algorithm=algorithm,
+        source=source,
+        parameters={"seed": settings.seed, "sealed": settings.sealed, **choice.parameters},
+        ids=settings.id_column,
+        notes=notes,
+        comparison=comparison,
+        ordinary=ordinary,
+        resolution=found,
+        finding=finding,
+        wall=wall,
+        origin=origin,
+        evaluate=settings.evaluate,
+    )

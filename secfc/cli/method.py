@@ -90,14 +90,14 @@ class Asked:
 class Choice:
     """An algorithm as it was asked for.
 
-    parameters: of it, by the names they have here, that no plan holds.  notes: what the user should know of
-    what was chosen for them.  remarks: of what becomes public by it; they are told last.  twin: plaintext
-    k-means that must give the same labels, None if that is not verified.  policy: what the server sees, None
-    if no attack on it is tried.
+    parameters: of the run that the algorithm itself does not tell in reports.  notes: what the user should
+    know of what was chosen for them.  remarks: of what becomes public by it; they are told last.  twin:
+    plaintext k-means that must give the same labels, None if that is not verified.  policy: what the server
+    sees, None if no attack on it is tried.
     """
 
     algorithm: Algorithm
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     twin: Any = None

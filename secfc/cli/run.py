@@ -21,7 +21,7 @@ from secfc.cli.settings import Settings, check_k, names, refuse
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
-    from secfc.report import Outcome
+    from secfc.report import Report
 
 Command = Callable[..., Any]
 
@@ -121,13 +121,13 @@ def run(context: click.Context, /, **values: Any) -> None:
     with screen.status("Reading the data"):
         federation, source = load(method, asked)
     outputs = Outputs.of(asked)
-    outcome = execute(method, asked, federation, source, screen, given(context))
-    labels = None if outcome.verified is False else label_lines(outcome.federation, outcome.result)
-    outputs.write(labels, outcome)
-    if settings.checkpoint is not None and outcome.verified is not False:
-        forget(settings.checkpoint, outcome.federation)
-    _print(settings, outcome, outputs, withheld=outputs.labels is not None and labels is None)
-    if outcome.verified is False:
+    result, found = execute(method, asked, federation, source, screen, given(context))
+    labels = None if found.verified is False else label_lines(federation, result)
+    outputs.write(labels, found)
+    if settings.checkpoint is not None and found.verified is not False:
+        forget(settings.checkpoint, federation)
+    _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
+    if found.verified is False:
         context.exit(1)
 
 
@@ -153,25 +153,25 @@ def given(context: click.Context) -> list[str]:
     return ["secfc", "run", *context.meta["secfc.arguments"]]
 
 
-def _print(settings: Settings, outcome: Outcome, outputs: Outputs, *, withheld: bool) -> None:
+def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: bool) -> None:
     """The report on stdout: JSON, or text that ends with what was written."""
     from rich.console import Console
 
     from secfc.report import as_json, show
 
     if settings.as_json:
-        click.echo(dumped(as_json(outcome)))
+        click.echo(dumped(as_json(found)))
     else:
         console = Console(markup=False, highlight=False, emoji=False, stderr=outputs.to_stdout)
-        show(console, outcome)
+        show(console, found)
         if outputs.labels or outputs.report:
             console.print()
         if outputs.labels and not withheld and not outputs.to_stdout:
-            own = "" if outcome.labels_paid else " (each client's own: not covered by epsilon)"
+            own = "" if found.labels_paid else " (each client's own: not covered by epsilon)"
             console.print(f"Labels written to {outputs.labels}{own}", soft_wrap=True)
         if outputs.report:
             console.print(f"Report written to {outputs.report}", soft_wrap=True)
-    if outcome.verified is False:
+    if found.verified is False:
         click.echo(
             "Error: the labels are not those of plaintext k-means." + " None were written." * withheld,
             err=True,
@@ -208,7 +208,7 @@ class Outputs:
         """Whether stdout is for the labels."""
         return self.labels == STDOUT
 
-    def write(self, labels: Iterator[Sequence[Any]] | None, outcome: Outcome) -> None:
+    def write(self, labels: Iterator[Sequence[Any]] | None, found: Report) -> None:
         """Write all files, or none of them."""
         from secfc.report import as_json
 
@@ -216,7 +216,7 @@ class Outputs:
         if self.labels is not None and labels is not None and not self.to_stdout:
             texts[self.labels] = csv_of(labels)
         if self.report is not None:
-            texts[self.report] = lambda file: print(dumped(as_json(outcome)), file=file)
+            texts[self.report] = lambda file: print(dumped(as_json(found)), file=file)
         with writing("--labels and --report"):
             write_all(texts, overwrite=self.force)
         if self.to_stdout and labels is not None:

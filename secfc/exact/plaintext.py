@@ -19,6 +19,7 @@ from field.ring.basis import Basis
 from field.ring.exact import Exact
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
+from secfc.account import Account
 from secfc.algorithm import Clustering, Drive, Outcome, Public, union
 from secfc.coded.layout import OwnRows
 from secfc.coded.ranges import choose_range
@@ -27,6 +28,7 @@ from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exact import words
+from secfc.exact.account import of_lloyd
 from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
 from secfc.lloyd.starts import RandomLabels, Start, generators
 from secfc.roles.agreement import agree_with_server
@@ -198,6 +200,10 @@ class Lloyd:
             learned=("every point of every client",),
             share=model,
         )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+        """What reports say of a run."""
+        return of_lloyd(self)
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering, its centers included."""

@@ -37,6 +37,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
+from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
 from secfc.coded.membership import Membership, Open
@@ -46,11 +47,13 @@ from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
 from secfc.coded.screening import Screening, Standing
 from secfc.coded.sharing import reply, settle_contributors, settle_contributors_at_server, share_rows
+from secfc.data.federation import Federation
 from secfc.data.inputs import Caution
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word, judge_at_site
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
 from secfc.exact import words
+from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
 from secfc.exact.course import Referee
 from secfc.exact.course import restarts as planned
@@ -358,6 +361,10 @@ class SecFC:
             ledger=self.disclosure.ledger(plan),
             details=result.standing,
         )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+        """What reports say of a run.  ids: the column that names points, if one does."""
+        return of_secfc(self, result, federation, ids)
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering all parties agree on."""

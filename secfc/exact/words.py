@@ -38,6 +38,12 @@ def membership(value: Any) -> Membership:
     return _meant("membership", value, MEMBERSHIPS, "draft")  # type: ignore[no-any-return]
 
 
+def word_of(value: Any, table: Mapping[str, Any]) -> str:
+    """The word for a kind of value in a table, whatever parameters it has; else the name of its class."""
+    words = (word for word, item in table.items() if type(item) is type(value))
+    return next(words, type(value).__name__)
+
+
 def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
     """The value of a word in the table; anything else must offer the method that such values have."""
     if isinstance(value, str):

@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
+from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
+from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
@@ -217,6 +219,23 @@ class FedDPKMeans:
             excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
             ledger=returned.ledger,
             details=returned,
+        )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+        """What reports say of a run: every client labels its own points, so their numbers are its own."""
+        return Account(
+            "feddp",
+            "FedDP-KMeans: differentially private centers, from noisy sums",
+            {
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "radius": self.bound.value if isinstance(self.bound, Bound) else self.bound,
+                "noise": "shares" if self.noise.server_view is None else "server",
+                "protect": "client" if self.neighbors.unit == "client" else "point",
+            },
+            "Not exact, by intent: centers are made of sums that carry noise.",
+            delta=self.delta,
+            follows=False,
         )
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:

@@ -1,25 +1,31 @@
-"""What a command reports: tables and sentences for people, one JSON object for programs.
+"""Reports of runs: data, and two ways to show them, tables and sentences for people, JSON for programs.
 
-Pure functions of results.  Nothing is read, written or timed here; text goes to the `Console` that the
-caller passes in.  Reports hold names, counts, parameters, scores, times and, where the algorithm made
-them public, centers; never a point and never an id.
+    from secfc.report import as_json, as_text, report
+    found = report(result, federation=federation, algorithm=algorithm)
+    print(as_text(found))
+
+Any algorithm can be reported; one that has more to say of itself than its name and its values has a method
+`account` (`secfc.account`).  Nothing is read, written or timed here.  A report holds no point and no id.
 """
 
 from secfc.report.costs import rounds, seconds, time_table, traffic_table
+from secfc.report.data import Report, report
 from secfc.report.ordinary import Ordinary, against_ordinary
-from secfc.report.outcome import Comparison, Outcome, compare, in_row_order, pooled
-from secfc.report.people import show, verdict
+from secfc.report.outcome import Comparison, compare, in_row_order, pooled
+from secfc.report.people import as_text, show, verdict
 from secfc.report.programs import as_json, strict
 
 __all__ = [
     "Comparison",
     "Ordinary",
-    "Outcome",
+    "Report",
     "against_ordinary",
     "as_json",
+    "as_text",
     "compare",
     "in_row_order",
     "pooled",
+    "report",
     "rounds",
     "seconds",
     "show",

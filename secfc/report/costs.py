@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from secfc.algorithm import Clustering
@@ -115,9 +117,8 @@ def seconds(result: Clustering) -> dict[str, dict[str, float]]:
     }
 
 
-def time_table(result: Clustering) -> Table:
-    """Milliseconds by role and phase."""
-    times, steps = seconds(result), rounds(result)
+def time_table(times: Mapping[str, Mapping[str, float]], steps: int) -> Table:
+    """Milliseconds by role and phase (`seconds`), and a step of this many."""
     table = text.table("Who", "Work", "ms", "slowest client", *["ms a step"] * bool(steps), text=2)
 
     def add(who: str, phase: str, spent: float, slowest: str) -> None:
@@ -133,10 +134,10 @@ def time_table(result: Clustering) -> Table:
     return table
 
 
-def traffic_table(result: Clustering) -> Table:
-    """Messages and bytes by direction and kind."""
+def traffic_table(traffic: Mapping[str, Mapping[str, tuple[int, int]]]) -> Table:
+    """Messages and bytes by direction and kind (`Transcript.summary`)."""
     table = text.table("Direction", "Contents", "messages", "bytes", text=2)
-    for direction, kinds in sorted(result.transcript.summary().items()):
+    for direction, kinds in sorted(traffic.items()):
         for kind, (count, size) in kinds.items():
             table.add_row(direction, CONTENTS.get(kind, kind), f"{count:,}", text.size_of(size))
     return table

@@ -21,11 +21,13 @@ FEW = 10  # rows, which may all differ by chance
 
 @dataclass(frozen=True)
 class Origin:
-    """command: as it was given.  started: when, in UTC, ISO 8601.  files: path, bytes and SHA-256 of each."""
+    """command: as it was given.  started: when, in UTC, ISO 8601.  files: path, bytes and SHA-256 of each,
+    None if no budget paid for them.
+    """
 
     command: str
     started: str
-    files: tuple[dict[str, Any], ...] = ()
+    files: tuple[dict[str, Any], ...] | None = ()
 
 
 def digests(files: Iterable[Path]) -> tuple[dict[str, Any], ...]:

@@ -12,74 +12,75 @@ from typing import Any
 import numpy as np
 
 import secfc
-from field.ring.quantize import Quantizer
-from secfc.algorithm import Clustering
-from secfc.coded.plan import Plan
 from secfc.report import privacy
 from secfc.report.attacks import as_object
-from secfc.report.costs import rounds, seconds
-from secfc.report.membership import hidden, opened
-from secfc.report.outcome import Comparison, Outcome
+from secfc.report.data import Report
+from secfc.report.outcome import Comparison
+
+# What is computed from the exact data, and what numbers of points tell.
+EXACT = ("truth", "cost", "seconds", "attack", "files")
+COUNTS = ("m", "points_held", "clients", "cluster_sizes")
 
 
-def as_json(outcome: Outcome) -> dict[str, Any]:
+def as_json(found: Report) -> dict[str, Any]:
     """The report as one object of plain values: strictly JSON, no NaN."""
-    result, federation = outcome.result, outcome.federation
+    origin, counts, account = found.origin, found.counts, found.account
+    sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
     report: dict[str, Any] = {
         "format": 1,
         "versions": versions(),
-        "source": outcome.source,
-        "parameters": parameters(outcome),
-        "n": federation.n,
-        "m": outcome.m,
-        "points_held": federation.m,
-        "d": federation.d,
-        "columns": None if federation.feature_names is None else list(federation.feature_names),
-        "command": None if outcome.origin is None else outcome.origin.command,
-        "started": None if outcome.origin is None else outcome.origin.started,
-        "files": None if outcome.origin is None else list(outcome.origin.files),
-        "clients": dict(zip(federation.names, federation.counts, strict=True)),
-        "verified": outcome.verified,
-        "verification": _verification(outcome.comparison),
-        "unrounded": None if outcome.ordinary is None else asdict(outcome.ordinary),
-        "steps_in_spread": _steps(outcome),
-        "truth": outcome.scores,
-        "cost": outcome.cost,
-        "cost_known_to_server": result.cost is not None,
-        "n_iter": result.n_iter,
-        "converged": result.converged,
-        "cluster_sizes": outcome.sizes,
-        "centers": None if result.centers is None else result.centers.tolist(),
-        "seconds": {**seconds(result), "wall": dict(outcome.wall)},
-        "steps": rounds(result),
+        "source": found.source,
+        "parameters": found.parameters,
+        "n": found.n,
+        "m": None if counts is None else counts.m,
+        "points_held": None if counts is None else counts.held,
+        "d": found.d,
+        "columns": found.columns,
+        "command": None if origin is None else origin.command,
+        "started": None if origin is None else origin.started,
+        "files": None if origin is None else origin.files,
+        "clients": None if counts is None else counts.clients,
+        "verified": found.verified,
+        "verification": _verification(found.comparison),
+        "unrounded": None if found.ordinary is None else asdict(found.ordinary),
+        "steps_in_spread": _steps(found),
+        "truth": found.scores,
+        "cost": found.cost,
+        "cost_known_to_server": found.cost_known,
+        "n_iter": found.n_iter,
+        "converged": found.converged,
+        "cluster_sizes": None if counts is None else counts.clusters,
+        "centers": None if found.centers is None else found.centers.tolist(),
+        "seconds": None if found.seconds is None else {**found.seconds, "wall": found.wall},
+        "steps": found.steps,
         "transcript": {
-            "messages": len(result.transcript),
-            "bytes": result.transcript.nbytes(),
+            "messages": sum(count for count, _ in sent),
+            "bytes": sum(size for _, size in sent),
             "by_direction": {
                 direction: {kind: {"messages": count, "bytes": size} for kind, (count, size) in kinds.items()}
-                for direction, kinds in result.transcript.summary().items()
+                for direction, kinds in found.traffic.items()
             },
         },
-        "learned": list(result.learned),
-        "attack": as_object(outcome.finding),
-        "privacy": privacy.as_object(result.ledger, outcome.delta),
-        "liars": dict(result.liars),
-        "disputes": [list(pair) for pair in result.disputes],
-        "excluded": list(result.excluded),
-        "membership": {"hidden": hidden(outcome), "opened": opened(outcome)} if outcome.private else None,
-        "notes": list(outcome.notes),
+        "learned": found.learned,
+        "attack": as_object(found.finding),
+        "privacy": privacy.as_object(found.ledger, found.delta),
+        "liars": found.liars,
+        "disputes": found.disputes,
+        "excluded": found.excluded,
+        "membership": {"hidden": account.hidden, "opened": account.opened} if account.hidden else None,
+        "notes": found.notes,
     }
-    plain: dict[str, Any] = strict(_paid(report, outcome))
+    plain: dict[str, Any] = strict(_paid(report, found))
     return plain
 
 
-def _paid(report: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """The report with what no budget paid for set apart, and marked; or left out."""
-    hidden = {name: report[name] for name in outcome.unpaid}
+def _paid(report: dict[str, Any], found: Report) -> dict[str, Any]:
+    """The report with what no budget paid for set apart, and marked."""
+    unpaid = () if not found.noisy else EXACT if found.labels_paid else (*EXACT, *COUNTS)
     evaluation = None
-    if hidden and outcome.evaluate:
-        evaluation = {"covered_by_epsilon": False, **hidden}
-    return {**report, **dict.fromkeys(hidden), "evaluation": evaluation}
+    if unpaid and found.evaluated:
+        evaluation = {"covered_by_epsilon": False, **{name: report[name] for name in unpaid}}
+    return {**report, **dict.fromkeys(unpaid), "evaluation": evaluation}
 
 
 def versions() -> dict[str, str]:
@@ -90,32 +91,6 @@ def versions() -> dict[str, str]:
         "numpy": importlib.metadata.version("numpy"),
         "numba": importlib.metadata.version("numba"),
     }
-
-
-def parameters(outcome: Outcome) -> dict[str, Any]:
-    """Every parameter of the run, chosen by the user or for the user."""
-    plan = outcome.result.plan
-    chosen: dict[str, Any] = {"algorithm": outcome.algorithm, "k": outcome.result.k, **outcome.settings}
-    if isinstance(plan, Plan):
-        basis = plan.code.basis
-        chosen |= {
-            "t": plan.code.t,
-            "ell": plan.code.ell,
-            "primes": list(basis.primes),
-            "lanes": basis.lanes,
-            "modulus_bits": basis.modulus.bit_length(),
-            "reveal_centers": list(plan.revealing),
-            "liars": plan.liars,
-        }
-    if quantizer := quantizer_of(outcome.result):
-        chosen |= {"scale": quantizer.scale, "bound": quantizer.bound, "rounding": quantizer.rounding}
-    return chosen
-
-
-def quantizer_of(result: Clustering) -> Quantizer | None:
-    """How a run made integers of its points, None if it did not."""
-    quantizer = getattr(result.plan, "quantizer", None)
-    return quantizer if isinstance(quantizer, Quantizer) else None
 
 
 def _verification(comparison: Comparison | None) -> dict[str, Any] | None:
@@ -129,10 +104,10 @@ def _verification(comparison: Comparison | None) -> dict[str, Any] | None:
     }
 
 
-def _steps(outcome: Outcome) -> dict[str, float] | None:
+def _steps(found: Report) -> dict[str, float] | None:
     """Steps of rounding within the spread of every feature, null where rounding changes nothing."""
-    found = outcome.resolution
-    return None if found is None else dict(zip(found.names, found.steps, strict=True))
+    judged = found.resolution
+    return None if judged is None else dict(zip(judged.names, judged.steps, strict=True))
 
 
 def strict(value: Any) -> Any:

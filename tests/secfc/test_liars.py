@@ -1,7 +1,6 @@
 """Lying clients: found and named, never an honest one; labels stay those of plaintext Lloyd."""
 
 import dataclasses
-import io
 from collections import Counter
 from contextlib import suppress
 
@@ -808,9 +807,7 @@ def test_starts_with_restarts_and_distances_are_screened_too():
 
 
 def test_what_was_found_out_is_reported():
-    from rich.console import Console
-
-    from secfc.report import Outcome, as_json, show
+    from secfc.report import as_json, as_text, report
 
     fed = federation(9)
     faults = both_of(
@@ -818,12 +815,9 @@ def test_what_was_found_out_is_reported():
         lying(["Shares"], ["client-3"], moved(), recipients=["client-5"]),
     )
     result = secfc.fit(algorithm(2), fed, faults=faults)
-    settings = {"seed": 0, "init": "random-points", "n_init": 1, "max_iter": 300}
-    outcome = Outcome("secfc", fed, result, "a test", settings, (), None, {})
-    console = Console(width=200, record=True, file=io.StringIO())
-    show(console, outcome)
-    text = console.export_text()
+    found = report(result, federation=fed, algorithm=algorithm(2))
+    text = as_text(found, width=200)
     assert f"client-2 lied: {OFF}" in text
     assert "client-3 or client-5 lied about the shares between them" in text
-    assert as_json(outcome)["liars"] == {"client-2": OFF}
-    assert as_json(outcome)["disputes"] == [["client-3", "client-5"]]
+    assert as_json(found)["liars"] == {"client-2": OFF}
+    assert as_json(found)["disputes"] == [["client-3", "client-5"]]

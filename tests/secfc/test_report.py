@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
-from dataclasses import replace
+import pickle
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+import psu
 import secfc
 from secfc import metrics, report
-from secfc.algorithm import Clustering
+from secfc.algorithm import Clustering, Outcome, union
 from secfc.attacks.judging import Judgement
-from secfc.report import Comparison, Outcome, compare
+from secfc.privacy import Bound, Budget
+from secfc.privacy.events import Pure
+from secfc.privacy.ledger import EXACT, Ledger
+from secfc.report import Comparison, Report, compare
 from secfc.report.curious import Finding
 from secfc.roles.exchange import SERVER
 
@@ -30,30 +33,23 @@ def federation() -> secfc.Federation:
     return secfc.Federation.from_labelled(points, truth, n=5)
 
 
+WAY = secfc.SecFC(3, t=1, ell=2, n_init=2, disclosure=SHOWN)
+
+
 @pytest.fixture(scope="module")
 def fitted(federation: secfc.Federation) -> Clustering:
-    return secfc.fit(secfc.SecFC(3, t=1, ell=2, n_init=2, disclosure=SHOWN), federation, seed=4)
+    return secfc.fit(WAY, federation, seed=4)
 
 
-def outcome(federation: secfc.Federation, result: Clustering, **changes: Any) -> Outcome:
-    settings = {"init": "random", "n_init": 2, "max_iter": 300, "seed": 4}
+def made(federation: secfc.Federation, result: Clustering, algorithm: Any = WAY, **changes: Any) -> Report:
     fields: dict[str, Any] = {
-        "algorithm": "secfc",
-        "federation": federation,
-        "result": result,
         "source": "a test",
-        "settings": settings,
+        "parameters": {"seed": 4},
         "notes": ("a note",),
         "comparison": Comparison(result.n_iter),
         "wall": {"fit": 1.5},
     }
-    return Outcome(**fields | changes)
-
-
-def text(found: Outcome, width: int = 100) -> str:
-    out = io.StringIO()
-    report.show(Console(file=out, width=width, markup=False, highlight=False), found)
-    return out.getvalue()
+    return report.report(result, federation=federation, algorithm=algorithm, **fields | changes)
 
 
 # --- comparing -------------------------------------------------------------------------------------
@@ -141,8 +137,8 @@ def test_steps_count_all_restarts(federation: secfc.Federation, fitted: Clusteri
 def test_time_a_step_is_time_by_steps(fitted: Clustering) -> None:
     spent = {"a": {"distances": 2.0, "share": 1.0}, SERVER: {"assign": 1.0, "a new phase": 0.001}}
     result = replace(fitted, seconds=spent)
-    shown = _rows(report.time_table(result))
     steps = report.rounds(result)
+    shown = _rows(report.time_table(report.seconds(result), steps))
     assert shown["distances on shares"] == ["each client", "2,000", "2,000", f"{2000 / steps:,.0f}"]
     assert shown["share the points"][-1] == ""
     assert shown["decode and assign"] == ["server", "1,000", "", f"{1000 / steps:,.0f}"]
@@ -156,11 +152,11 @@ def _rows(table: Any) -> dict[str, list[str]]:
 
 
 def test_traffic_adds_up_to_the_transcript(federation: secfc.Federation, fitted: Clustering) -> None:
-    transcript = report.as_json(outcome(federation, fitted))["transcript"]
+    transcript = report.as_json(made(federation, fitted))["transcript"]
     kinds = [entry for kinds in transcript["by_direction"].values() for entry in kinds.values()]
     assert sum(entry["bytes"] for entry in kinds) == transcript["bytes"] == fitted.transcript.nbytes()
     assert sum(entry["messages"] for entry in kinds) == transcript["messages"] == len(fitted.transcript)
-    assert report.traffic_table(fitted).row_count == len(kinds)
+    assert report.traffic_table(fitted.transcript.summary()).row_count == len(kinds)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +179,7 @@ def test_the_report_is_strict_json_with_and_without_centers(federation: secfc.Fe
         secfc.KFed(3, 2),
     ):
         result = secfc.fit(algorithm, federation)
-        found = report.as_json(outcome(federation, result, comparison=None))
+        found = report.as_json(made(federation, result, algorithm, comparison=None))
         assert json.loads(json.dumps(found, allow_nan=False)) == found
         assert result.centers is not None
         empty = np.isnan(result.centers).any(axis=1)
@@ -200,11 +196,10 @@ def test_numbers_that_json_lacks_become_null() -> None:
 
 def test_a_cost_nobody_knows_is_computed_and_said_to_be(federation: secfc.Federation) -> None:
     result = secfc.fit(secfc.KFed(3, k_local=2), federation)
-    settings = {"k_local": 2, "seed": 0}
-    found = outcome(federation, result, algorithm="k-fed", comparison=None, settings=settings)
+    found = made(federation, result, secfc.KFed(3, k_local=2), comparison=None)
     assert found.cost == metrics.cost(federation.stacked(), result.flat, 3)
     assert report.as_json(found)["cost_known_to_server"] is False
-    shown = " ".join(text(found).split())
+    shown = " ".join(report.as_text(found).split())
     assert "no party knows it" in shown
     assert "2 local clusters a client" in shown
     assert "Iterations" not in shown
@@ -212,14 +207,14 @@ def test_a_cost_nobody_knows_is_computed_and_said_to_be(federation: secfc.Federa
 
 def test_without_truth_nothing_is_scored(federation: secfc.Federation, fitted: Clustering) -> None:
     bare = secfc.Federation.from_arrays([party.points for party in federation.parties])
-    assert report.as_json(outcome(bare, fitted))["truth"] is None
-    assert "Accuracy" not in text(outcome(bare, fitted))
-    assert "Accuracy" in text(outcome(federation, fitted))
+    assert report.as_json(made(bare, fitted))["truth"] is None
+    assert "Accuracy" not in report.as_text(made(bare, fitted))
+    assert "Accuracy" in report.as_text(made(federation, fitted))
 
 
 def test_the_text_says_what_is_true(federation: secfc.Federation, fitted: Clustering) -> None:
-    found = outcome(federation, fitted)
-    shown = text(found)
+    found = made(federation, fitted)
+    shown = report.as_text(found)
     for phrase in (
         "m = 90 points, d = 3 features, n = 5 clients (18 each)",
         "k = 3 clusters, start random, best of 2 starts",
@@ -232,9 +227,9 @@ def test_the_text_says_what_is_true(federation: secfc.Federation, fitted: Cluste
     ):
         assert phrase in shown, phrase
     stopped = replace(fitted, converged=False)
-    assert "NOT converged: raise --max-iter" in text(outcome(federation, stopped))
+    assert "NOT converged: raise --max-iter" in report.as_text(made(federation, stopped))
     open_code = replace(fitted.plan, code=replace(fitted.plan.code, t=0))
-    assert "hide nothing" in text(outcome(federation, replace(fitted, plan=open_code)))
+    assert "hide nothing" in report.as_text(made(federation, replace(fitted, plan=open_code)))
 
 
 def test_the_text_says_what_a_curious_server_could_rebuild(
@@ -246,7 +241,7 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     tried = {"distances": alone, "distances and the points of client-4": joint, "labels alone": guess}
 
     def said(*finding: Any) -> str:
-        return " ".join(text(outcome(federation, fitted, finding=Finding(*finding))).split())
+        return " ".join(report.as_text(made(federation, fitted, finding=Finding(*finding))).split())
 
     full = said("distances", tried, 2, 2)
     assert "with 75.0 % of their variance (rank 2 of 3, relative error 0.5); labels alone let it" in full
@@ -267,8 +262,8 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
     assert "other attacks may do better" in shown
     assert "tried: labels alone let it guess 19.0 %" in said("nothing", {"labels alone": guess}, 2, 2)
     assert "tried" not in said("distances", {}, 0, 0)
-    assert "tried" not in text(outcome(federation, fitted))
-    programs = report.as_json(outcome(federation, fitted, finding=Finding("distances", tried, 9, 2)))
+    assert "tried" not in report.as_text(made(federation, fitted))
+    programs = report.as_json(made(federation, fitted, finding=Finding("distances", tried, 9, 2)))
     assert programs["attack"]["judgements"]["distances"]["share"] == pytest.approx([0.36, 0.75])
     assert (programs["attack"]["questions"], programs["attack"]["questions_used"]) == (9, 2)
     assert json.loads(json.dumps(programs)) == programs
@@ -292,7 +287,7 @@ def test_the_text_says_what_a_curious_server_could_rebuild(
 def test_the_verdict(
     federation: secfc.Federation, fitted: Clustering, comparison: Comparison | None, phrase: str
 ) -> None:
-    found = outcome(federation, fitted, comparison=comparison)
+    found = made(federation, fitted, comparison=comparison)
     assert phrase in report.verdict(found)
     wrong = comparison is not None and not comparison.equal
     assert report.verdict(found).startswith("NOT EXACT") == wrong
@@ -303,7 +298,7 @@ def test_the_verdict(
 def test_sentences_fit_the_terminal_without_trailing_blanks(
     federation: secfc.Federation, fitted: Clustering, width: int
 ) -> None:
-    shown = text(outcome(federation, fitted), width).splitlines()
+    shown = report.as_text(made(federation, fitted), width).splitlines()
     assert max(map(len, shown)) <= width
     prose = shown[: shown.index("Computing time")]
     assert len(prose) > 10
@@ -312,7 +307,159 @@ def test_sentences_fit_the_terminal_without_trailing_blanks(
 
 def test_many_clusters_are_abridged_and_empty_ones_counted(federation: secfc.Federation) -> None:
     result = secfc.fit(secfc.Lloyd(60), federation)
-    shown = text(outcome(federation, result, algorithm="lloyd", comparison=None))
+    shown = report.as_text(made(federation, result, secfc.Lloyd(60), comparison=None))
     empty = int((np.bincount(result.flat, minlength=60) == 0).sum())
     assert empty > 1
     assert f", ... ({empty} clusters empty)" in shown
+
+
+# --- every algorithm, without the shell -------------------------------------------------------------
+
+BUDGET, RADIUS = Budget(20, 1e-6), Bound.given(16.0)
+WAYS: dict[str, Any] = {
+    "assignments": secfc.SecFC(3, t=1),
+    "no dealer": secfc.SecFC(3, t=1, disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "final labels": secfc.SecFC(3, t=1, disclosure="final-labels"),
+    "distances": secfc.SecFC(3, t=1, disclosure=SHOWN, init="k-means++"),
+    "private": secfc.SecFC(3, t=1, membership="private"),
+    "noise in shares": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseInShares(BUDGET, RADIUS)),
+    "noise at the server": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseAtServer(BUDGET, RADIUS)),
+    "lloyd": secfc.Lloyd(3),
+    "k-fed": secfc.KFed(3, k_local=2),
+    "feddp": secfc.FedDPKMeans(3, 5.0, 1e-6),
+}
+TITLES = {"lloyd": "Plaintext k-means", "k-fed": "k-FED", "feddp": "FedDP-KMeans"}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_every_algorithm_is_reported_from_python(federation: secfc.Federation, name: str) -> None:
+    held = replace(federation, server_points=federation.stacked()[:20])
+    result = secfc.fit(WAYS[name], held, seed=1, bound=16.0)
+    found = report.report(result, federation=held, algorithm=WAYS[name])
+    programs, people = report.as_json(found), report.as_text(found)
+    assert json.loads(json.dumps(programs, allow_nan=False)) == programs
+    assert people.lstrip().startswith(TITLES.get(name, "SecFC"))
+    parameters = programs["parameters"]
+    assert parameters["algorithm"] == (name if name in TITLES else "secfc")
+    assert (parameters["k"], programs["n"], programs["d"]) == (3, 5, 3)
+    assert programs["source"] is None
+    assert "Source" not in people
+    assert ", seed" not in people
+    assert all(fact[:60] in " ".join(people.split()) for fact in result.learned)
+    noisy = "noise" in name or name == "feddp"
+    assert ("Evaluation" in people) == noisy
+    assert (programs["cost"] is None) == (found.seconds is None) == noisy
+    assert (programs["m"] is None) == (found.counts is None) == (name == "feddp")
+    assert ("epsilon" in parameters) == noisy
+    told = report.as_json(report.report(result, federation=held, algorithm=WAYS[name], evaluate=True))
+    best = metrics.cost(federation.stacked(), result.flat, 3)
+    assert (told["evaluation"] if noisy else told)["cost"] == pytest.approx(best)
+
+
+def test_words_stand_for_values_in_parameters(federation: secfc.Federation) -> None:
+    result = secfc.fit(WAYS["private"], federation, bound=16.0)
+    parameters = report.as_json(made(federation, result, WAYS["private"]))["parameters"]
+    expected = {"membership": "private", "merge": True, "id_column": None, "disclosure": "assignments"}
+    assert expected.items() <= parameters.items()
+    assert {"init": "random", "field": "ring", "dealer": "server"}.items() <= parameters.items()
+    shown = " ".join(report.as_text(made(federation, result, WAYS["private"])).split())
+    assert "the rows themselves are the IDs" in shown
+    named = secfc.Federation.from_arrays([p.points for p in federation.parties], ids=[
+        [f"{party.name} {i}" for i in range(18)] for party in federation.parties
+    ])  # fmt: skip
+    shown = " ".join(report.as_text(made(named, result, WAYS["private"])).split())
+    assert "rows with equal IDs are one point" in shown
+    assert "rows with equal IDs (column 'pid')" in " ".join(
+        report.as_text(made(named, result, WAYS["private"], ids="pid")).split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "phrase"),
+    [
+        (None, "any client together with the server"),
+        (psu.Threshold(2), "any 2 clients together with the server"),
+        (psu.Server(), "from any 3 clients together, and from the server as long as it colludes with nobody"),
+    ],
+)
+def test_a_union_claims_what_its_mode_keeps(federation: secfc.Federation, mode: Any, phrase: str) -> None:
+    way = secfc.SecFC(3, t=1, membership=secfc.Private(mode))
+    result = secfc.fit(way, federation, bound=16.0)
+    found = made(federation, result, way, comparison=None)
+    assert phrase in found.account.hidden[-1]
+    assert phrase in " ".join(report.as_text(found).split())
+
+
+def test_points_that_do_not_count_are_counted_out(federation: secfc.Federation) -> None:
+    def lost(envelope: Any) -> Any:
+        return () if envelope.sender == "client-4" else (envelope,)
+
+    result = secfc.fit(WAYS["distances"], federation, bound=16.0, faults=lost)
+    assert result.excluded == ("client-4",)
+    found = made(federation, result, WAYS["distances"], comparison=None)
+    assert found.counts is not None
+    assert (found.counts.m, found.counts.held, sum(found.counts.clusters)) == (72, 90, 72)
+    points = np.concatenate([party.read() for party in federation.parties[:4]])
+    assert found.cost == pytest.approx(metrics.cost(points, np.concatenate(result.labels[:4]), 3))
+    assert "client-4: its rows do not count" in report.as_text(found)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Points on either side of a public border.  Nobody says anything."""
+
+    border: float
+    words: tuple[str, ...] = ("left", "right")
+
+    def plan(self, public: Any) -> Any:
+        return public
+
+    def client(self, plan: Any, party: Any, *, coins: Any) -> Any:
+        yield from ()
+        return (party.read()[:, 0] > self.border).astype(np.int32)
+
+    def server(self, plan: Any, *, rng: Any, coins: Any) -> Any:
+        yield from ()
+
+    def outcome(self, plan: Any, party: str, returned: Any) -> Outcome:
+        ledger = EXACT if self.border < 9 else Ledger().record(Pure(1.0), what="nothing")
+        return Outcome(party, plan, labels=returned, ledger=ledger)
+
+    def collect(self, outcomes: Any, run: Any, counts: tuple[int, ...]) -> Clustering:
+        return union(outcomes, run, counts, k=2, model=None)
+
+
+def test_an_algorithm_that_reports_do_not_know_is_reported_too(federation: secfc.Federation) -> None:
+    result = secfc.fit(Halves(4.5), federation)
+    found = report.report(result, federation=federation, algorithm=Halves(4.5))
+    programs = report.as_json(found)
+    values = {"algorithm": "Halves", "k": 2, "border": 4.5, "words": "('left', 'right')"}
+    assert programs["parameters"] == values
+    assert programs["cluster_sizes"] == np.bincount(result.flat).tolist()
+    shown = report.as_text(found)
+    assert shown.lstrip().startswith("Points on either side of a public border.  Nobody says anything\n")
+    assert "Nothing to verify" in shown
+    assert "k = 2 clusters\n" in shown
+    assert "epsilon is infinite" in shown
+    assert json.loads(json.dumps(programs, allow_nan=False)) == programs
+    assert repr(found) == "Report(Halves, n=5, d=3, k=2)"
+
+
+def test_one_that_claims_a_budget_is_believed_and_tells_no_numbers(federation: secfc.Federation) -> None:
+    result = secfc.fit(Halves(9.0), federation)
+    found = report.report(result, federation=federation, algorithm=Halves(9.0))
+    assert found.counts is found.cost is found.seconds is found.scores is None
+    assert "90" not in report.as_text(found)
+    assert report.as_json(found)["privacy"]["epsilon"]["everybody"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_a_report_holds_no_point_and_no_id() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(20, 2)) for _ in range(3)]
+    ids = [[f"secret-{j}-{i}" for i in range(20)] for j in range(3)]
+    federation = secfc.Federation.from_arrays(arrays, ids=ids)
+    result = secfc.fit(secfc.SecFC(2, 1), federation)
+    found = report.report(result, federation=federation, algorithm=secfc.SecFC(2, 1))
+    held = pickle.dumps(found)
+    assert b"secret-" not in held
+    assert not any(value.tobytes() in held for array in arrays for value in array.ravel())

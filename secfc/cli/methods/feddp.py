@@ -57,7 +57,7 @@ def choose(asked: Asked, public: Public) -> Choice:
         rows_per_client=asked["rows_per_client"],
         t=asked["t"],
     )
-    return Choice(algorithm, {str(option.name): asked[str(option.name)] for option in PRIVACY})
+    return Choice(algorithm)
 
 
 def prepare(algorithm: Any, plan: Any) -> None:

@@ -19,7 +19,7 @@ def choose(asked: Asked, public: Public) -> Choice:
 
     k_local = math.isqrt(asked.k) if asked["k_local"] is None else asked["k_local"]
     notes = () if asked["k_local"] else (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
-    return Choice(KFed(asked.k, k_local, seed=asked.settings.seed), {"k_local": k_local}, notes)
+    return Choice(KFed(asked.k, k_local, seed=asked.settings.seed), notes=notes)
 
 
 METHOD = Method(

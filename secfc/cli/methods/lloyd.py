@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.choose import check_bound, steps
+from secfc.cli.choose import bound_from_data, check_bound, steps
 from secfc.cli.method import Asked, Choice, Method
 from secfc.cli.options import STEPS
 
@@ -17,9 +17,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     """Lloyd's heuristic on integers, as the secure protocol would take its steps."""
     from secfc.exact.plaintext import Lloyd
 
-    values, parameters = steps(asked)
-    from_data = {"bound_from_data": asked["bound"] is None and bool(asked.settings.files)}
-    return Choice(Lloyd(asked.k, **values), parameters | from_data)
+    return Choice(Lloyd(asked.k, **steps(asked)), {"bound_from_data": bound_from_data(asked)})
 
 
 def prepare(algorithm: Any, plan: Any) -> None:

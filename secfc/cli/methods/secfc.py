@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.choose import check_bound, choose_code, steps
+from secfc.cli.choose import bound_from_data, check_bound, choose_code, steps
 from secfc.cli.method import Asked, Choice, Method, Option
 from secfc.cli.options import PRIVACY, STEPS, T, refuse_idle_privacy
 from secfc.cli.shared import check_disjoint
@@ -181,7 +181,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     from secfc.exact.secfc import SecFC
     from secfc.roles.exchange import SERVER
 
-    values, parameters = steps(asked)
+    values = steps(asked)
     final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
     dealer = None if asked["dealer"] == "none" else asked["dealer"] or SERVER
     undealt = final or (asked["disclosure"] == "assignments" and dealer is None)
@@ -190,7 +190,6 @@ def choose(asked: Asked, public: Public) -> Choice:
         len(public.clients), asked["t"], ell,
         liars=asked["liars"], private=private, most=MAX_T if undealt else None,
     )  # fmt: skip
-    parameters["membership"] = asked["membership"]
     membership: Membership = Open()
     if private:
         membership = Private(Threshold(t), merge=asked["merge"])
@@ -198,14 +197,10 @@ def choose(asked: Asked, public: Public) -> Choice:
             "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
             "gives other starts",
         )
-        parameters |= {"merge": asked["merge"], "id_column": asked.settings.id_column}
-    parameters["disclosure"] = "noise" if asked.noisy else asked["disclosure"]
     if asked.noisy:
         values["disclosure"] = noise(asked)
-        parameters |= {str(option.name): asked[str(option.name)] for option in PRIVACY}
     elif asked["disclosure"] == "assignments":
         values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
-        parameters["dealer"] = dealer or "none"
     elif final:
         values["disclosure"] = FinalLabelsOnly(asked["consent"])
     else:
@@ -214,8 +209,7 @@ def choose(asked: Asked, public: Public) -> Choice:
             "shape of the data; --disclosure assignments shows it labels only",
         )
     remarks: tuple[str, ...] = ()
-    parameters["bound_from_data"] = asked["bound"] is None and bool(asked.settings.files)
-    if parameters["bound_from_data"]:
+    if bound_from_data(asked):
         remarks = (
             f"the bound {public.bound:g} was read off the data and counts as public; --bound sets one "
             "without looking at the data",
@@ -226,7 +220,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     )  # fmt: skip
     verified = asked["verify"] and algorithm.disclosure.exact
     return Choice(
-        algorithm, parameters, notes, remarks,
+        algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,
         twin=plaintext_twin(algorithm) if verified else None,
         policy=algorithm.disclosure if asked["attack"] else None,
     )  # fmt: skip

@@ -1,0 +1,186 @@
+"""What reports say of a run of SecFC, and of its plaintext twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from field.ring.basis import MERSENNE_61, Basis
+from psu.plan import Threshold
+from secfc.account import Account
+from secfc.algorithm import Clustering
+from secfc.coded.membership import Private
+from secfc.coded.plan import Plan
+from secfc.data.federation import Federation
+from secfc.disclosure import AssignmentsOnly
+from secfc.exact.words import DISCLOSURES, MEMBERSHIPS, word_of
+from secfc.lloyd.starts import STARTS
+
+if TYPE_CHECKING:
+    from secfc.exact.plaintext import Lloyd
+    from secfc.exact.secfc import SecFC
+
+
+def of_secfc(way: SecFC, result: Clustering, federation: Federation, ids: str | None) -> Account:
+    """The account of a run.  ids: the column that names points, if one does."""
+    plan, membership, exact = result.plan, way.membership, way.disclosure.exact
+    title = "SecFC: exact k-means on shares"
+    claim = "Not verified: the labels were not compared with those of plaintext k-means."
+    if not exact:
+        title = "SecFC with differential privacy: k-means on noisy distances"
+        claim = "Not exact, by intent: every distance carries noise, so labels differ from plaintext k-means."
+    found = Account(
+        "secfc",
+        title,
+        {**steps(way), **parameters(way, plan, ids)},
+        claim,
+        task(way),
+        setup(plan),
+        delta=None if exact else budget(way)["delta"],
+    )
+    if not isinstance(membership, Private):
+        return found
+    return replace(
+        found,
+        setup=setup(plan, ("Membership", f"private; {identity(federation, ids)}")),
+        hidden=hidden(membership, plan),
+        opened=opened(membership, plan, federation),
+    )
+
+
+def of_lloyd(way: Lloyd) -> Account:
+    """The account of a run on pooled points."""
+    return Account(
+        "lloyd", "Plaintext k-means (Lloyd): the server sees every point", steps(way), task=task(way)
+    )
+
+
+def steps(way: SecFC | Lloyd) -> dict[str, Any]:
+    """How Lloyd's heuristic was run, by the names that the shell gives it."""
+    return {
+        "init": word_of(way.init, STARTS),
+        "n_init": way.n_init,
+        "max_iter": way.max_iter,
+        "field": "mersenne61" if way.basis == Basis((MERSENNE_61,)) else "ring",
+    }
+
+
+def task(way: SecFC | Lloyd) -> tuple[str, ...]:
+    """The same in phrases."""
+    best = "" if way.n_init == 1 else f", best of {way.n_init} starts"
+    return (f"start {word_of(way.init, STARTS)}{best}", f"at most {way.max_iter} iterations")
+
+
+def parameters(way: SecFC, plan: Plan, ids: str | None) -> dict[str, Any]:
+    """Who may see what, and the code."""
+    membership, policy = way.membership, way.disclosure
+    found: dict[str, Any] = {"membership": word_of(membership, MEMBERSHIPS)}
+    if isinstance(membership, Private):
+        found |= {"merge": membership.merge, "id_column": ids}
+    found["disclosure"] = word_of(policy, DISCLOSURES) if policy.exact else "noise"
+    if not policy.exact:
+        found |= budget(way)
+    if isinstance(policy, AssignmentsOnly):
+        found["dealer"] = policy.dealer or "none"
+    basis = plan.code.basis
+    return found | {
+        "t": plan.code.t,
+        "ell": plan.code.ell,
+        "primes": list(basis.primes),
+        "lanes": basis.lanes,
+        "modulus_bits": basis.modulus.bit_length(),
+        "reveal_centers": list(plan.revealing),
+        "liars": plan.liars,
+    }
+
+
+def budget(way: SecFC) -> dict[str, Any]:
+    """Of a policy with noise: what it may spend, and on what."""
+    policy: Any = way.disclosure
+    return {
+        "epsilon": policy.budget.epsilon,
+        "delta": policy.budget.delta,
+        "radius": policy.radius.value,
+        "noise": "server" if policy.exposes == "distances" else "shares",
+        "protect": "client" if policy.neighbors.unit == "client" else "point",
+    }
+
+
+def setup(plan: Plan, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Who is protected from whom, and by which code."""
+    code, basis = plan.code, plan.code.basis
+    liars: tuple[tuple[str, str], ...] = ()
+    if plan.liars:
+        most = f"{plan.liars:,} lying client{'' if plan.liars == 1 else 's'}"
+        liars = (("Liars", f"labels are exact with up to {most}; whose lies are read is named and left out"),)
+    segments = "is shared whole" if code.ell == 1 else f"is cut into {code.ell} segments and shared"
+    primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
+    return (
+        ("Privacy", f"t = {code.t}: {hidden_from(code.t)}"),
+        *more,
+        *liars,
+        ("Coding", f"ell = {code.ell}: each point {segments}"),
+        ("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"),
+    )
+
+
+def hidden_from(t: int) -> str:
+    """What t clients together do not learn."""
+    if t == 0:
+        return "the shares carry no noise and hide nothing from the clients"
+    who = "no client learns" if t == 1 else f"no {t} clients together learn"
+    return f"{who} anything about the others' points but the labels, as long as all follow the protocol"
+
+
+# --- private membership --------------------------------------------------------------------------
+
+
+def rows_are_ids(federation: Federation) -> bool:
+    """Whether points have no names, so that equal rows are one point."""
+    return federation.parties[0].ids is None
+
+
+def identity(federation: Federation, ids: str | None) -> str:
+    """What makes two rows the same point."""
+    if rows_are_ids(federation):
+        return "no ID column was named, so the rows themselves are the IDs: equal rows are one point"
+    return f"rows with equal IDs{'' if ids is None else f' (column {ids!r})'} are one point"
+
+
+def hidden(membership: Private, plan: Plan) -> tuple[str, ...]:
+    """What nobody learns, and who may collude."""
+    n, mode = len(plan.clients), membership.mode or Threshold(plan.code.t)
+    merged = "which clients hold a point that several hold, beyond what their number tells"
+    if isinstance(mode, Threshold):
+        who = "any client" if mode.t == 1 else f"any {mode.t} clients"
+        union = (
+            f"the union hides this even from {who} together with the server; they see which points are not "
+            f"their own, so that each of these belongs to some of the other {n - mode.t} clients"
+        )
+    else:
+        union = (
+            f"the union hides this from any {n - 2} clients together, and from the server as long as it "
+            "colludes with nobody: with a client it learns which of that client's points others hold as well"
+        )
+    return (
+        "which client holds which point",
+        "how many points a client holds, but for what can be told from how long it computes: that grows with "
+        "them, and whoever sees when its messages come sees it",
+        *((merged,) if membership.merge else ()),
+        union,
+    )
+
+
+def opened(membership: Private, plan: Plan, federation: Federation) -> tuple[str, ...]:
+    """What is opened that open membership does not need."""
+    whole = "; an ID is a whole row here, so that is a test of a guessed row"
+    return (
+        f"to all: the size of the union, m = {plan.m:,}",
+        "to the server: pseudonyms of the IDs, under a key that only clients have",
+        "to every client: the same pseudonyms with the key, so it can test whether an ID that it guesses is "
+        "in the union" + (whole if rows_are_ids(federation) else ""),
+        "to all: how many clients hold each point (not which), so that it counts once, and which points "
+        "have different data at their holders; --no-merge opens none of this, and needs disjoint IDs"
+        if membership.merge
+        else "to all: that no two clients hold the same point",
+    )

@@ -1,0 +1,237 @@
+"""A finished run as data: made once from a result, and shown by renderers that compute nothing.
+
+`report` takes what any algorithm gives back.  What only some runs have is handed to it: a comparison with
+plaintext k-means, attacks that were tried, the command line.  A report holds names, counts, parameters,
+scores, times and, where the algorithm made them public, centers; never a point and never an id.  What a
+budget of differential privacy has not paid for is not in it at all, unless it was asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.quantize import Quantizer
+from secfc import metrics
+from secfc.account import Account
+from secfc.algorithm import Algorithm, Clustering
+from secfc.data.federation import Federation
+from secfc.data.resolution import Resolution
+from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.report.costs import rounds, seconds
+from secfc.report.curious import Finding
+from secfc.report.ordinary import Ordinary
+from secfc.report.origin import Origin
+from secfc.report.outcome import Comparison, in_row_order, pooled
+from secfc.report.privacy import DELTA
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of points: m that were clustered, held by all clients together, of each client and cluster."""
+
+    m: int
+    held: int
+    clients: Mapping[str, int]
+    clusters: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """A finished run, for people and programs.
+
+    account: what the algorithm says of itself.  parameters: of the run, by name, in plain values.
+    source: where the points came from.  columns: names of the d features.  notes: what the user should know
+    about choices made for them.  comparison: None if nothing was verified.  ordinary: the labels against
+    k-means on the unrounded points, None if that was not compared.  resolution: steps of rounding within the
+    spread of each feature, None if not judged.  quantizer: how points became integers, None if they did not.
+    steps: how often distances were asked for.  moved: whether labels were improved step by step.
+    traffic: (messages, bytes) by direction and kind.  ledger, delta: what privacy is reported for.
+    origin: of a command, what it was given.  evaluated: whether what no budget paid for is in it.
+
+    counts, cost, scores (None without a known truth), seconds by role and phase, wall (seconds by the clock,
+    by part of the work) and finding (what a curious server could rebuild, None if that was not tried) are
+    None where no budget paid for them and nobody asked.
+    """
+
+    account: Account
+    parameters: Mapping[str, Any]
+    source: str | None
+    n: int
+    d: int
+    columns: tuple[str, ...] | None
+    notes: tuple[str, ...]
+    comparison: Comparison | None
+    ordinary: Ordinary | None
+    resolution: Resolution | None
+    quantizer: Quantizer | None
+    n_iter: int
+    converged: bool
+    moved: bool
+    steps: int
+    centers: Array | None
+    traffic: Mapping[str, Mapping[str, tuple[int, int]]]
+    learned: tuple[str, ...]
+    ledger: Ledger
+    delta: float
+    liars: Mapping[str, str]
+    disputes: tuple[tuple[str, str], ...]
+    excluded: tuple[str, ...]
+    origin: Origin | None
+    evaluated: bool
+    cost_known: bool
+    counts: Counts | None
+    cost: float | None
+    scores: Mapping[str, float] | None
+    seconds: Mapping[str, Mapping[str, float]] | None
+    wall: Mapping[str, float] | None
+    finding: Finding | None
+
+    def __repr__(self) -> str:
+        return f"Report({self.account.name}, n={self.n}, d={self.d}, k={self.parameters['k']})"
+
+    @property
+    def verified(self) -> bool | None:
+        """Whether all labels equal plaintext Lloyd's, None if that was not checked."""
+        return None if self.comparison is None else self.comparison.equal
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the run was differentially private."""
+        return self.account.delta is not None
+
+    @property
+    def labels_paid(self) -> bool:
+        """Whether labels follow from what was released: so do their numbers, and row counts are public."""
+        return not self.noisy or self.account.follows
+
+
+def report(
+    result: Clustering,
+    *,
+    federation: Federation,
+    algorithm: Algorithm,
+    source: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    ids: str | None = None,
+    notes: tuple[str, ...] = (),
+    comparison: Comparison | None = None,
+    ordinary: Ordinary | None = None,
+    resolution: Resolution | None = None,
+    finding: Finding | None = None,
+    wall: Mapping[str, float] | None = None,
+    origin: Origin | None = None,
+    evaluate: bool = False,
+) -> Report:
+    """The report of a run of this algorithm on this federation.
+
+    parameters: of the run, besides those of the algorithm: "seed", "sealed".  ids: the column that names
+    points.  evaluate: whether a differentially private run also reports what its budget has not paid for.
+    All else is as in `Report`, and may be left out.
+    """
+    account = account_of(algorithm, result, federation, ids)
+    quantizer = getattr(result.plan, "quantizer", None)
+    rounding: dict[str, Any] = {}
+    if isinstance(quantizer, Quantizer):
+        rounding = {"scale": quantizer.scale, "bound": quantizer.bound, "rounding": quantizer.rounding}
+    told = evaluate or account.delta is None
+    if origin is not None and not told:
+        origin = dataclasses.replace(origin, files=None)
+    labels = in_row_order(result, result.labels)
+    return Report(
+        account=account,
+        parameters={
+            "algorithm": account.name,
+            "k": result.k,
+            **(parameters or {}),
+            **account.parameters,
+            **rounding,
+        },
+        source=source,
+        n=federation.n,
+        d=federation.d,
+        columns=federation.feature_names,
+        notes=notes,
+        comparison=comparison,
+        ordinary=ordinary,
+        resolution=resolution,
+        quantizer=quantizer if rounding else None,
+        n_iter=result.n_iter,
+        converged=result.converged,
+        moved=bool(result.history),
+        steps=rounds(result),
+        centers=result.centers,
+        traffic=result.transcript.summary(),
+        learned=result.learned,
+        ledger=result.ledger,
+        delta=DELTA if account.delta is None else account.delta,
+        liars=result.liars,
+        disputes=result.disputes,
+        excluded=result.excluded,
+        origin=origin,
+        evaluated=evaluate,
+        cost_known=result.cost is not None,
+        counts=counted(result, federation, labels) if told or account.follows else None,
+        cost=cost(result, federation, labels) if told else None,
+        scores=scores(result, federation, labels) if told else None,
+        seconds=seconds(result) if told else None,
+        wall=(wall or {}) if told else None,
+        finding=finding if told else None,
+    )
+
+
+def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: str | None) -> Account:
+    """What an algorithm says of its run; of one that says nothing, its class and its values."""
+    tell = getattr(algorithm, "account", None)
+    if tell is not None:
+        found: Account = tell(result, federation, ids=ids)
+        return found
+    kind = type(algorithm)
+    said = (kind.__doc__ or "").strip().splitlines() or [kind.__name__]
+    # A dataclass without words of its own has its signature there.
+    title = kind.__name__ if said[0].startswith(f"{kind.__name__}(") else said[0].rstrip(".")
+    names = [field.name for field in dataclasses.fields(algorithm)] if dataclasses.is_dataclass(kind) else []
+    values = {name: getattr(algorithm, name) for name in names if name != "k"}
+    plain = {
+        name: value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+        for name, value in values.items()
+    }
+    # A ledger that claims something may have paid for centers only: nothing that labels tell is told.
+    private = math.isfinite(result.ledger.epsilon(DELTA, EVERYBODY))
+    return Account(kind.__name__, title, plain, delta=DELTA if private else None, follows=False)
+
+
+def counted(result: Clustering, federation: Federation, labels: Array) -> Counts:
+    """Numbers of points, of which labels (m,) stand for each once; those of no cluster are -1."""
+    clients = dict(zip(federation.names, federation.counts, strict=True))
+    own = labels[labels >= 0]
+    return Counts(len(own), federation.m, clients, tuple(np.bincount(own, minlength=result.k).tolist()))
+
+
+def cost(result: Clustering, federation: Federation, labels: Array) -> float:
+    """Sum of squared distances to the cluster means; computed on the pooled data if hidden."""
+    if result.cost is not None:
+        return result.cost
+    points, kept = pooled(federation, result).stacked(), labels >= 0
+    return metrics.cost(points[kept], labels[kept], result.k)
+
+
+def scores(result: Clustering, federation: Federation, labels: Array) -> dict[str, float] | None:
+    """How well labels (m,) match the truth, None if there is none."""
+    parts = [party.truth for party in federation.parties if party.truth is not None]
+    if len(parts) < federation.n:
+        return None
+    truth, labels = in_row_order(result, parts)[labels >= 0], labels[labels >= 0]
+    return {
+        "accuracy": metrics.accuracy(truth, labels),
+        "adjusted_rand": metrics.adjusted_rand(truth, labels),
+        "purity": metrics.purity(truth, labels),
+    }
