@@ -207,7 +207,7 @@ def test_the_campaign_notices_dealings_that_nobody_judges(monkeypatch):
     monkeypatch.setattr(
         Screening, "judged", lambda self, words, degree, zero_sum=False: Judgement(True, False, ())
     )
-    monkeypatch.setattr(Screening, "judged_rows", lambda self, words: Judgement(True, False, ()))
+    monkeypatch.setattr(Screening, "judged_rows", lambda self, pattern, words: Judgement(True, False, ()))
     assert first_lie(SCENARIOS["a liar"], ways=("noise",)) is not None
 
 
