@@ -25,6 +25,7 @@ GONE = {
     "secfc.disclosure.noise_in_shares": "NoisedSource",
     "secfc.disclosure.undealt": "NOBODY UndealtSource",
     "secfc.disclosure.policy": "Comparing",  # no policy inherits from another
+    "secfc.membership": "Complete",  # the algorithm completes a draft, which knows none
     "secfc.messages": "Combined MaskedShares",  # messages of challenges
     "secfc.sealed": "Session",  # the handshake has two steps
     "secfc.sharing": "Agreed agree count_at_server count_shares",

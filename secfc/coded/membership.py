@@ -38,10 +38,11 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, Terms, described, digest_of
-from secfc.roles.exchange import ALIGN, SERVER, SETTLE, DisputedRows, PartyId, Role, TooManyHolders
+from secfc.roles.exchange import ALIGN, SERVER, SETTLE, DisputedRows, PartyId, Role
 
 Array = NDArray[Any]
-Complete = Callable[[Layout], Plan]
+# The server's part of bringing shares to the plan's multiple of their data.
+Settling = Callable[[], Role[None]]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -77,25 +78,16 @@ class Membership(Protocol):
 
     def draft(
         self,
-        complete: Complete,
         clients: tuple[PartyId, ...],
         counts: tuple[int, ...],
         t: int,
         session: bytes,
         terms: Terms,
-    ) -> Any:
-        """What is public before the parties talk; `complete` makes the plan once the layout is known.
+    ) -> Layout | UnionDraft:
+        """The layout of rows, where it is public; else what is public before the parties find it.
 
         session: 32 public bytes that no other run uses.  terms: what the run was asked for.
         """
-        ...
-
-    def client(self, draft: Any, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
-        """A client agrees with the others on the rows: the plan, and what it brings."""
-        ...
-
-    def server(self, draft: Any) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
-        """The server's part of the same, and of settling."""
         ...
 
     @property
@@ -104,9 +96,12 @@ class Membership(Protocol):
         ...
 
 
-def _settled(rows: CodedRows | None = None) -> Role[None]:
+def settled(rows: CodedRows | None = None) -> Role[None]:
     """Nothing to settle: every row has one contributor."""
     yield from ()
+
+
+# --- rows that are public ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -117,72 +112,27 @@ class Open:
 
     def draft(
         self,
-        complete: Complete,
         clients: tuple[PartyId, ...],
         counts: tuple[int, ...],
         t: int,
         session: bytes,
         terms: Terms,
-    ) -> Plan:
-        return complete(OwnRows(counts))
-
-    def client(self, draft: Plan, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
-        yield from ()
-        first, count = draft.layout.span(draft.clients.index(party.name))
-
-        def read(begin: int, end: int) -> Array:
-            points = np.asarray(party.points[begin:end])
-            return draft.quantizer(points, owner=f"client {party.name!r}", first_row=begin)
-
-        return draft, Contribution(party.name, read, np.arange(first, first + count), _settled)
-
-    def server(self, draft: Plan) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
-        yield from ()
-        return draft, _settled
+    ) -> OwnRows:
+        return OwnRows(counts)
 
 
-@dataclass(frozen=True)
-class UnionDraft:
-    """What is public before a union: its plan, the clients, and how to plan the clustering after it."""
+def own_rows(plan: Plan, party: Party) -> Contribution:
+    """What a client brings whose rows are its own."""
+    first, count = plan.layout.span(plan.clients.index(party.name))
 
-    union: psu_plan.Plan
-    clients: tuple[PartyId, ...]
-    complete: Complete = field(metadata=LOCAL)  # made of the terms
-    terms: Terms = field(metadata=LOCAL)  # described beside it
-    merge: bool = True
+    def read(begin: int, end: int) -> Array:
+        points = np.asarray(party.points[begin:end])
+        return plan.quantizer(points, owner=f"client {party.name!r}", first_row=begin)
 
-    @cached_property
-    def description(self) -> bytes:
-        """All that is public before the union, which parties compare."""
-        return described(self, self.terms, bound=self.terms.public.bound)
+    return Contribution(party.name, read, np.arange(first, first + count), settled)
 
-    def foreseen(self, federation: Federation) -> Plan:
-        """The plan that the union of all points will lead to, for a process that sees all data."""
-        found = [
-            np.unique(digests(party.ids) if party.ids is not None else row_digests(party.read()), axis=0)
-            for party in federation.parties
-        ]
-        _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
-        return self.completed(held if self.merge else np.ones(len(held), np.int64))
 
-    def completed(self, held: Array) -> Plan:
-        """The plan of the clustering, for rows that so many clients hold, (m,) int64: all ones without
-        merging.
-
-        Raises TooManyHolders, and ValueError for what does not fit in any case.
-        """
-        m, n, multiple = len(held), len(self.clients), merge.multiple(held)
-        if multiple == 1:
-            return self.complete(AllRows(m, n))
-        try:
-            return self.complete(AllRows(m, n, multiple, digest_of_counts(held)))
-        except ValueError as error:
-            self.complete(AllRows(m, n))  # what fails here too is no matter of holders
-            raise TooManyHolders(np.unique(held).tolist(), multiple, str(error)) from error
-
-    def digest(self) -> bytes:
-        """32 bytes that name this run and what its parties agreed on before it."""
-        return digest_of(self.description)
+# --- rows that the parties find --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -221,7 +171,6 @@ class Private:
 
     def draft(
         self,
-        complete: Complete,
         clients: tuple[PartyId, ...],
         counts: tuple[int, ...],
         t: int,
@@ -230,15 +179,56 @@ class Private:
     ) -> UnionDraft:
         mode = self.mode or psu_plan.Threshold(t)
         union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
-        return UnionDraft(union, clients, complete, terms, self.merge)
+        return UnionDraft(union, clients, terms, self.merge)
 
-    def client(self, draft: UnionDraft, party: Party, *, coins: Coins) -> Role[tuple[Plan, Contribution]]:
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Union:
+    """The rows that a client found with the others.
+
+    held: (m,) int64, how many clients hold each row: all ones without merging.  contribution: what the client
+    brings to the run whose plan this completes.
+    """
+
+    held: Array
+    contribution: Callable[[Plan], Contribution]
+
+
+@dataclass(frozen=True)
+class UnionDraft:
+    """What is public before a union: its plan, the clients, and what the clustering after it is to be."""
+
+    union: psu_plan.Plan
+    clients: tuple[PartyId, ...]
+    terms: Terms = field(metadata=LOCAL)  # described beside it
+    merge: bool = True
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public before the union, which parties compare."""
+        return described(self, self.terms, bound=self.terms.public.bound)
+
+    def digest(self) -> bytes:
+        """32 bytes that name this run and what its parties agreed on before it."""
+        return digest_of(self.description)
+
+    def foreseen(self, federation: Federation) -> Array:
+        """How many clients will be found to hold each row, (m,) int64, for a process that sees all data."""
+        found = [
+            np.unique(digests(party.ids) if party.ids is not None else row_digests(party.read()), axis=0)
+            for party in federation.parties
+        ]
+        _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
+        return held if self.merge else np.ones(len(held), np.int64)
+
+    def client(self, party: Party, *, coins: Coins) -> Role[Union]:
+        """A client finds the rows with the others."""
         points = party.read()
-        me = draft.clients.index(party.name)
+        me = self.clients.index(party.name)
         digest = digests(party.ids) if party.ids is not None else row_digests(points)
-        yield from agree(draft, party.name, number=ALIGN)
-        with blaming(draft.clients):
-            seat = yield from take_seat(draft.union, draft.clients, me, coins)
+        yield from agree(self, party.name, number=ALIGN)
+        with blaming(self.clients):
+            seat = yield from take_seat(self.union, self.clients, me, coins)
             own, inverse = tags(digest, seat.secrets.tag_key)
             union = yield from find_union(seat, own)
             rows = row_numbers(union, own, inverse)
@@ -247,54 +237,60 @@ class Private:
                 held = yield from count_holders(seat, union, rows)
             else:
                 yield from require_disjoint(seat, union, rows)
-        plan = draft.completed(held)
-        integers = plan.quantizer(points, owner=f"client {party.name!r}")
-        settle = partial(self._settle, seat, party, digest, rows, integers, held) if self.merge else _settled
-        return plan, Contribution(party.name, spread_out(rows, integers), rows, settle)
 
-    def _settle(
-        self,
-        seat: Seat,
-        party: Party,
-        ids: Array,
-        rows: Array,
-        integers: Array,
-        held: Array,
-        shares: CodedRows,
-    ) -> Role[None]:
-        """Find out whether the holders of each row agree, and let each ID count once.
+        def contribution(plan: Plan) -> Contribution:
+            integers = plan.quantizer(points, owner=f"client {party.name!r}")
+            settle = partial(_settle, seat, party, digest, rows, integers, held) if self.merge else settled
+            return Contribution(party.name, spread_out(rows, integers), rows, settle)
 
-        ids: digests of the IDs of this party's points.  held: how many clients hold each row.
-        """
-        m, seat.clock.phase = shares.m, SETTLE
-        prints = merge.fingerprints(row_digests(integers.astype(np.float64)), ids, seat.secrets)
-        with blaming(seat.clients):
-            disputed = yield from find_disputes(seat, rows, prints, m)
-        if len(disputed):
-            mine = np.flatnonzero(np.isin(rows, disputed))
-            names = [party.ids[i] if party.ids is not None else f"row {i}" for i in mine]
-            raise DisputedRows(disputed.tolist(), names)
-        multiply(shares, merge.factors(held, shares.basis))
+        return Union(held, contribution)
 
-    def server(self, draft: UnionDraft) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
-        yield from agree(draft, SERVER, number=ALIGN)
-        relay = Relay(draft.union, draft.clients)
-        with blaming(draft.clients):
+    def server(self) -> Role[tuple[Array, Settling]]:
+        """The server's part of the same: how many clients hold each row; and its part of settling."""
+        yield from agree(self, SERVER, number=ALIGN)
+        relay = Relay(self.union, self.clients)
+        with blaming(self.clients):
             union = yield from relay.find_union()
             held = np.ones(len(union.z), np.int64)
             if self.merge:
                 held = yield from relay.count_holders(union)
             else:
                 yield from relay.require_disjoint(union)
-        plan = draft.completed(held)
-        return plan, partial(self._settle_at_server, relay, plan.m) if self.merge else _settled
+        return held, partial(_settle_at_server, relay, len(held)) if self.merge else settled
 
-    def _settle_at_server(self, relay: Relay, m: int) -> Role[None]:
-        relay.clock.phase = SETTLE
-        with blaming(relay.clients):
-            disputed = yield from relay.find_disputes(m)
-        if len(disputed):
-            raise DisputedRows(disputed.tolist(), ())
+
+def _settle(
+    seat: Seat, party: Party, ids: Array, rows: Array, integers: Array, held: Array, shares: CodedRows
+) -> Role[None]:
+    """Find out whether the holders of each row agree, and let each ID count once.
+
+    ids: digests of the IDs of this party's points.  held: how many clients hold each row.
+    """
+    m, seat.clock.phase = shares.m, SETTLE
+    prints = merge.fingerprints(row_digests(integers.astype(np.float64)), ids, seat.secrets)
+    with blaming(seat.clients):
+        disputed = yield from find_disputes(seat, rows, prints, m)
+    if len(disputed):
+        mine = np.flatnonzero(np.isin(rows, disputed))
+        names = [party.ids[i] if party.ids is not None else f"row {i}" for i in mine]
+        raise DisputedRows(disputed.tolist(), names)
+    multiply(shares, merge.factors(held, shares.basis))
+
+
+def _settle_at_server(relay: Relay, m: int) -> Role[None]:
+    relay.clock.phase = SETTLE
+    with blaming(relay.clients):
+        disputed = yield from relay.find_disputes(m)
+    if len(disputed):
+        raise DisputedRows(disputed.tolist(), ())
+
+
+def merged_rows(held: Array, n: int) -> AllRows:
+    """The layout of rows that so many of n clients hold, (m,) int64: all ones without merging."""
+    multiple = merge.multiple(held)
+    if multiple == 1:
+        return AllRows(len(held), n)
+    return AllRows(len(held), n, multiple, digest_of_counts(held))
 
 
 def digest_of_counts(held: Array) -> bytes:

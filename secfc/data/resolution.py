@@ -183,7 +183,8 @@ def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer
     """
     if getattr(algorithm, "coarse", None) is None or not algorithm.disclosure.exact:
         return None
-    quantizer: Quantizer = getattr(plan, "foreseen", lambda _: plan)(federation).quantizer
+    foreseen = getattr(algorithm, "foreseen", None)
+    quantizer: Quantizer = (foreseen(plan, federation) if foreseen else plan).quantizer
     return quantizer
 
 

@@ -79,6 +79,7 @@ class FinalLabelsOnly(Exactly):
     stop: open after every step one bit, whether any label changed, and end when none did.  Without it there
     are max_iter steps always, and the number of steps says nothing.  A run that ends at max_iter does not
     know whether a further step would change a label: it says that it did not converge.
+    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
 
     Needs n >= 2t + 1, ell = 1, one start that opens nothing, and a modulus for any sizes.
     """

@@ -20,7 +20,7 @@ from field.code.rows import ClusterSums
 from field.secrets.coins import Coins
 from secfc.algorithm import Drive, heard
 from secfc.coded.layout import OwnRows
-from secfc.coded.membership import Open, multiply
+from secfc.coded.membership import multiply, own_rows
 from secfc.coded.messages import Assignment
 from secfc.coded.plan import Plan
 from secfc.coded.questions import question
@@ -145,7 +145,7 @@ def predicting_client(
     """
     if allowance is not None:
         allowance.spend(plan.m)
-    _, mine = yield from Open().client(plan, party, coins=coins)
+    mine = own_rows(plan, party)
     yield from agree(plan, party.name)
     received = yield from share_rows(plan, mine, coins)
     shared = plan

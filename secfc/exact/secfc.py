@@ -40,7 +40,7 @@ from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
-from secfc.coded.membership import Membership, Open
+from secfc.coded.membership import Membership, Open, UnionDraft
 from secfc.coded.messages import Assignment, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.questions import question
@@ -52,11 +52,12 @@ from secfc.data.inputs import Caution
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word, judge_at_site
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
-from secfc.exact import words
+from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
 from secfc.exact.course import Referee
 from secfc.exact.course import restarts as planned
+from secfc.exact.drafts import Draft
 from secfc.exact.predict import Allowance, CodedModel
 from secfc.lloyd.loop import Trace, cheaper, restarts
 from secfc.lloyd.starts import RandomLabels, Start, generators
@@ -87,9 +88,9 @@ class ClientResult:
     sums: ClusterSums
 
 
-def client(way: SecFC, draft: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
+def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[ClientResult]:
     """The client of Algorithm 1."""
-    plan, mine = yield from way.membership.client(draft, party, coins=coins)
+    plan, mine = yield from drafts.at_client(way, draft, party, coins)
     yield from agree(plan, party.name)
     judge_at_site(way, plan.quantizer, party)
     received = yield from share_rows(plan, mine, coins, threads=way.threads)
@@ -183,9 +184,9 @@ class ServerResult:
     standing: Standing
 
 
-def server(way: SecFC, draft: Any, *, coins: Coins) -> Role[ServerResult]:
+def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
-    plan, settle = yield from way.membership.server(draft)
+    plan, settle = yield from drafts.at_server(way, draft)
     yield from agree(plan, SERVER)
     shared = plan
     plan, screening = yield from settle_contributors_at_server(shared, coins)
@@ -272,8 +273,8 @@ class SecFC:
         ):  # fmt: skip
             object.__setattr__(self, name, meant(getattr(self, name)))
 
-    def plan(self, public: Public) -> Any:
-        """What is public before the parties talk: the `Plan`, with open membership.
+    def plan(self, public: Public) -> Draft:
+        """What is public before the parties talk: the `Plan`, with open membership, else its draft.
 
         Warns (`Caution`) where t=0 or ell > 1.  Raises ValueError naming the value, the rule and the remedy.
         """
@@ -288,10 +289,9 @@ class SecFC:
                 f"liars={self.liars} with {type(self.disclosure).__name__}: this policy does not check what "
                 "clients send. Use disclosure=Distances(), or liars=0"
             )
-        draft = self.membership.draft(
-            partial(self.complete, public), public.clients, public.counts, self.t, public.session,
-            Terms(self, public),
-        )  # fmt: skip
+        terms = Terms(self, public)
+        draft = self.membership.draft(public.clients, public.counts, self.t, public.session, terms)
+        plan = draft if isinstance(draft, UnionDraft) else self.complete(public, draft)
         if self.t == 0 and len(public.clients) > 1:
             warnings.warn(
                 "t=0 protects nobody: shares carry no noise, so clients see each other's points. Raise t to "
@@ -301,7 +301,7 @@ class SecFC:
             )
         for caution in cautions(self.t, self.ell):
             warnings.warn(caution, Caution, stacklevel=2)
-        return draft
+        return plan
 
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
@@ -319,20 +319,24 @@ class SecFC:
         self.disclosure.check(plan)
         return plan
 
-    def client(self, plan: Any, party: Party, *, coins: Coins) -> Role[ClientResult]:
+    def foreseen(self, plan: Draft, federation: Federation) -> Plan:
+        """The plan that the points of all will lead to, for a process that sees all data."""
+        return drafts.foreseen(self, plan, federation)
+
+    def client(self, plan: Draft, party: Party, *, coins: Coins) -> Role[ClientResult]:
         """The role of one client; its coins are secret.  Raises ValueError for a plan on other terms."""
-        plan.terms.check(self)
+        drafts.check_terms(self, plan)
         return client(self, plan, party, coins=coins)
 
-    def server(self, plan: Any, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
+    def server(self, plan: Draft, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
         """The role of the server; its coins are secret.  It draws no start, so rng is not used.
 
         Raises ValueError for a plan on other terms.
         """
-        plan.terms.check(self)
+        drafts.check_terms(self, plan)
         return server(self, plan, coins=coins)
 
-    def outcome(self, plan: Any, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: Draft, party: PartyId, returned: ClientResult | ServerResult) -> Outcome:
         """A client's labels, their rows and its shares of the final centers; what the server learned."""
         if isinstance(returned, ClientResult):
             return Outcome(
@@ -344,7 +348,7 @@ class SecFC:
                 learned=heard_by_all(self, returned.plan),
                 share=returned.sums,
             )
-        result: ServerResult = returned
+        result = returned
         plan, trace = result.plan, result.trace
         return Outcome(
             party,

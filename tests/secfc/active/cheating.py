@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from field import SeededCoins
 from field.code.opened import project_integers
 from field.code.projections import Choice, MaskShortage, choose
 from secfc.algorithm import Public
-from secfc.coded.membership import Open, Private
-from secfc.exact import secfc as coded
+from secfc.coded.plan import Plan
+from secfc.exact import drafts
 from secfc.roles.exchange import SERVER
 from secfc.roles.transcript import Run
 from secfc.transport.simulate import simulate
@@ -23,35 +23,19 @@ from secfc.transport.simulate import simulate
 BOUND = 8.0
 
 
-@dataclass(frozen=True)
-class Crafted(Open):
-    """Open membership of a client whose rows are these integers (m_j, d), of any size."""
+def crafting(cheater: str, rows: Any) -> Any:
+    """What `drafts.at_client` is where the cheater shares these integers (m_j, d), of any size."""
+    at_client = drafts.at_client
 
-    rows: Any = None
+    def crafted(way: Any, draft: Any, party: Any, coins: Any) -> Any:
+        plan, mine = yield from at_client(way, draft, party, coins)
+        if party.name != cheater:
+            return plan, mine
+        made = rows(plan) if isinstance(draft, Plan) else rows(plan, mine)
+        values = np.asarray(made, object)
+        return plan, dataclasses.replace(mine, read=lambda begin, end: values[begin:end])
 
-    def client(self, draft: Any, party: Any, *, coins: Any) -> Any:
-        plan, honest = yield from super().client(draft, party, coins=coins)
-        crafted = np.asarray(self.rows(plan), object)
-        return plan, dataclasses.replace(honest, read=lambda begin, end: crafted[begin:end])
-
-
-@dataclass(frozen=True)
-class CraftedPrivate(Private):
-    """Hidden membership of a client that says what it holds, and shares these integers (m, d) instead."""
-
-    rows: Any = None
-
-    def client(self, draft: Any, party: Any, *, coins: Any) -> Any:
-        plan, honest = yield from super().client(draft, party, coins=coins)
-        crafted = np.asarray(self.rows(plan, honest), object)
-        return plan, dataclasses.replace(honest, read=lambda begin, end: crafted[begin:end])
-
-
-def crafted(membership: Any, rows: Any) -> Any:
-    """The same membership of a client that shares these rows."""
-    if isinstance(membership, Open):
-        return Crafted(rows=rows)
-    return CraftedPrivate(membership.mode, membership.bound, membership.sized, membership.merge, rows)
+    return crafted
 
 
 def shameless(test: Any, sums: Any, masks: Any) -> Choice:
@@ -122,10 +106,8 @@ def run(
     coins = {name: SeededCoins(seed, name) for name in (*federation.names, SERVER)}
     roles = {}
     for party in federation.parties:
-        own = way
-        if party.name == cheater:
-            own = dataclasses.replace(way, membership=crafted(way.membership, rows))
-        role = coded.client(own, plan, party, coins=coins[party.name])
+        role = way.client(plan, party, coins=coins[party.name])
         roles[party.name] = change(role) if party.name == cheater else role
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(seed), coins=coins[SERVER])
-    return simulate(roles, **options)
+    with mock.patch.object(drafts, "at_client", crafting(cheater, rows)):
+        return simulate(roles, **options)

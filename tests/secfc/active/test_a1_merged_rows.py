@@ -14,6 +14,7 @@ from psu import merge
 from secfc.coded import membership, validity
 from secfc.coded.membership import Private
 from secfc.disclosure.compare.match import contest_of
+from secfc.exact.drafts import completed
 from secfc.exact.readings import Questions
 from secfc.lloyd.loop import PlainSource, lloyd
 from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus
@@ -381,9 +382,9 @@ def test_counts_whose_multiple_does_not_fit_are_refused_with_the_numbers():
     assert secfc.fit(way(scale=2.0**20), fewer, bound=BOUND).plan.layout.multiple == 110
     # With a scale of its own choice a run takes what room there is.
     draft = way().plan(secfc.algorithm.Public.of(federation, BOUND))
-    assert draft.completed(np.arange(1, n + 1)).layout.multiple == 27720
+    assert completed(way(), draft, np.arange(1, n + 1)).layout.multiple == 27720
     with pytest.raises(TooManyHolders, match=r"\d+ integer steps between 0 and the bound"):
-        draft.completed(np.arange(1, 24))
+        completed(way(), draft, np.arange(1, 24))
     # What does not fit in any case is no matter of holders.
     with pytest.raises(ValueError, match=r"k=99 clusters of m=71"):
         secfc.fit(way(k=99), federation, bound=BOUND)

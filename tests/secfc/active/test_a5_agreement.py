@@ -418,7 +418,6 @@ def test_fields_that_are_left_out_are_these():
         "SecFC.threads", "SecFC.coarse", "Lloyd.coarse",
         # Described beside the plan.
         "Plan.terms", "PlainPlan.terms", "OneShotPlan.terms", "FedDPPlan.terms", "UnionDraft.terms",
-        "UnionDraft.complete",
         # In the plan, if it uses them: hidden membership hides counts, private centers need no bound.
         "Public.counts", "Public.bound", "Public.derived", "Public.server_points",
     }  # fmt: skip
