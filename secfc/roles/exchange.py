@@ -56,9 +56,14 @@ class Exchange:
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
 
+    @property
+    def first(self) -> int:
+        """The oldest round that is awaited: what is older is too late."""
+        return self.round if self.accept is None else self.accept
+
     def due(self, rounds: Collection[int]) -> int | None:
         """Which of these rounds of a peer's messages is the one awaited, None if none is."""
-        first = self.round if self.accept is None else self.accept
+        first = self.first
         if self.exact:
             return first if first in rounds else None
         last = first - first % PHASE + PHASE - 1

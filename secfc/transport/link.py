@@ -1,4 +1,4 @@
-"""One connection to a peer: frames out and in, what is kept until the peer took it, and signs of life.
+"""A link to a peer, over any channel: frames, what is kept until the peer took it, and signs of life.
 
 A frame is the length of a message (8 bytes), the round of its exchange (8, signed) and the message as
 `secfc.transport.wire` encodes it, all little-endian.  With a length of 0 the round says how far the sender
@@ -15,13 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from secfc.roles.exchange import Exchange, FaultyParty
+from secfc.roles.exchange import FaultyParty
 from secfc.transport import wire
+from secfc.transport.channel import Channel
+from secfc.transport.streams import channel_of
 
 GOODBYE, BEAT = -2, -3
 # Bytes that are written, or read, at a time.
@@ -34,36 +35,39 @@ class Silent(Exception):  # noqa: N818 - what happened
     """Nothing came of a peer for longer than one that is there is ever silent."""
 
 
-@dataclass(eq=False)
 class Link:
-    """A connection to one peer."""
+    """What is said to one peer and heard of it, over one connection after the other."""
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-    box: dict[int, Any] = field(default_factory=dict)  # messages by round
-    taken: int = -1  # the last round that was handed over
-    kept: dict[int, Any] = field(default_factory=dict)  # what was sent, by round, until the peer took it
-    heard: int = -1  # the last round that the peer took
-    ready: bool = False  # whether the peer has said, on this connection, how far it is
-    leaving: bool = False  # whether nothing will be sent any more but what is kept
-    renewed: asyncio.Event = field(default_factory=asyncio.Event)
-    closed: bool = False
-    failure: FaultyParty | None = None
-    begun: bool = False  # whether anything came on this connection
-    frames: deque[tuple[int, Any]] = field(default_factory=deque)  # what is to be written, on this connection
-    due_out: asyncio.Event = field(default_factory=asyncio.Event)
-    written: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(
+        self, channel: Channel | asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
+    ) -> None:
+        """`Link(channel)`, or `Link(reader, writer)` over an asyncio stream."""
+        self.channel = channel_of(channel, writer)
+        self.kept: dict[int, Any] = {}  # what was sent, by round, until the peer took it
+        self.heard = -1  # the last round that the peer took
+        self.ready = False  # whether the peer has said, on this connection, how far it is
+        self.leaving = False  # whether nothing will be sent any more but what is kept
+        self.renewed = asyncio.Event()
+        self.closed = False
+        self.failure: FaultyParty | None = None
+        self.begun = False  # whether anything came on this connection
+        self.frames: deque[tuple[int, Any]] = deque()  # what is to be written, on this connection
+        self.due_out = asyncio.Event()
+        self.written = asyncio.Event()
 
-    def renew(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def renew(
+        self, channel: Channel | asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
+    ) -> None:
         """Go on over a new connection to the same peer; the old one is closed, if it is not already."""
+        fresh = channel_of(channel, writer)
         if self.closed:  # too late: everybody went on without the peer
-            writer.close()
+            fresh.abort()
             return
-        old, self.reader, self.writer, self.ready = self.writer, reader, writer, False
+        old, self.channel, self.ready = self.channel, fresh, False
         self.begun = False
         self.frames.clear()
         self.renewed.set()
-        old.transport.abort()
+        old.abort()
 
     # --- out
 
@@ -88,17 +92,16 @@ class Link:
 
     async def write(self, number: int, message: Any) -> None:
         """Write one frame, unless its connection breaks, or is renewed, meanwhile."""
-        writer = self.writer
+        channel = self.channel
         parts = [] if message is None else wire.buffers(message)
         size = sum(map(len, parts))
         header = size.to_bytes(8, "little") + number.to_bytes(8, "little", signed=True)
         with contextlib.suppress(OSError):  # a peer that has gone hears nothing
             for part in (header, *parts):
                 for start in range(0, len(part), PIECE):
-                    if self.writer is not writer or writer.is_closing():
+                    if self.channel is not channel:
                         return
-                    writer.write(part[start : start + PIECE])
-                    await writer.drain()
+                    await channel.write(part[start : start + PIECE])
 
     def hear(self, number: int) -> None:
         """The peer has taken what it was sent up to this round; on a new connection, send it the rest."""
@@ -121,15 +124,17 @@ class Link:
     # --- in
 
     async def some(self, count: int, pulse: float) -> bytes:
-        """The next bytes of the peer, at least one.  Raises Silent, IncompleteReadError, OSError."""
+        """The next bytes of the peer, at least one.  Raises Silent, EOFError, OSError."""
         # Asked several times, so that a pause of this process is not taken for one of the peer.  A peer that
         # has said nothing yet may still be reading its data.
         for _ in range(BEATS):
+            if self.renewed.is_set():  # the rest of a frame comes on no other connection than its beginning
+                raise EOFError
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pulse / BEATS if self.begun else None):
-                    data = await self.reader.read(count)
+                    data = await self.channel.read(count)
                 if not data:
-                    raise asyncio.IncompleteReadError(b"", count)
+                    raise EOFError
                 self.begun = True
                 return data
         raise Silent
@@ -151,28 +156,3 @@ class Link:
         size = int.from_bytes(header[:8], "little")
         number = int.from_bytes(header[8:], "little", signed=True)
         return size, number, await self.exactly(size, pulse) if 0 < size <= maximum else None
-
-    # --- messages by round
-
-    def forget(self, number: int) -> None:
-        """Drop this round and older ones: they were handed over."""
-        self.taken = max(self.taken, number)
-        for old in [r for r in self.box if r <= number]:
-            del self.box[old]
-
-    def arrive(self, number: int, message: Any) -> None:
-        """Keep a message, unless that round came or was handed over before."""
-        if number > self.taken:
-            self.box.setdefault(number, message)
-
-    def due(self, exchange: Exchange) -> int | None:
-        """The round of the message that this exchange waits for, if it is there."""
-        accept = exchange.round if exchange.accept is None else exchange.accept
-        for late in [r for r in self.box if r < accept]:
-            del self.box[late]
-        return exchange.due(self.box)
-
-    def take(self, number: int) -> Any:
-        """Hand over the message of this round."""
-        self.taken = number
-        return self.box.pop(number)

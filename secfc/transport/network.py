@@ -1,8 +1,9 @@
-"""One party over byte streams: the driver of a deployment, for any role.
+"""One party over links to its peers: the driver of a deployment, for any role.
 
-`secfc.transport.link` says what is written.  Who is at the other end of a link, and that nobody else can read
-it, is the business of whoever opens it (TLS with both certificates checked); `secfc.transport.sealed`
-protects what clients say to one another even so.
+`secfc.transport.link` says what is written, over any `secfc.transport.channel`; what came waits in a
+`secfc.transport.mailbox`.  Who is at the other end of a link, and that nobody else can read it, is the
+business of whoever opens it (TLS with both certificates checked); `secfc.transport.sealed` protects what
+clients say to one another even so.
 
 A party keeps what it sent until the peer has taken it for good, so a connection that breaks can be renewed: a
 party that crashed resumes from its journal (`secfc.transport.checkpoint`), connects again, and loses nothing.
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 from secfc.roles.exchange import Exchange, Inbox, PartyId, ProtocolError, Role, faulty
 from secfc.transport import wire
 from secfc.transport.link import GOODBYE, Link, Silent
+from secfc.transport.mailbox import Mailbox
 
 __all__ = ["Link", "run_party"]
 
@@ -65,20 +67,19 @@ async def run_party(
                 await post.farewell(readers, patience)
                 return results[0]
             # Whatever the role keeps on file is there now: peers need not keep it any longer.
-            await post.took({**(exchange.taken or {}), **(inbox.rounds if inbox else {})})
+            await post.wait(exchange, inbox.rounds if inbox else {})
             post.begin.set()
             for peer, message in exchange.send.items():
                 post.send(peer, exchange.round, message)
-            inbox = await post.collect(exchange, patience, grace)
+            inbox = await post.collect(patience, grace)
     finally:
         role.close()
         for task in (*readers, *speakers):
             task.cancel()
         await asyncio.gather(*readers, *speakers, return_exceptions=True)
         for link in links.values():
-            link.writer.close()
             with contextlib.suppress(OSError):
-                await link.writer.wait_closed()
+                await link.channel.close()
 
 
 async def _advance(role: Role[R], inbox: Any) -> tuple[Exchange | None, list[R]]:
@@ -102,6 +103,7 @@ async def _advance(role: Role[R], inbox: Any) -> tuple[Exchange | None, list[R]]
 class _Post:
     def __init__(self, links: Mapping[PartyId, Link], maximum: int, rejoin: float, pulse: float) -> None:
         self.links, self.maximum, self.rejoin, self.pulse = links, maximum, rejoin, pulse
+        self.mailbox = Mailbox()
         self.news = asyncio.Condition()
         self.begin = asyncio.Event()
         self.leaving = False
@@ -113,8 +115,8 @@ class _Post:
         try:
             while True:
                 link.renewed.clear()
-                link.put(link.taken)
-                with contextlib.suppress(asyncio.IncompleteReadError, OSError, Silent):
+                link.put(self.mailbox.taken(peer))
+                with contextlib.suppress(EOFError, OSError, Silent):
                     await self.read(peer, link)
                     return
                 link.ready &= link.renewed.is_set()
@@ -140,8 +142,8 @@ class _Post:
                 message = wire.decode(data, self.maximum)
                 del data
                 async with self.news:
-                    await self.news.wait_for(lambda: len(link.box) < BACKLOG or self.leaving)
-                    link.arrive(number, message)
+                    await self.news.wait_for(lambda: self.mailbox.backlog(peer) < BACKLOG or self.leaving)
+                    self.mailbox.arrive(peer, number, message)
                     self.news.notify_all()
                 del message
             elif size:
@@ -152,14 +154,14 @@ class _Post:
             elif number >= -1:
                 link.hear(number)
 
-    async def took(self, rounds: Mapping[PartyId, int]) -> None:
-        """This party took messages of these rounds for good: say so."""
+    async def wait(self, exchange: Exchange, rounds: Mapping[PartyId, int]) -> None:
+        """This party waits for this now, and has taken messages of these rounds for good: say so."""
         async with self.news:
-            for peer, number in rounds.items():
-                self.links[peer].forget(number)
+            self.mailbox.wait(exchange)
+            for peer, number in {**(exchange.taken or {}), **rounds}.items():
                 if self.links[peer].ready:
                     self.links[peer].put(number)
-            self.news.notify_all()
+            self.news.notify_all()  # readers whose late messages were dropped go on
 
     def send(self, peer: PartyId, number: int, message: Any) -> None:
         if peer not in self.links:
@@ -177,37 +179,33 @@ class _Post:
         if link.ready:
             link.put(number, message)
 
-    async def collect(self, exchange: Exchange, patience: float, grace: float) -> Inbox:
+    async def collect(self, patience: float, grace: float) -> Inbox:
         """What came from those awaited, when all have come, or time is up, or the rest has gone."""
+        exchange = self.mailbox.awaited
         links = {peer: self.links[peer] for peer in exchange.expect}
         enough = len(links) if exchange.enough is None else exchange.enough
         now = asyncio.get_running_loop().time
 
         def complete() -> bool:
-            return all(link.due(exchange) is not None or link.closed for link in links.values())
+            return all(self.mailbox.due(peer) is not None or link.closed for peer, link in links.items())
 
         def suffices() -> bool:
             # Where none are enough, all who are there are waited for.
-            came = sum(link.due(exchange) is not None for link in links.values())
-            return complete() or 0 < enough <= came
+            return complete() or 0 < enough <= self.mailbox.came()
 
         deadline = now() + patience
         async with self.news:
             for condition in (suffices, complete):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(deadline):
-                        self.news.notify_all()  # readers whose late messages were dropped go on
                         await self.news.wait_for(condition)
                 deadline = min(deadline, now() + grace)
-            messages, rounds = {}, {}
+            inbox = self.mailbox.collect()
             for peer, link in links.items():
-                number = link.due(exchange)
-                if number is not None:
-                    messages[peer], rounds[peer] = link.take(number), number
-                elif link.failure is not None:
+                if peer not in inbox and link.failure is not None:
                     raise link.failure
             self.news.notify_all()
-        return Inbox(messages, rounds)
+        return inbox
 
     async def farewell(self, readers: list[asyncio.Task[None]], patience: float) -> None:
         """Wait for everybody's goodbye: to close with unread messages would destroy those under way."""

@@ -1,20 +1,19 @@
 """All parties in one process: the driver of experiments, and the transcript of what everyone saw.
 
-Knows no algorithm.  Roles run in lockstep; mailboxes are per sender and ordered by round, so a message that
-overtakes another waits for its turn, and one that comes twice counts once.  When nobody can go on, the
-waiting roles are resumed with whatever came, as a deadline would, and judge for themselves whether it
-suffices.
+Knows no algorithm.  Roles run in lockstep, each with a mailbox (`secfc.transport.mailbox`).  When nobody can
+go on, the waiting roles are resumed with whatever came, as a deadline would, and judge for themselves whether
+it suffices.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from field.kernels.compiling import working_clock
-from secfc.roles.exchange import SERVER, Exchange, Inbox, PartyId, ProtocolError, Role, TooFewReplies
+from secfc.roles.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
 from secfc.roles.transcript import Envelope, Run, Transcript
+from secfc.transport.mailbox import Mailbox
 
 Faults = Callable[[Envelope], Iterable[Envelope]]
 Watch = Callable[[PartyId, Exchange], None]
@@ -57,42 +56,25 @@ class _Driver:
         watch: Watch | None,
     ) -> None:
         self.roles, self.faults, self.keep_bodies, self.watch = roles, faults, keep_bodies, watch
-        self.waiting: dict[PartyId, Exchange] = {}
+        self.mailboxes = {name: Mailbox() for name in roles}
+        self.waiting: dict[PartyId, Mailbox] = {}
         self.results: dict[PartyId, Any] = {}
         self.silent: dict[PartyId, TooFewReplies] = {}
         self.log: list[Envelope] = []
         self.seconds: dict[PartyId, dict[str, float]] = {name: {} for name in roles}
-        # inbox[recipient][sender] holds messages by round; taken[...] is the last round handed over.
-        # Both are made as senders turn up: most of thousands of clients never talk to one another.
-        self.inbox: dict[PartyId, dict[PartyId, dict[int, Any]]] = {name: defaultdict(dict) for name in roles}
-        self.taken: dict[PartyId, dict[PartyId, int]] = {name: defaultdict(lambda: -1) for name in roles}
 
     def run(self) -> Run:
         for name in self.roles:
             self.advance(name, None)
         while self.waiting:
-            ready = [name for name in self.waiting if self.served(name)]
+            ready = [name for name, mailbox in self.waiting.items() if mailbox.complete()]
             if not ready:
                 ready = [self.most_served()]
             for name in ready:
-                self.advance(name, self.collect(name))
+                self.advance(name, self.waiting[name].collect())
         if self.silent and len(self.silent) == len(self.roles) - 1:
             raise next(iter(self.silent.values()))
         return Run(self.results, self.silent, Transcript(tuple(self.log)), self.seconds)
-
-    def served(self, name: PartyId) -> bool:
-        """Whether everything came that this party waits for."""
-        exchange, boxes = self.waiting[name], self.inbox[name]
-        # Ends at the first that is missing, as one mostly is.
-        return all(exchange.due(boxes[peer]) is not None for peer in exchange.expect)
-
-    def missing(self, name: PartyId) -> int:
-        exchange = self.waiting[name]
-        return sum(self.due(name, peer) is None for peer in exchange.expect)
-
-    def due(self, name: PartyId, peer: PartyId) -> int | None:
-        """The round of the peer's message that this party waits for, if it is there."""
-        return self.waiting[name].due(self.inbox[name][peer])
 
     def most_served(self) -> PartyId:
         """Who goes on when nobody has everything: who has enough, else who has received most.
@@ -101,28 +83,11 @@ class _Driver:
         """
 
         def order(name: PartyId) -> tuple[bool, bool, int]:
-            exchange = self.waiting[name]
-            came = len(exchange.expect) - self.missing(name)
+            came, exchange = self.waiting[name].came(), self.waiting[name].awaited
             enough = len(exchange.expect) if exchange.enough is None else exchange.enough
             return came < enough, name == SERVER, -came
 
         return min(self.waiting, key=order)
-
-    def collect(self, name: PartyId) -> Inbox:
-        """What came of what this party waits for; older messages of the same peers are forgotten."""
-        awaited = {peer: self.due(name, peer) for peer in self.waiting[name].expect}
-        rounds = {peer: number for peer, number in awaited.items() if number is not None}
-        messages = {peer: self.inbox[name][peer][number] for peer, number in rounds.items()}
-        self.forget(name, rounds)
-        return Inbox(messages, rounds)
-
-    def forget(self, name: PartyId, rounds: Mapping[PartyId, int]) -> None:
-        """What this party took is gone, and so is what is older; later copies will be dropped."""
-        for peer, number in rounds.items():
-            self.taken[name][peer] = max(self.taken[name][peer], number)
-            box = self.inbox[name][peer]
-            for old in [r for r in box if r <= number]:
-                del box[old]
 
     def advance(self, name: PartyId, value: Any) -> None:
         start = working_clock()
@@ -143,8 +108,8 @@ class _Driver:
         self.book(name, "finish", working_clock() - start)
 
     def wait(self, name: PartyId, exchange: Exchange) -> None:
-        self.waiting[name] = exchange
-        self.forget(name, exchange.taken or {})
+        self.waiting[name] = self.mailboxes[name]
+        self.mailboxes[name].wait(exchange)
         if self.watch is not None:
             self.watch(name, exchange)
         sizes: dict[int, int] = {}  # of each message, which may go to many
@@ -158,7 +123,7 @@ class _Driver:
         table[phase] = table.get(phase, 0.0) + seconds
 
     def post(self, sender: PartyId, recipient: PartyId, exchange: Exchange, body: Any, nbytes: int) -> None:
-        if recipient not in self.inbox:
+        if recipient not in self.mailboxes:
             raise ProtocolError(f"{sender} wants to send to {recipient!r}, who takes no part")
         envelope = Envelope(
             exchange.round,
@@ -171,10 +136,4 @@ class _Driver:
         )
         for arriving in self.faults(envelope):
             self.log.append(arriving if self.keep_bodies else arriving.header())
-            self.arrive(arriving)
-
-    def arrive(self, envelope: Envelope) -> None:
-        """Put a message into its mailbox, unless that round of its sender came or was handed over before."""
-        recipient, sender = envelope.recipient, envelope.sender
-        if envelope.round > self.taken[recipient][sender]:
-            self.inbox[recipient][sender].setdefault(envelope.round, envelope.body)
+            self.mailboxes[arriving.recipient].arrive(arriving.sender, arriving.round, arriving.body)

@@ -79,6 +79,9 @@ TARGETS = {
     "secfc/coded/screening.py": ["tests/secfc/test_liars.py"],
     "secfc/coded/pairing.py": ["tests/secfc/test_pairing.py"],
     "secfc/coded/questions.py": ["tests/secfc/test_protocol.py"],
+    "secfc/transport/mailbox.py": ["tests/secfc/test_mailbox.py"],
+    "secfc/transport/link.py": ["tests/secfc/test_channels.py", "tests/secfc/active/test_a7_waiting.py"],
+    "secfc/transport/streams.py": ["tests/secfc/test_channels.py"],
     "secfc/transport/sealed.py": ["tests/secfc/test_sealed.py"],
 }  # fmt: skip
 

@@ -433,7 +433,7 @@ async def reviving(make, names, victim, at, told, **options):
             if peer != victim:
                 pair = await mesh([victim, peer])
                 fresh[peer], other = pair[victim][peer], pair[peer][victim]
-                links[peer][victim].renew(other.reader, other.writer)
+                links[peer][victim].renew(other.channel)
         role = noting(make(victim), victim, network)
         tasks[victim] = asyncio.create_task(run_party(role, fresh, **options))
     return died, dict(zip(tasks, await asyncio.gather(*tasks.values()), strict=True))
@@ -514,8 +514,9 @@ def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
         with pytest.raises(Crash):
             await b
         late = await mesh(["a", "b"])
-        links["a"]["b"].renew(late["a"]["b"].reader, late["a"]["b"].writer)
-        late["b"]["a"].writer.close()
+        links["a"]["b"].renew(late["a"]["b"].channel)
+        assert await late["b"]["a"].channel.read(1) == b""  # it came too late, and is told so
+        await late["b"]["a"].channel.close()
         return got, time.monotonic() - begin
 
     got, seconds = asyncio.run(run())

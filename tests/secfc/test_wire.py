@@ -743,7 +743,7 @@ def test_bytes_that_are_no_message_are_blamed_over_sockets_too():
     async def run(noise):
         links = await mesh(["client-0", "client-1"])
         link = links["client-1"]["client-0"]
-        link.writer.write(noise)
+        link.channel.writer.write(noise)
 
         def asks():
             return (yield Exchange({}, ("client-1",)))
@@ -751,7 +751,7 @@ def test_bytes_that_are_no_message_are_blamed_over_sockets_too():
         try:
             return await asyncio.wait_for(run_party(asks(), links["client-0"], patience=5, maximum=100), 20)
         finally:
-            link.writer.close()
+            await link.channel.close()
 
     for noise, rule in (
         ((101).to_bytes(8, "little") + bytes(8), "announced 101 bytes"),
@@ -774,13 +774,13 @@ def test_every_flipped_byte_of_a_header_is_refused_or_silence():
         link = links["client-1"]["client-0"]
         flipped = bytearray(header)
         flipped[at] ^= 1 << at % 8
-        link.writer.write(bytes(flipped) + data)
+        link.channel.writer.write(bytes(flipped) + data)
         try:
             return await asyncio.wait_for(run_party(asks(), links["client-0"], patience=0.1, maximum=100), 20)
         except FaultyClient:
             return "refused"
         finally:
-            link.writer.close()
+            await link.channel.close()
 
     ends = [asyncio.run(run(at)) for at in range(16)]
     assert all(end in ({}, "refused") for end in ends), ends

@@ -100,7 +100,7 @@ def patient_then(role):
 async def half_open(say=b""):
     """A link to a peer that is connected and, but for these bytes, mute; and the peer's end."""
     links = await mesh(["a", "b"])
-    links["b"]["a"].writer.write(say)
+    links["b"]["a"].channel.writer.write(say)
     return links["a"]["b"], links["b"]["a"]
 
 
@@ -113,7 +113,7 @@ def test_a_peer_that_is_gone_without_a_word_costs_a_pulse_and_not_the_patience()
         try:
             return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=patience)
         finally:
-            other.writer.close()
+            await other.channel.close()
 
     for enough in (WORD, WORD + (500).to_bytes(8, "little") + bytes(20)):  # also in the middle of a message
         came, seconds = asyncio.run(run(enough, 60.0))
@@ -134,7 +134,7 @@ def test_a_message_that_arrives_slowly_is_a_sign_of_life():
         async def trickle():
             frame = len(data).to_bytes(8, "little") + (1).to_bytes(8, "little") + data
             for start in range(0, len(frame), 400):
-                other.writer.write(frame[start : start + 400])
+                other.channel.writer.write(frame[start : start + 400])
                 await asyncio.sleep(PULSE / 4)
 
         speaker = asyncio.create_task(trickle())
@@ -142,11 +142,40 @@ def test_a_message_that_arrives_slowly_is_a_sign_of_life():
             return await run_party(asks("b"), {"b": link}, pulse=PULSE, patience=60.0)
         finally:
             await speaker
-            other.writer.close()
+            await other.channel.close()
 
     came, seconds = asyncio.run(run())
     assert came == {"b"}
     assert seconds > 2 * PULSE
+
+
+def test_more_late_messages_than_are_kept_stop_nobody():
+    # Of one who is behind, and whose connection was renewed: all it said comes at once.
+    def frame(number):
+        data = wire.encode(shared.Hello(b"x"))
+        return len(data).to_bytes(8, "little") + number.to_bytes(8, "little") + data
+
+    last = 3 * network.BACKLOG
+
+    def waits():
+        begin = time.monotonic()
+        inbox = yield Exchange({}, ("b",), round=last)
+        return set(inbox), time.monotonic() - begin
+
+    async def run():
+        link, other = await half_open(WORD)
+        waiting = asyncio.create_task(run_party(waits(), {"b": link}, pulse=60.0, patience=5.0))
+        await asyncio.sleep(PULSE / 4)
+        other.channel.writer.write(b"".join(map(frame, range(last + 1))))
+        other.channel.writer.write(bytes(8) + links_of.GOODBYE.to_bytes(8, "little", signed=True))
+        try:
+            return await waiting
+        finally:
+            await other.channel.close()
+
+    came, seconds = asyncio.run(run())
+    assert came == {"b"}
+    assert seconds < 4
 
 
 def test_a_pause_of_this_process_is_not_taken_for_one_of_the_peers():
@@ -209,7 +238,7 @@ def test_a_cancelled_party_ends_when_its_role_lets_go():
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        links["b"]["a"].writer.close()
+        await links["b"]["a"].channel.close()
 
     asyncio.run(run())
     assert ended == [True]
@@ -259,30 +288,24 @@ async def with_a_death(algorithm, fed, victim, at, *, hang):
         if name != victim or not hang:
             return await run_party(roles[name], links[name], **options)
         # As if the power went: its connections stay, and nothing comes over them any more.
-        ends = {peer: Link(link.reader, Kept(link.writer)) for peer, link in links[name].items()}
+        ends = {peer: Link(Kept(link.channel)) for peer, link in links[name].items()}
         with contextlib.suppress(Gone):
             await run_party(roles[name], ends, **options)
         return None
 
     got = await asyncio.wait_for(asyncio.gather(*(lives(name) for name in roles), return_exceptions=True), 60)
     for link in links[victim].values():
-        link.writer.close()
+        await link.channel.close()
     return dict(zip(roles, got, strict=True)), time.monotonic() - begin
 
 
 class Kept:
-    """A writer that is not closed with its party."""
+    """A channel that is not closed with its party."""
 
-    def __init__(self, writer):
-        self.writer = writer
+    def __init__(self, channel):
+        self.read, self.write, self.abort = channel.read, channel.write, channel.abort
 
-    def __getattr__(self, name):
-        return getattr(self.writer, name)
-
-    def close(self):
-        pass
-
-    async def wait_closed(self):
+    async def close(self):
         pass
 
 
