@@ -356,6 +356,8 @@ def compile_all() -> None:
             disclosure=Distances(),
         )  # fmt: skip
         tiny_run(algorithm).predict(few_points())
+    # Sums of integers from 2**30 on have a kernel of their own.
+    tiny_run(SecFC(2, 1, max_iter=1, scale=2.0**28, disclosure=Distances()))
     budget, radius = Budget(10, 1e-6), Bound.given(8.0)
     for policy in (NoiseAtServer(budget, radius), NoiseInShares(budget, radius)):
         tiny_run(SecFC(2, 1, max_iter=1, disclosure=policy))
