@@ -75,9 +75,9 @@ def cost(work):
     """The most memory in use, in bytes, while this is done, and the seconds it takes."""
     tracemalloc.start()
     try:
-        begin = time.perf_counter()
+        begin = time.process_time()
         work()
-        return tracemalloc.get_traced_memory()[1], time.perf_counter() - begin
+        return tracemalloc.get_traced_memory()[1], time.process_time() - begin
     finally:
         tracemalloc.stop()
 
@@ -90,23 +90,26 @@ def decoded(data):
 
 
 def worst(message, size):
-    """How many times the size of its bytes decoding takes beside them, at worst."""
+    """How many times the size of its bytes decoding takes beside them, and processor seconds, at worst."""
     found = [(len(data), *cost(lambda data=data: decoded(data))) for data in inflated(message, size)]
-    return max(((most - SLACK) / length for length, most, _ in found), default=0)
+    return (
+        max(((most - SLACK) / length for length, most, _ in found), default=0),
+        max((seconds for *_, seconds in found), default=0),
+    )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_decoding_takes_no_more_than_the_message(name):
-    assert worst(EXAMPLES[name], SHORT) <= 1.0
+    assert worst(EXAMPLES[name], SHORT)[0] <= 1.0
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_decoding_a_large_message_takes_no_more_than_it(name):
-    begin = time.monotonic()
-    assert worst(EXAMPLES[name], LONG) <= 1.0
-    assert time.monotonic() - begin < 60
+    memory, seconds = worst(EXAMPLES[name], LONG)
+    assert memory <= 1.0
+    assert seconds < 20
 
 
 def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
@@ -115,7 +118,7 @@ def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
         assert len(set(numbers.tolist())) <= len(numbers)
 
     monkeypatch.setattr("secfc.coded.messages.check_numbers", check)
-    assert worst(EXAMPLES["Assignment"], SHORT) > 8
+    assert worst(EXAMPLES["Assignment"], SHORT)[0] > 8
 
 
 def test_more_numbers_than_clients_are_refused_at_once():
