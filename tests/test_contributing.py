@@ -1,6 +1,9 @@
 """The lists of CONTRIBUTING.md are followed: each addition is one file, keeps to the walls, and works."""
 
+import asyncio
+import dataclasses
 import importlib
+import itertools
 import re
 import sys
 from pathlib import Path
@@ -9,11 +12,16 @@ import numpy as np
 import pytest
 
 import secfc
+from field import SeededCoins
 from psu.messages import TAGS
+from secfc.algorithm import Public
 from secfc.attacks.views import View
 from secfc.report import as_json, as_text, report
 from secfc.roles.exchange import SERVER
 from secfc.transport import wire
+from secfc.transport.link import Link
+from secfc.transport.network import run_party
+from secfc.transport.simulate import simulate
 from tests.test_architecture import ROOMS, SOURCES, complaints, module_of
 
 PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
@@ -54,7 +62,7 @@ def federation():
 
 
 def test_each_addition_has_a_numbered_list_and_one_file():
-    kinds = ("a message", "an algorithm", "a policy", "an attack")
+    kinds = ("a message", "an algorithm", "a policy", "an attack", "a transport")
     assert list(SECTIONS) == [f"Add {what}" for what in kinds]
     for section, text in SECTIONS.items():
         assert re.search(r"^1\. ", text, flags=re.MULTILINE), section
@@ -108,3 +116,28 @@ def test_an_attack_is_one_file(added):
     others = {name: count for name, count in zip(fed.names, fed.counts, strict=True) if name != "client-1"}
     assert {name: added.row_counts(view)[name] for name in others} == others
     assert not added.row_counts(View.of(result, result.plan, SERVER))
+
+
+@pytest.mark.parametrize("added", ["Add a transport"], indirect=True)
+def test_a_transport_is_one_file(added):
+    fed = federation()
+    algorithm = secfc.SecFC(k=2, t=1)
+    public = dataclasses.replace(Public.of(fed, 8.0), session=bytes(32), seed=0)
+    plan = algorithm.plan(public)
+
+    def roles():
+        coins = {name: SeededCoins(3, name) for name in (*fed.names, SERVER)}
+        made = {p.name: algorithm.client(plan, p, coins=coins[p.name]) for p in fed.parties}
+        return made | {SERVER: algorithm.server(plan, rng=np.random.default_rng(0), coins=coins[SERVER])}
+
+    async def over_queues():
+        links = {name: {} for name in (*fed.names, SERVER)}
+        for a, b in itertools.combinations(links, 2):
+            one, other = added.Queued.pair()
+            links[a][b], links[b][a] = Link(one), Link(other)
+        parties = [run_party(role, links[name]) for name, role in roles().items()]
+        return dict(zip(links, await asyncio.wait_for(asyncio.gather(*parties), 60), strict=True))
+
+    expected, got = simulate(roles()).results, asyncio.run(over_queues())
+    for name in fed.names:
+        np.testing.assert_array_equal(got[name].labels, expected[name].labels)
