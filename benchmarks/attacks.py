@@ -9,7 +9,8 @@ with ell = 2, t = 1.  Every attack sees one `View`:
     distances          the server, from the distances that the protocol decodes
     segments           the server, from the distances of each segment, which replies without blinding show
     with one client    the server and a client that owns a fifth of the points: no alignment is allowed
-    labels alone       a regular simplex, one corner a cluster, with its best scale
+    labels alone       the best guess from labels of all steps and restarts (`secfc.attacks.history`)
+    final labels       a regular simplex, one corner a cluster, with its best scale
 
 Share of variance is 1 - (relative error)**2.  Beside them stand two figures of one floating point run each:
 "first" is an early measurement that took the distances to an empty cluster for distances to a center, and
@@ -29,6 +30,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, require, run_grid, show
 from secfc.attacks.geometry import attack, labels_only, locate
+from secfc.attacks.history import history
 from secfc.attacks.judging import Judgement, between_share, judge, plot_shares
 from secfc.data.mixtures import gaussian_mixture
 from secfc.exact.readings import Questions
@@ -70,7 +72,8 @@ def measure(cell: Row) -> Iterator[Row]:
         "distances": attack(server),
         "segments": attack(server, segments=True),
         "with one client": locate(coalition),
-        "labels alone": labels_only(server),
+        "labels alone": history(server, result),
+        "final labels": labels_only(server),
     }
     for name, guess in guesses.items():
         judgement = judge(guess, truth)
@@ -79,7 +82,7 @@ def measure(cell: Row) -> Iterator[Row]:
             **asdict(judgement),
             "share": judgement.share,
             "claim": guess.claim if name == "distances" else None,
-            "ceiling": between_share(result.flat, truth) if name == "labels alone" else None,
+            "ceiling": between_share(result.flat, truth) if name == "final labels" else None,
         }
 
 

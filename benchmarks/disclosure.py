@@ -9,7 +9,7 @@ A step is one clustering that distances are measured to.
 Bytes are of all messages of a step, of those to the busiest recipient, of these without what a dealer sends
 ahead, and the most that one party sends another without that.  Recovered is the share of the points' variance
 that a curious server rebuilds by the end of a run from random labels, up to rotation and reflection, from all
-that the policy shows it; beside it the same from labels alone.
+that the policy shows it; beside it the same from the labels that it shows, of all steps or of the last.
 """
 
 from __future__ import annotations

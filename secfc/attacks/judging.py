@@ -13,9 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.attacks.geometry import Freedom, Geometry, Guess, averages
+from secfc.attacks.history import Axes, History
 from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
+
+# Of a history of labels the best counts of these dimensions kept, and powers that weights are raised to.
+KEPT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,11 @@ def judge(guess: Guess, points: Array) -> Judgement:
     """Compare a guess with the true points (m, d), in data units.
 
     Distances are those of the quantized points: compare with these to see the attack's own error.
+    Of a history of labels the best of its guesses up to a question counts, and never a worse one later.
     """
     points = np.asarray(points, np.float64)
+    if isinstance(guess, History):
+        return _best(guess, points)
     spread = float(np.linalg.norm(points - points.mean(axis=0)))
     errors: list[float] = []
     for step, rank in enumerate(guess.ranks):
@@ -81,6 +89,42 @@ def aligned(guess: Array, points: Array, freedom: Freedom) -> Array:
         squared = float((left**2).sum())
         scale = float(fit.sum()) / squared if squared > 0 else 0.0
     return np.asarray(mean + left @ (scale * (first @ second)))
+
+
+def _best(guess: History, points: Array) -> Judgement:
+    """The judgement of the best guess of a family, of those made so far, after each question."""
+    best, shares, ranks = (0.0, 0), [], []
+    family: tuple[Axes, ...] = ()
+    for step in range(len(guess.labelings)):
+        if guess.family(step) is not family:
+            family = guess.family(step)
+            best = max(best, *(_best_share(axes, points) for axes in family))
+        shares.append(best[0])
+        ranks.append(best[1])
+    errors = tuple(float(np.sqrt(max(0.0, 1.0 - share))) for share in shares)
+    return Judgement(guess.parties, guess.freedom, len(points), points.shape[1], tuple(ranks), errors)
+
+
+def _best_share(axes: Axes, points: Array) -> tuple[float, int]:
+    """The largest share of variance for any rank and power, and that rank.
+
+    A guess G with the best scale leaves 1 - |G^T X|*^2 / (|G|^2 |X|^2), where |.|* sums singular values.
+    Those of weighted columns are roots of the eigenvalues of a small matrix.
+    """
+    columns, weights = axes
+    centered = points - points.mean(axis=0)
+    total, found = float((centered**2).sum()), (0.0, 0)
+    if not len(weights) or not total > 0:
+        return found
+    products = columns.T @ centered
+    gram = products @ products.T
+    for rank in sorted({min(rank, len(weights)) for rank in (*KEPT, len(weights))}):
+        for power in POWERS:
+            scale = (weights[:rank] / weights[0]) ** power
+            squared = np.linalg.eigvalsh(scale[:, None] * gram[:rank, :rank] * scale)
+            fit = float(np.sqrt(np.maximum(squared, 0)).sum()) ** 2 / float((scale**2).sum())
+            found = max(found, (fit / total, rank))
+    return found
 
 
 def between_share(labels: Array, points: Array) -> float:

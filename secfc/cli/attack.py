@@ -113,7 +113,8 @@ def judged(
     import numpy as np
 
     from secfc.attacks.geometry import attack as reconstruct
-    from secfc.attacks.geometry import labels_only, locate
+    from secfc.attacks.geometry import locate
+    from secfc.attacks.history import history
     from secfc.attacks.judging import judge
     from secfc.exact.readings import Questions
     from secfc.roles.exchange import SERVER
@@ -127,7 +128,7 @@ def judged(
     found = {"distances": judge(guess, points)}
     if segments and known is None:
         found["distances of every segment"] = judge(reconstruct(seen, segments=True), points)
-    found["labels alone"] = judge(labels_only(seen), points)
+    found["labels alone"] = judge(history(seen, result), points)
     return found
 
 

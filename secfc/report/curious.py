@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from secfc.algorithm import Clustering
-from secfc.attacks.geometry import Located, Simplex, attack, labels_only
+from secfc.attacks.geometry import Located, attack
+from secfc.attacks.history import History, history
 from secfc.attacks.judging import Judgement, judge
 from secfc.data.federation import Federation
 from secfc.disclosure import Disclosure, Exposure
@@ -51,7 +52,8 @@ def curious_server(
     """What the server, and the server with the client that has most points, learned beyond the labels.
 
     policy: of the run.
-    limit: how many products the attacks may cost, about; they get as many first questions as that buys.
+    limit: how many products the attacks on distances may cost, about; all get as many first questions as that
+    buys.  The guess from labels bounds its own work.
     """
     exposes, asked, m, d = policy.exposes, len(witness.questions), federation.m, federation.d
     shown = exposes in ("distances", "noisy distances")
@@ -77,7 +79,9 @@ def curious_server(
             shape = attack(seen, deviation=seen.deviation)
             found[what] = judge(replace(shape, parties=(SERVER,)), both.points)
             found[f"{what} and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
-        # Of labels that are hidden on the way, the first and the last.
-        history = labels_only(both).history if exposes != "nothing" else tuple(result.history)
-        found["labels alone"] = judge(Simplex((SERVER,), history, result.k), both.points)
+        if exposes == "nothing":  # labels are hidden on the way, and the first are random
+            labels = History((SERVER,), result.history[-1:], (result.k,), d)
+        else:
+            labels = history(replace(both, parties=(SERVER,)), result if used == asked else None)
+        found["labels alone"] = judge(labels, both.points)
     return Finding(exposes, found, asked, used)

@@ -59,7 +59,10 @@ def test_the_demonstration_says_what_the_server_learns():
 def test_the_figures_that_the_readme_gives_for_the_demonstration():
     judgements = json.loads(attack("--json").stdout)
     readme = " ".join((Path(__file__).parents[2] / "README.md").read_text().split())
-    for known, does in (("labels alone", "labels let it guess"), ("distances", "all points and recovers")):
+    for known, does in (
+        ("labels alone", "labels of all steps let it guess"),
+        ("distances", "all points and recovers"),
+    ):
         assert f"{does} {100 * judgements[known]['share'][-1]:.0f} % of their variance" in readme
 
 
