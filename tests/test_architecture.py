@@ -86,12 +86,14 @@ def module_of(path):
 
 
 def imports(path, source, modules):
-    """The modules that a file imports, anywhere in it, but for type checkers only."""
+    """The modules that a file imports, anywhere in it; what packages tell type checkers they offer aside."""
     tree = ast.parse(source)
     typing = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if path.endswith("__init__.py")
+        and isinstance(node, ast.If)
+        and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from field.ring.basis import MERSENNE_61, Basis
 from psu.plan import Threshold
 from secfc.account import Account
 from secfc.algorithm import Clustering
-from secfc.coded.membership import Private
+from secfc.coded.membership import Membership, Private
 from secfc.coded.plan import Plan
 from secfc.data.federation import Federation
-from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exact.words import DISCLOSURES, MEMBERSHIPS, word_of
-from secfc.lloyd.starts import STARTS
-
-if TYPE_CHECKING:
-    from secfc.exact.plaintext import Lloyd
-    from secfc.exact.secfc import SecFC
+from secfc.lloyd.starts import STARTS, Start
 
 
-def of_secfc(way: SecFC, result: Clustering, federation: Federation, ids: str | None) -> Account:
+class Stepping(Protocol):
+    """How Lloyd's heuristic is run: `Lloyd`, and `SecFC`."""
+
+    @property
+    def init(self) -> Start: ...
+    @property
+    def n_init(self) -> int: ...
+    @property
+    def max_iter(self) -> int: ...
+    @property
+    def basis(self) -> Basis | None: ...
+
+
+class Hiding(Stepping, Protocol):
+    """And who may see what: `SecFC`."""
+
+    @property
+    def membership(self) -> Membership: ...
+    @property
+    def disclosure(self) -> Disclosure: ...
+
+
+def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str | None) -> Account:
     """The account of a run.  ids: the column that names points, if one does."""
     plan, membership, exact = result.plan, way.membership, way.disclosure.exact
     title = "SecFC: exact k-means on shares"
@@ -48,14 +66,14 @@ def of_secfc(way: SecFC, result: Clustering, federation: Federation, ids: str | 
     )
 
 
-def of_lloyd(way: Lloyd) -> Account:
+def of_lloyd(way: Stepping) -> Account:
     """The account of a run on pooled points."""
     return Account(
         "lloyd", "Plaintext k-means (Lloyd): the server sees every point", steps(way), task=task(way)
     )
 
 
-def steps(way: SecFC | Lloyd) -> dict[str, Any]:
+def steps(way: Stepping) -> dict[str, Any]:
     """How Lloyd's heuristic was run, by the names that the shell gives it."""
     return {
         "init": word_of(way.init, STARTS),
@@ -65,13 +83,13 @@ def steps(way: SecFC | Lloyd) -> dict[str, Any]:
     }
 
 
-def task(way: SecFC | Lloyd) -> tuple[str, ...]:
+def task(way: Stepping) -> tuple[str, ...]:
     """The same in phrases."""
     best = "" if way.n_init == 1 else f", best of {way.n_init} starts"
     return (f"start {word_of(way.init, STARTS)}{best}", f"at most {way.max_iter} iterations")
 
 
-def parameters(way: SecFC, plan: Plan, ids: str | None) -> dict[str, Any]:
+def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
     """Who may see what, and the code."""
     membership, policy = way.membership, way.disclosure
     found: dict[str, Any] = {"membership": word_of(membership, MEMBERSHIPS)}
@@ -94,7 +112,7 @@ def parameters(way: SecFC, plan: Plan, ids: str | None) -> dict[str, Any]:
     }
 
 
-def budget(way: SecFC) -> dict[str, Any]:
+def budget(way: Hiding) -> dict[str, Any]:
     """Of a policy with noise: what it may spend, and on what."""
     policy: Any = way.disclosure
     return {
