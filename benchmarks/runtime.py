@@ -126,7 +126,7 @@ class Timed:
 
     def __init__(self, algorithm: Any) -> None:
         self.algorithm = algorithm
-        self.plan, self.collect = algorithm.plan, algorithm.collect
+        self.plan, self.outcome, self.collect = algorithm.plan, algorithm.outcome, algorithm.collect
         self.seconds: dict[str, dict[str, float]] = {}
 
     def client(self, plan: Any, party: secfc.Party, *, coins: Any) -> Iterator[Any]:
