@@ -60,6 +60,9 @@ def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
     for work, n, lanes in sorted({(r["work"], r["cell"]["n"], r["cell"]["lanes"]) for r in members}):
         part = [r for r in members if (r["work"], r["cell"]["n"], r["cell"]["lanes"]) == (work, n, lanes)]
         yield f"resilience-{work}-n{n}-lanes{lanes}", lambda figure, r=part: resilience(figure, r)
+    members = [r for r in rows if r["cell"].get("script") == "quality"]
+    if members:
+        yield "quality", lambda figure, r=members: quality(figure, r)
     yield from plot_dp.figures(rows)
     members = [r for r in rows if "accuracy" in r and "table" in r["cell"]]
     for table in sorted({r["cell"]["table"] for r in members}):
@@ -186,6 +189,28 @@ def resilience(figure: Figure, rows: list[Row]) -> None:
     figure.legend(loc="outside lower center", ncols=2, fontsize="small")
 
 
+def quality(figure: Figure, rows: list[Row]) -> None:
+    """Excess cost of every start over the reference, a line of dots a data set, worst on top."""
+    axes = figure.subplots()
+    whos = list(dict.fromkeys(r["who"] for r in rows))
+    named = {(r["cell"]["data"], r["cell"]["k"]): 0.0 for r in rows}
+    for r in rows:
+        key = r["cell"]["data"], r["cell"]["k"]
+        named[key] = max(named[key], r["ratio"])
+    order = sorted(named, key=lambda key: named[key])
+    for i, who in enumerate(whos):
+        members = [r for r in rows if r["who"] == who]
+        places = [order.index((r["cell"]["data"], r["cell"]["k"])) for r in members]
+        # Below the reference or equal to it: at the left edge.
+        excess = [max(100 * (r["ratio"] - 1), 1e-2) for r in members]
+        axes.plot(excess, places, "o^svDPX"[i % 7], color=f"C{i}", alpha=0.7, label=who)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(order)), [f"{data}, k={k}" for data, k in order], fontsize="x-small")
+    axes.set_xlabel("cost above the best of many runs of scikit-learn, percent (median of seeds)")
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small")
+
+
 def accuracy(figure: Figure, table: int, rows: list[Row]) -> None:
     """One dot a run, algorithm and setting."""
     axes = figure.subplots()
@@ -213,9 +238,10 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, paint in figures(rows):
-        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience"))
+        wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience", "quality"))
+        height = 9 if name == "quality" else 5
         width = 10 if name.startswith("dp") else 8 if wide else 6.4
-        figure = Canvas(figsize=(width, 5), layout="constrained")
+        figure = Canvas(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
         paint(figure)
         paths.append(folder / f"{name}.png")

@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
+    "Bisecting": "secfc.lloyd.bisecting",
     "Caution": "secfc.data.inputs",
     "CenterSeparation": "secfc.lloyd.starts",
     "Clustering": "secfc.algorithm",
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.fitting import fit as fit
     from secfc.kfed import KFed as KFed
+    from secfc.lloyd.bisecting import Bisecting as Bisecting
     from secfc.lloyd.starts import CenterSeparation as CenterSeparation
     from secfc.lloyd.starts import GivenLabels as GivenLabels
     from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus

@@ -57,6 +57,10 @@ class Exact:
         values = np.asarray(integers, object)
         return cls((values >> 64).astype(np.uint64), (values & (2**64 - 1)).astype(np.uint64))
 
+    def of_points(self, points: Array) -> Exact:
+        """The columns of these points (c,): (k, c)."""
+        return Exact(np.take(self.high, points, axis=1), np.take(self.low, points, axis=1))
+
     def integers(self) -> Array:
         """As an array of Python integers."""
         return np.asarray(self.high.astype(object) * 2**64 + self.low.astype(object))

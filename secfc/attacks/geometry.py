@@ -193,6 +193,9 @@ def attack(
     give away.  Each question then shows up to ell times as many directions.
     deviation: of the noise on all distances of a question, in squared data units; None if they are exact.
 
+    Only questions that are whole are used: distances of each point to halves of its own cluster add to what
+    the server knows, and not to this guess.
+
     Raises CannotDecode if they hold too few replies, ValueError if it holds no question.
     """
     coordinates = np.empty((seen.m, seen.d))
@@ -200,6 +203,9 @@ def attack(
     spans = [_Span(coordinates, width, tolerance) for width in widths]
     rank, ranks, last = 0, [], None
     for question in seen.questions():
+        if not question.whole:
+            ranks.append(rank)
+            continue
         parts = seen.segments(question) if segments else seen.distances(question)[None]
         for span, distances in zip(spans, parts, strict=True):
             rank += span.extend(question, distances, rank, deviation(question) if deviation else 0.0)

@@ -25,13 +25,15 @@ class Question:
     """One question of the server, and the replies that the coalition saw.
 
     number: of its round, later questions have larger ones.  labels: (m,) int32 in [-1, k), the clusters
-    whose centers were asked for.  replies[j]: (lanes, k, m) residues of client number j.
+    whose centers were asked for.  replies[j]: (lanes, k, m) residues of client number j.  whole: whether all
+    points were measured to all centers; else the distances that were are left out of what follows from it.
     """
 
     number: int
     labels: Array
     k: int
     replies: Mapping[int, Array]
+    whole: bool = True
 
     def __repr__(self) -> str:
         return f"Question({self.number}, m={len(self.labels)}, k={self.k}, replies={len(self.replies)})"
@@ -63,7 +65,7 @@ class Seen(Protocol):
     def distances(self, question: Question) -> Array:
         """Squared distances (k, m) in squared data units; a row of NaN for an empty cluster.
 
-        Raises CannotDecode.
+        Of questions that are whole.          Raises CannotDecode.
         """
         ...
 

@@ -7,7 +7,7 @@ import click
 from secfc.cli.method import Asked, Option
 from secfc.cli.settings import positive
 
-STARTS = ("random", "random-points", "k-means++", "center-separation")
+STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting")
 COARSE = ("refuse", "allow")
 
 T = Option(
@@ -20,7 +20,8 @@ T = Option(
 # Of Lloyd's heuristic on integers.
 INIT = Option(
     "--init", type=click.Choice(STARTS), default="random", show_default=True, part="steps",
-    help="How the first clusters are drawn; k-means++ shows the server distances, so it needs --consent.",
+    help="How the first clusters are drawn; k-means++ shows the server distances, so it needs --consent, "
+    "and bisecting needs --disclosure distances.",
 )  # fmt: skip
 N_INIT = Option(
     "--n-init", type=click.IntRange(1), default=1, show_default=True, part="steps",

@@ -148,8 +148,23 @@ class Assignment(Message, tag=5):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Halve(Assignment, tag=74):
+    """Server to every client, while a start is drawn: the same of both halves of each cluster, and of a point
+    its distances to the halves of its own cluster only.
+
+    labels: (m,) in [0, k); cluster h has the halves 2 h and 2 h + 1, so k is even.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even")
+        refuse(int(self.labels.min(initial=0)) < 0, "every point is in a half of a cluster")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class CodedDistances(Message, tag=6):
-    """Client to server: its coded distance of every point to every center, (lanes, k, m) residues."""
+    """Client to server: its coded distance of every point to every center, (lanes, k, m) residues; after
+    `Halve` to both halves of its cluster, (lanes, 2, m)."""
 
     values: Array
 

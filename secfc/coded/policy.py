@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import ClusterSums, CodedRows
@@ -25,10 +26,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measured:
-    """A client's shares, and the clusters whose centers its rows are measured to; computes when asked."""
+    """A client's shares, and the clusters whose centers its rows are measured to; computes when asked.
+
+    halves: whether these are halves of clusters, and each row is measured to both of its own cluster only.
+    """
 
     rows: CodedRows
     sums: ClusterSums
+    halves: bool = False
 
     @property
     def sizes(self) -> Array:
@@ -36,8 +41,13 @@ class Measured:
         return self.sums.sizes
 
     def distances(self, lanes: int) -> Array:
-        """Coded scaled distances, (lanes, k, m) residues: a share, secret."""
-        return self.rows.distances(self.sums, lanes)
+        """Coded scaled distances, (lanes, k, m) residues, or (lanes, 2, m) to halves: a share, secret."""
+        values = self.rows.distances(self.sums, lanes)
+        if not self.halves:
+            return values
+        first = self.sums.labels // 2 * 2
+        own = np.take_along_axis(values, np.stack([first, first + 1])[None].astype(np.intp), axis=1)
+        return np.ascontiguousarray(own)
 
 
 # A client's part in answering an assignment, given its shares of what it asks about: a fragment that may

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from secfc.coded.messages import Assignment, RevealCenters
+from secfc.coded.messages import Assignment, Halve, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
 from secfc.roles.messages import Final
@@ -21,7 +21,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
 
     Also how many questions before it did not come: lost, or put to others.
 
-    k: clusters, of which starts may ask for fewer.
+    k: clusters, of which starts may ask for fewer, or for both halves of each.
 
     Raises FaultyServer; TooFewReplies if the server fell silent.
     """
@@ -37,7 +37,8 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
             )
-            _refuse(message.k > k, f"asked for more than k={k} clusters")
+            most = 2 * k if isinstance(message, Halve) else k
+            _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             if isinstance(message, Assignment) and len(message.responders):
                 strangers = int(message.responders.max()) >= len(plan.clients)

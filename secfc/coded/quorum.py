@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
-from secfc.coded.messages import Assignment, CodedCenters, CodedCosts, CodedDistances, RevealCenters
+from secfc.coded.messages import Assignment, CodedCenters, CodedCosts, CodedDistances, Halve, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.screening import Screening
 from secfc.roles.accept import check_residues
@@ -68,8 +68,17 @@ class Quorum(ABC):
         self.desk, self.plan = desk, desk.plan
 
     @abstractmethod
-    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
-        """Announce a clustering; enough clients' true coded distances, modulo these primes, by number."""
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
+        """Announce a clustering; enough clients' true coded distances, modulo these primes, by number.
+
+        kind: of the question; where there is noise, no other.
+        """
+
+    def shape(self, k: int, kind: type[Assignment]) -> tuple[int, int]:
+        """Of the distances that such a question asks for: how many a point, and points."""
+        return 2 if kind is Halve else k, self.plan.m
 
     def offset(self, labels: Array, k: int) -> int:
         """What was added to every last distance so that noise leaves no sum negative; 0 without noise."""
@@ -97,8 +106,10 @@ class Quorum(ABC):
 class Everybody(Quorum):
     """All are asked, and any threshold of replies will do."""
 
-    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
         desk = self.desk
-        question = Assignment(next(desk.rounds), k, compact_labels(labels), EVERYBODY)
+        question = kind(next(desk.rounds), k, compact_labels(labels), EVERYBODY)
         inbox = yield desk.ask(question, desk.there, desk.screening.needed(2))
-        return desk.believed(inbox, CodedDistances, basis, (k, self.plan.m), 2)
+        return desk.believed(inbox, CodedDistances, basis, self.shape(k, kind), 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from field.code.nearest import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
+from secfc.coded.messages import Halve
 from secfc.coded.quorum import Quorum
-from secfc.lloyd.loop import Step, Stepper, Trace, lloyd
+from secfc.lloyd.loop import Step, Stepper, Trace, gains_of, halves_of, lloyd
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -62,8 +64,20 @@ class CodedSource:
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         return scaled(self.quorum, labels, k)
 
-    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
-        distances = yield from self.distances(newest, 1)
+    def pairs(self, labels: Array, c: int) -> Role[Exact]:
+        """Exact scaled distances (2, m) of each point to both halves of its cluster."""
+        plan = self.quorum.plan
+        basis = plan.code.basis.prefix(plan.lanes(cluster_sizes(labels, 2 * c)))
+        return decode_scaled(plan.code, (yield from self.quorum.distances(labels, 2 * c, basis, Halve)))
+
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        return halves_of((yield from self.pairs(labels, c)), labels, c)
+
+    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        return choose(gains_of((yield from self.pairs(labels, c)), labels, c))
+
+    def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
+        distances = yield from self.distances(labels, k)
         # A draw rounds them to floats, so it gets those of the points themselves.
         return draw(distances.divided(self.quorum.plan.layout.multiple**2))
 

@@ -102,7 +102,7 @@ class FinalLabelsOnly(Exactly):
             (plan.n_init != 1, f"n_init={plan.n_init}: nobody knows the costs of restarts: use n_init=1"),
             (plan.largest != plan.m, f"largest={plan.largest}: sizes are secret: leave largest out"),
             (
-                plan.init.factor != 1,
+                plan.init.factor != 1 or plan.init.halves,
                 f"{type(plan.init).__name__}() opens labels: start from random labels or points",
             ),
         )

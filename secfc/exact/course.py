@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
-from secfc.coded.messages import Assignment, Compare, MeasureCost
+from secfc.coded.messages import Assignment, Compare, Halve, MeasureCost
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.match import foregone
@@ -41,6 +42,7 @@ class Due:
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
+    halves: whether its answer is halves of clusters.
     """
 
     kind: type[Assignment]
@@ -50,6 +52,7 @@ class Due:
     opens: bool = True
     result: bool = True
     last: bool = True
+    halves: bool = False
 
     def is_asked(self, question: Assignment) -> bool:
         """Whether this is what the question asks."""
@@ -93,7 +96,12 @@ class Foreseen:
         return known
 
     def step(self, labels: Array, k: int) -> Role[Step]:
-        return Step((yield from self.ask(labels, k, cluster_sizes(labels, k))), None)
+        sizes = cluster_sizes(labels, k)
+        told = yield from self.ask(labels, k, sizes)
+        if not self.started:
+            # A start goes on with them: every point has a nearest center if there is any, whatever is said.
+            told = np.clip(told, 0 if sizes.any() else -1, k - 1).astype(np.int32)
+        return Step(told, None)
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.ask(labels, k, cluster_sizes(labels, k), factor))
@@ -101,10 +109,21 @@ class Foreseen:
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         raise NotImplementedError("nobody foresees distances")
 
-    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Generator[Any, Any, int]:
-        """The point that the server says it drew: the last one in a cluster of the next question."""
-        told = yield Due(Assignment, 1, newest, opens=False, last=False)
-        return int(np.argmax(told))
+    def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Asking:
+        """The points that the server says it drew: those in clusters of the next question, in their order."""
+        told = yield Due(Assignment, k, labels, opens=False, last=False)
+        order = np.argsort(told, kind="stable")
+        return np.asarray(order[min(np.count_nonzero(told < 0), len(order) - 1) :])
+
+    def halved(self, labels: Array, c: int) -> Asking:
+        told = yield Due(Halve, 2 * c, labels, result=False, last=False, halves=True)
+        # A point stays in its cluster, whatever the next question says.
+        return np.where(told // 2 == labels // 2, told, labels).astype(np.int32)
+
+    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Asking:
+        """The labels that the server says it chose: those of the next question."""
+        told: Array = yield Due(Halve, 2 * c, labels, opens=False, last=False)
+        return told
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
@@ -116,6 +135,15 @@ class Foreseen:
         else:
             last = yield Due(Cluster, k, labels, result=False)
         return Trace(k, (labels, last), None, False)
+
+
+def told(question: Assignment, due: Due) -> Array:
+    """The labels that `due` opened, if the server goes on with this question.
+
+    Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
+    """
+    whole = isinstance(question, Halve) and not due.halves
+    return question.labels // 2 if whole else question.labels
 
 
 def restarts(plan: Plan, exposes: Exposure, rng: np.random.Generator) -> Iterator[Course]:
@@ -179,7 +207,7 @@ class Referee:
         for _ in range(missed):
             if due is None or due.is_asked(question):
                 break
-            due = self.go_on(question.labels)
+            due = self.go_on(told(question, due))
         self.gap = self.gap or missed > 0
         self.lost = self.lost or (self.gap and (due is None or not due.is_asked(question)))
         self.sure = not self.lost and heard and not (self.opens and missed)
@@ -200,7 +228,7 @@ class Referee:
         if due is None:
             return self.begin()
         if not due.opens:
-            return self.go_on(question.labels)
+            return self.go_on(told(question, due))
         if self.opened is not None:
             return self.go_on(self.opened)
         begins = self.peek()
@@ -208,7 +236,7 @@ class Referee:
             self.ends.append(due.labels)
             return self.begin()
         # Whether the last step changed a label is told by what is asked about next.
-        return self.go_on(question.labels)
+        return self.go_on(told(question, due))
 
     def end(self, labels: Array, missed: int = 0) -> bool:
         """Take the labels that the run ends with, once or again; False if I cannot know them.

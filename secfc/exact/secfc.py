@@ -41,7 +41,7 @@ from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
 from secfc.coded.membership import Membership, Open, UnionDraft
-from secfc.coded.messages import Assignment, RevealCenters
+from secfc.coded.messages import Assignment, Halve, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
@@ -113,7 +113,7 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 message, due = None, referee.ask(request, missed)
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 if due:
-                    message = yield from answer(request, Measured(rows, sums))
+                    message = yield from answer(request, Measured(rows, sums, isinstance(request, Halve)))
                 else:
                     yield from answer.watch(request, sums.sizes)
                 referee.opened = answer.opened
@@ -222,9 +222,9 @@ class SecFC:
     k: clusters.  t: colluding clients tolerated; t + 1 may read all that others share.  ell: segments of a
     point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`). n >= 2 (ell + t - 1)
     + 1 clients are needed. init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`,
-    `CenterSeparation()`, `GivenLabels(labels)`), or its word in the shell, as "k-means++".  n_init: restarts,
-    the cheapest is kept. max_iter: steps a restart. scale: integers per data unit, None for the finest that
-    two lanes hold (three, if distances are compared). basis: primes to use, None to choose;
+    `CenterSeparation()`, `Bisecting()`, `GivenLabels(labels)`), or its word in the shell, as "k-means++".
+    n_init: restarts, the cheapest is kept. max_iter: steps a restart. scale: integers per data unit, None for
+    the finest that two lanes hold (three, if distances are compared). basis: primes to use, None to choose;
     `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest", or "floor" (eq.
     (3)). largest: points of the largest cluster that distances are exact for, None for all m.  A smaller
     number (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a

@@ -11,7 +11,7 @@ The policy both share, without which exactness has no meaning:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -54,8 +54,23 @@ class Source(Stepper, Protocol):
         """Exact scaled distances (k, m) to the centers of labels."""
         ...
 
-    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
-        """The point that `draw` chooses by distances (1, m) to the one cluster of labels newest."""
+    def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
+        """The points that `draw` chooses by distances (k, m) to the k points that labels name, one each."""
+        ...
+
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        """A step of 2-means inside each of c clusters at once: halves (m,) int32 after labels (m,).
+
+        A point of cluster h has label 2 h or 2 h + 1, before and after.  Ties go to the lowest label, and an
+        empty half never wins.
+        """
+        ...
+
+    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        """The labels (m,) that `choose` makes of what halves (m,), as of `halved`, gain: c exact numbers.
+
+        What a cluster gains is its cost less the costs of its halves, up to one factor that all share.
+        """
         ...
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -66,6 +81,43 @@ class Source(Stepper, Protocol):
 def step_of(scaled: Exact, labels: Array, k: int) -> Step:
     """The step that distances (k, m) decide."""
     return Step(scaled.nearest(cluster_sizes(labels, k)), scaled.within(labels))
+
+
+def halves_of(pairs: Exact, labels: Array, c: int) -> Array:
+    """The halves (m,) int32 that distances (2, m) of each point to both halves of its cluster decide.
+
+    Scaled as all distances are, by the squared size of the half; labels (m,) in [0, 2 c) as of
+    `Source.halved`.
+    """
+    new, sizes = np.empty(len(labels), np.int32), cluster_sizes(labels, 2 * c)
+    for h, own in members(labels, c):
+        new[own] = 2 * h + pairs.of_points(own).nearest(sizes[2 * h : 2 * h + 2])
+    return new
+
+
+def gains_of(pairs: Exact, labels: Array, c: int) -> tuple[Fraction, ...]:
+    """What the halves of each cluster gain, 0 if one is empty; arguments as of `halves_of`.
+
+    For halves a and b the points of b cost s_b ||mu_a - mu_b||**2 more at mu_a than at mu_b, and a cluster
+    costs s_a s_b / (s_a + s_b) ||mu_a - mu_b||**2 more than its halves.
+    """
+    gains, sizes = [Fraction(0)] * c, cluster_sizes(labels, 2 * c).tolist()
+    for h, own in members(labels, c):
+        a, b = sizes[2 * h : 2 * h + 2]
+        if a and b:
+            near, half = pairs.of_points(own), labels[own] - 2 * h
+            more = Fraction(near.within(1 - half)[0], a**2) - Fraction(near.within(half)[1], b**2)
+            gains[h] = Fraction(a, a + b) * more
+    return tuple(gains)
+
+
+def members(labels: Array, c: int) -> Iterator[tuple[int, Array]]:
+    """Of each cluster with points its number and these, ascending; labels (m,) in [0, 2 c) are of halves."""
+    order = np.argsort(labels // 2, kind="stable")
+    ends = np.cumsum(cluster_sizes(labels // 2, c))
+    for h, own in enumerate(np.split(order, ends[:-1])):
+        if len(own):
+            yield h, own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,14 +202,28 @@ class PlainSource:
         kernels.plain_distances(self.points, sums, cluster_sizes(labels, k), high, low)
         return Exact(high, low)
 
+    def pairs(self, labels: Array, c: int) -> Exact:
+        """Exact scaled distances of each point to both halves of its cluster: (2, m)."""
+        high, low = np.empty((2, 2, len(labels)), np.uint64)
+        for h, own in members(labels, c):
+            part = PlainSource(self.points[own]).scaled(labels[own] - 2 * np.int32(h), 2)
+            high[:, own], low[:, own] = part.high, part.low
+        return Exact(high, low)
+
     def step(self, labels: Array, k: int) -> Role[Step]:
         return _nobody(step_of(self.scaled(labels, k), labels, k))
 
     def distances(self, labels: Array, k: int) -> Role[Exact]:
         return _nobody(self.scaled(labels, k))
 
-    def drawn(self, newest: Array, draw: Callable[[Exact], int]) -> Role[int]:
-        return _nobody(draw(self.scaled(newest, 1)))
+    def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
+        return _nobody(draw(self.scaled(labels, k)))
+
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        return _nobody(halves_of(self.pairs(labels, c), labels, c))
+
+    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        return _nobody(choose(gains_of(self.pairs(labels, c), labels, c)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))

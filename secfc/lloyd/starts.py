@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.loop import Source
 from secfc.roles.exchange import Role
 
@@ -43,6 +44,11 @@ class Start(Protocol):
         ...
 
     @property
+    def halves(self) -> bool:
+        """Whether it measures to halves of clusters, and opens labels on the way."""
+        ...
+
+    @property
     def needs_distances(self) -> bool:
         """Whether it draws from the distances themselves, so that the server must see them."""
         ...
@@ -54,6 +60,7 @@ class RandomLabels:
 
     reveals = ""
     needs_distances = False
+    halves = False
     factor = 1
 
     def check(self, m: int, k: int) -> None:
@@ -73,6 +80,7 @@ class RandomPoints:
 
     reveals = "distances of every point to k randomly chosen points"
     needs_distances = False
+    halves = False
     factor = 1
 
     def check(self, m: int, k: int) -> None:
@@ -93,6 +101,7 @@ class GivenLabels:
     labels: Array | Sequence[Any] = field(repr=False, metadata={"described": "flat"})
     reveals = ""
     needs_distances = False
+    halves = False
     factor = 1
 
     def flat(self) -> Array:
@@ -123,33 +132,55 @@ class GivenLabels:
 
 @dataclass(frozen=True)
 class KMeansPlusPlus:
-    """Each center a point drawn with probability proportional to its squared distance to the nearest
-    chosen one (Arthur and Vassilvitskii, SODA 2007), from decoded distances.
+    """Each center the best of a few points, drawn with probability proportional to their squared distances
+    to the nearest chosen one (Arthur and Vassilvitskii, SODA 2007), from decoded distances.
 
-    SecFC's Remark 2 leaves starts open; this one reveals to the server the exact distances of all points
-    to the k chosen private points, and to every client which points were chosen.
+    trials: points drawn for each center after the first, of which the one is chosen that leaves the lowest
+    cost; None for 2 + floor(ln k), as scikit-learn does.  SecFC's Remark 2 leaves starts open; this one
+    reveals to the server the exact distances of all points to all points that were drawn, and to every client
+    which points these are.  With trials=1 they are as few as can be, k - 1, and the start is worse.
     """
 
-    reveals = "distances of every point to the k points that k-means++ chose, and which points they are"
+    trials: int | None = None
+
+    reveals = (
+        "distances of every point to the points that k-means++ drew, some for each of the k that it chose, "
+        "and which points they are"
+    )
     needs_distances = True
+    halves = False
     factor = 1
 
     def check(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
+    def __post_init__(self) -> None:
+        if self.trials is not None and self.trials < 1:
+            raise ValueError(f"trials={self.trials} is too small: a center is one of at least 1 point")
+
     def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
-        chosen = [int(rng.integers(m))]
-        gaps = np.full(m, np.inf)
-        while len(chosen) < k:
-            newest = _singletons(np.array(chosen[-1:]), m)
+        # No more than k clusters are asked about at once.
+        most = min(k, 2 + int(np.log(k)) if self.trials is None else self.trials)
+        gaps, tried, chosen = np.full(m, np.inf), [np.array([rng.integers(m)])], []
 
-            def draw(scaled: Exact) -> int:
-                # Exact distances become floats only as drawing weights, the same on every source.
-                np.minimum(gaps, scaled.floats()[0], out=gaps)
-                return _draw_proportional(gaps, chosen, rng)
+        def draw(scaled: Exact) -> Array:
+            # Exact distances become floats only as drawing weights, the same on every source.
+            left = np.minimum(gaps, scaled.floats())
+            best = int(left.sum(axis=1).argmin())
+            gaps[:] = left[best]
+            chosen.append(int(tried[-1][best]))
+            return np.array(chosen) if len(chosen) == k else _draw_proportional(gaps, chosen, most, rng)
 
-            chosen.append((yield from source.drawn(newest, draw)))
-        return _singletons(np.array(chosen), m)
+        for _ in range(k - 1):
+            drawn = yield from source.drawn(_singletons(tried[-1], m), len(tried[-1]), draw)
+            # A client hears of a last point, if it is the only one drawn, with all that were chosen before.
+            tried.append(drawn[-1:] if most == 1 else drawn[:most])
+        if most == 1:
+            return _singletons(np.concatenate(tried), m)
+        drawn = yield from source.drawn(_singletons(tried[-1], m), len(tried[-1]), draw)
+        # A client hears from the server which points it chose, and takes its word for no others than these.
+        told = len(drawn) == k and all(point in points for point, points in zip(drawn, tried, strict=True))
+        return _singletons(drawn if told else np.array([points[0] for points in tried]), m)
 
 
 @dataclass(frozen=True)
@@ -173,6 +204,10 @@ class CenterSeparation:
     @property
     def needs_distances(self) -> bool:
         return self.base.needs_distances
+
+    @property
+    def halves(self) -> bool:
+        return self.base.halves
 
     def check(self, m: int, k: int) -> None:
         """As the base start."""
@@ -199,14 +234,16 @@ def _singletons(points: Array, m: int) -> Array:
     return labels
 
 
-def _draw_proportional(weights: Array, chosen: list[int], rng: np.random.Generator) -> int:
+def _draw_proportional(weights: Array, chosen: list[int], most: int, rng: np.random.Generator) -> Array:
+    """Up to so many different points, in the order in which they were drawn."""
     total = np.cumsum(weights)
     if total[-1] > 0:
-        drawn = int(np.searchsorted(total, rng.random() * total[-1], side="right"))
-        return min(drawn, int(np.flatnonzero(weights)[-1]))  # the product may round up to the total
+        drawn = np.searchsorted(total, rng.random(most) * total[-1], side="right")
+        drawn = np.minimum(drawn, np.flatnonzero(weights)[-1])  # a product may round up to the total
+        return np.array(list(dict.fromkeys(drawn.tolist())))
     # Every point equals a chosen one: any point not chosen yet, which makes an empty cluster.
     left = np.setdiff1d(np.arange(len(weights)), chosen)
-    return int(rng.choice(left))
+    return rng.choice(left, 1)
 
 
 STARTS: dict[str, Start] = {
@@ -214,4 +251,5 @@ STARTS: dict[str, Start] = {
     "random-points": RandomPoints(),
     "k-means++": KMeansPlusPlus(),
     "center-separation": CenterSeparation(),
+    "bisecting": Bisecting(),
 }

@@ -64,6 +64,7 @@ CONTENTS = {
     "Blinding": "shares of the blinding",
     "CheckedDistances": "coded distances, each step",
     "Assignment": "labels of all points, each step",
+    "Halve": "halves of all points, each step of a start",
     "CodedDistances": "coded distances, each step",
     "NoiseShares": "shares of noise, each step",
     "MaskSeed": "seeds of masks",

@@ -224,7 +224,8 @@ def test_a_name_with_a_comma_can_be_chosen() -> None:
 @pytest.mark.parametrize("init", options.STARTS)
 @pytest.mark.parametrize("field", ["ring", "mersenne61"])
 def test_every_start_and_field_is_exact(init: str, field: str) -> None:
-    more = ("--disclosure", "distances") if field == "mersenne61" else ("--consent",)
+    shown = field == "mersenne61" or init == "bisecting"
+    more = ("--disclosure", "distances") if shown else ("--consent",)
     result = run(
         *NPY, "-k", "5", "--init", init, "--field", field, *more, "--n-init", "3", "--rounding", "floor",
         "--json",
@@ -234,7 +235,7 @@ def test_every_start_and_field_is_exact(init: str, field: str) -> None:
     assert found["verified"] is True
     parameters = found["parameters"]
     basis = Basis((MERSENNE_61,)) if field == "mersenne61" else None
-    policy = secfc.Distances() if basis else secfc.AssignmentsOnly(consent=True)
+    policy = secfc.Distances() if shown else secfc.AssignmentsOnly(consent=True)
     algorithm = secfc.SecFC(
         5, t=1, init=STARTS[init], n_init=3, basis=basis, rounding="floor", disclosure=policy
     )
@@ -918,6 +919,7 @@ def test_a_verified_end_does_not_claim_more():
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),
         (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
         (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
+        (("--disclosure", "assignments", "--init", "bisecting"), "--disclosure distances"),
         (("--disclosure", "assignments", "--field", "mersenne61"), "with --disclosure distances"),
         (("--dealer", "client-4", "--disclosure", "distances"), "add --disclosure assignments"),
         (("--disclosure", "assignments", "--dealer", "bob"), "name 'server' or a client (client-"),

@@ -74,6 +74,12 @@ def assignments(draw, cls=own.Assignment):
     return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(-1, k)), *more)
 
 
+@st.composite
+def halvings(draw):
+    k = 2 * draw(st.integers(1, 50))
+    return own.Halve(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(0, k)), NOBODY)
+
+
 def vectors_of_labels(lowest, k):
     dtypes = st.sampled_from([np.int8, np.int32, np.int64])
     return arrays(dtype=dtypes, axes=(1, 1), elements=st.integers(lowest, k - 1))
@@ -221,6 +227,7 @@ MESSAGES = {
     joint.FinalShare: st.builds(
         joint.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
     ),
+    own.Halve: halvings(),
     own.MeasureCost: assignments(own.MeasureCost),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: assignments(own.RevealCenters),
@@ -415,6 +422,7 @@ def examples():
         own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64)),
         own.LabelShare(np.array([[5], [6]], np.uint64)),
         own.Unheard(2, np.array([3], np.int32)),
+        own.Halve(8, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
         own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),

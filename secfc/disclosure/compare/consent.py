@@ -26,7 +26,14 @@ def room_to_compare(way: Any, layout: Layout) -> int:
 
 
 def check_consent(plan: Plan, policy: str, consent: bool) -> None:
-    """Raises ValueError for a start that opens distances without consent under a policy of this name."""
+    """Raises ValueError for a start that opens distances without consent under a policy of this name, or that
+    halves clusters, which nobody does unseen."""
+    if plan.init.halves:
+        raise ValueError(
+            f"{type(plan.init).__name__}() compares distances to halves of clusters, which clients do not do "
+            f"unseen under {policy}: take another start, or show the server the distances with "
+            "disclosure=Distances()"
+        )
     if plan.init.needs_distances and not consent:
         raise ValueError(
             f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "

@@ -160,11 +160,13 @@ class Responders(Quorum):
         super().__init__(desk)
         self.silent: set[PartyId] = set()
 
-    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
         inbox = yield from self.answered(
-            lambda number, chosen: Assignment(number, k, compact_labels(labels), chosen)
+            lambda number, chosen: kind(number, k, compact_labels(labels), chosen)
         )
-        return self.desk.believed(inbox, CodedDistances, basis, (k, self.plan.m), 2)
+        return self.desk.believed(inbox, CodedDistances, basis, self.shape(k, kind), 2)
 
     def answered(self, ask: Callable[[int, Array], Assignment]) -> Role[Mapping[PartyId, Any]]:
         """The replies of a responding set that is there, to a question with its round and its numbers."""

@@ -159,13 +159,17 @@ class Dealing(Quorum):
         self.colluding = colluding
         self.unfit: set[PartyId] = set()
 
-    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
         while True:
-            values = yield from self.attempt(labels, k, basis)
+            values = yield from self.attempt(labels, k, basis, kind)
             if values is not None:
                 return values
 
-    def attempt(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array] | None]:
+    def attempt(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment]
+    ) -> Role[dict[int, Array] | None]:
         """Put the question to everybody, blinded by some dealers; None to do so again with others.
 
         Every repetition leaves a dealer out, so there are at most as many as clients.
@@ -179,7 +183,7 @@ class Dealing(Quorum):
             raise TooFewReplies(needed, dealers)
         first = (*dealers, *(c for c in asked if c not in dealers))
         numbers = np.array(screening.numbers(first), np.int32)
-        question = Assignment(next(self.desk.rounds), k, compact_labels(labels), numbers)
+        question = kind(next(self.desk.rounds), k, compact_labels(labels), numbers)
         inbox = yield Exchange(
             to_all(asked, question), asked, screening.needed(2),
             round=question.round, accept=question.round + 1, phase="assign",
@@ -200,7 +204,7 @@ class Dealing(Quorum):
         if not enough:
             self.unfit |= missed
             return None
-        return self.believed(dealers, missed, inbox, basis, (k, self.plan.m))
+        return self.believed(dealers, missed, inbox, basis, self.shape(k, kind))
 
     def believed(
         self,

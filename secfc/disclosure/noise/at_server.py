@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from field.ring.basis import Basis
 from field.ring.noise import DISTANCE, rounded_gaussian
 from field.secrets.coins import Coins
-from secfc.coded.messages import CodedCenters, RevealCenters
+from secfc.coded.messages import Assignment, CodedCenters, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Answer, Exposure
 from secfc.coded.quorum import Desk, Quorum
@@ -102,7 +102,9 @@ class Noising(Quorum):
         super().__init__(responders.desk)
         self.responders, self.noise, self.coins = responders, noise, coins
 
-    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
         """Replies of which one carries the noise, weighted such that decoding adds it once."""
         values = yield from self.responders.distances(labels, k, basis)
         chosen, weights = self.plan.code.decoding(tuple(sorted(values)), 2)

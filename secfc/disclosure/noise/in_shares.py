@@ -229,7 +229,9 @@ class Dealers(Quorum):
         self.noise, self.dealers = noise, desk.there
         self.carried = 0  # whose noise the last replies carry, a number of clients
 
-    def distances(self, labels: Array, k: int, basis: Basis) -> Role[dict[int, Array]]:
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
         replies = yield from self.answered(labels, k)
         return self.desk.believed(replies, CodedDistances, basis, (k, self.plan.m), 2)
 

@@ -181,12 +181,14 @@ def test_noise_that_is_taken_for_data_is_no_direction():
 
 
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(consent=True), secfc.FinalLabelsOnly(consent=True)])
-def test_distances_that_a_start_opens_are_attacked(policy):
+@pytest.mark.parametrize(("trials", "rank"), [(1, 2), (None, 6)])
+def test_distances_that_a_start_opens_are_attacked(policy, trials, rank):
     points = mixture(120, 6, 4, 20)
-    result, federation, witness = witnessed(points, init=KMeansPlusPlus(), disclosure=policy)
+    result, federation, witness = witnessed(points, init=KMeansPlusPlus(trials), disclosure=policy)
     found = curious_server(witness, result, policy, federation).judgements
-    # Of all points but the last that it chose the server knows all distances: they span two dimensions.
-    assert found["distances"].ranks[-1] == 2
+    # With single draws the server knows all distances of all points but the last that it chose: they span two
+    # dimensions.  Of ten points that were drawn: all of them.
+    assert found["distances"].ranks[-1] == rank
     truth = Replay.witnessed(witness, result, federation).points
     final = judge(Simplex((SERVER,), (result.history[-1],), 4), truth)
     assert found["distances"].share[-1] > final.share[-1]
