@@ -45,13 +45,14 @@ class Hello(Message, tag=26):
 class Contributors(Message, tag=14):
     """Server to every client, once rows are tested: whose count, one bool a client.
 
-    Client to server, where clients deal for a question: whose shares I have completely.
+    Client to server, where clients deal for a question: whose shares I have completely, one bool a dealer; of
+    dealers then one bool a client, whose key never came to me.
     """
 
     complete: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.complete, "b", 1), "contributors are one truth value a client")
+        refuse(not is_array(self.complete, "b", 1), "contributors are truth values")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -365,7 +366,12 @@ def test_a_terminal_gets_progress_on_stderr_only() -> None:
 def test_control_c_leaves_no_file_and_no_traceback() -> None:
     os.mkfifo("slow.txt")
     process = subprocess.Popen(
-        [*PROGRAM, "slow.txt", "b.txt", "c.txt"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*PROGRAM, "slow.txt", "b.txt", "c.txt"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A child in the background of a shell would inherit that interrupts are ignored.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     with open("slow.txt", "w") as pipe:
         pipe.write("1\n")

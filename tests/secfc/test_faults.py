@@ -583,6 +583,15 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
             secfc.fit(SCENARIOS[name].algorithm, federation(6), faults=fault, coins=coins)
 
 
+@pytest.mark.parametrize("k", CLUSTERS)
+def test_a_dealer_to_whom_a_key_was_late_is_not_blamed_for_what_its_owner_expands(k):
+    # A client that tells some others nothing while rows are tested makes them late: the key of one never came
+    # to a dealer, whose own came to it.  What both expanded lay on no polynomial, and the dealer was named.
+    kinds = frozenset({"Shares", "CodedDistances", "Hiding", "CheckedDistances", "Projected"})
+    told = {"client-2": Lie(kinds, way="silence", chance=0.3, seed=65536)}
+    assert judge(SCENARIOS["a liar"].with_clusters(k), {}, told) == "exact"
+
+
 @pytest.mark.parametrize(("algorithm", "kind"), [(KFED, "CenterLabels"), (LLOYD, "Final"), (OPEN, "Final")])
 def test_a_client_that_never_hears_the_result_has_no_labels(algorithm, kind):
     result = fit(lambda body: None, kind, "client-3", algorithm)

@@ -8,14 +8,15 @@ random words with their replies, and the server puts the question anew, to other
 off.
 
 The rounds after a question's: +1 shares between clients, who then tell the server whose came, and the
-server's challenge; +2 replies.  A client that lacks a share stays silent, as one that is lost.
+server's challenge; +2 replies.  A client that lacks a share stays silent, as one that is lost.  A dealer also
+tells whose key never came to it: whoever has its key all the same expands another share than it dealt, which
+is nobody's lie, and is not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ class DealtAnswer:
             raise FaultyServer(SERVER, "named fewer clients that deal than the plan has")
         width = size + mask_words(self.plan.code, self.plan.liars)
         basis = self.plan.code.basis.prefix(lanes)
-        shares, send = self.expanded(question, dealers, lanes, width)
+        shares, send, lacking = self.expanded(question, dealers, lanes, width)
         # Who was found lying, or is gone, is no responder: it gets nothing and sends nothing.
         to = {self.plan.clients[j]: Blinding(s) for j, s in send.items() if j in responders}
         awaited = tuple(
@@ -91,8 +92,9 @@ class DealtAnswer:
         came = well_formed(inbox, Blinding, lambda c, m: check_residues(basis, c, m.values, (width,)))
         shares |= {self.plan.clients.index(c): m.values for c, m in came.items()}
         complete = np.array([i in shares for i in dealers])
+        told = np.append(complete, lacking) if self.me in dealers else complete
         inbox = yield Exchange(
-            {SERVER: Contributors(complete)}, (SERVER,), round=question.round + 1, phase="blind"
+            {SERVER: Contributors(told)}, (SERVER,), round=question.round + 1, phase="blind"
         )
         seeds = [challenge.seed for challenge in take(inbox, Challenge).values()]
         if complete.all() and any(seeds):
@@ -102,18 +104,23 @@ class DealtAnswer:
 
     def expanded(
         self, question: Assignment, dealers: tuple[int, ...], lanes: int, width: int
-    ) -> tuple[dict[int, Array], dict[int, Array]]:
-        """The shares (lanes, width) that need no message, by dealer, and those I deal out, by receiver."""
+    ) -> tuple[dict[int, Array], dict[int, Array], Array]:
+        """The shares (lanes, width) that need no message, by dealer, and those I deal out, by receiver.
+
+        And, if I deal, the clients (n,) bool whose share I do not know, as I lack their keys.
+        """
         code, law, number = self.plan.code, (lanes, (width,)), question.round
         shares: dict[int, Array] = {}
         send: dict[int, Array] = {}
+        lacking = np.zeros(len(self.plan.clients), np.bool_)
         for place, dealer in enumerate(dealers):
             seeded = seeded_clients(code, dealer, lanes)
             context = mask_context(code, (dealer,), *law, question.subject)
             if dealer == self.me:
                 own = self.coins.bytes(16)
                 streams = self.keys.streams(number + place, context, seeded)
-                # Whoever has no key with me is gone, or will stay silent.
+                # Whoever has no key with me is gone, or its key was late; it may have mine.
+                lacking[[j for j in seeded if j not in streams and j != self.me]] = True
                 streams |= {j: Coins(self.coins.bytes(16)) for j in seeded if j not in streams}
                 send = deal_from_seeds(code, self.me, streams | {self.me: Coins(own)}, *law)
                 if self.me in seeded:
@@ -124,7 +131,7 @@ class DealtAnswer:
                 streams = self.keys.streams(number + place, context, (dealer,))
                 if dealer in streams:  # else its key never came
                     shares[dealer] = blinding_share(code, *law, streams[dealer])
-        return shares, send
+        return shares, send, lacking
 
 
 def blinded(
@@ -188,12 +195,24 @@ class Dealing(Quorum):
             to_all(asked, question), asked, screening.needed(2),
             round=question.round, accept=question.round + 1, phase="assign",
         )  # fmt: skip
-        reports = screening.checked(inbox, Contributors, partial(check_count, len(dealers)))
+
+        def check(sender: PartyId, message: Contributors) -> None:
+            check_count(needed + len(self.plan.clients) * (sender in dealers), sender, message)
+
+        reports = screening.checked(inbox, Contributors, check)
         if len(reports) < screening.needed(2):
             raise TooFewReplies(screening.needed(2), tuple(reports))
-        whole = tuple(c for c, report in reports.items() if report.complete.all())
-        missed = {c for c in dealers if c not in reports}
-        missed |= {c for i, c in enumerate(dealers) if any(not r.complete[i] for r in reports.values())}
+        complete = {c: report.complete[:needed] for c, report in reports.items()}
+        # Whose share a dealer does not know, though they are there: its key came to them, not theirs to it.
+        unknown = {
+            c: set(screening.names(np.flatnonzero(reports[c].complete[needed:]))) & set(reports)
+            for c in dealers
+            if c in reports
+        }
+        strange = set().union(*unknown.values())
+        whole = tuple(c for c in reports if complete[c].all() and c not in strange)
+        missed = {c for c in dealers if c not in reports or unknown[c]}
+        missed |= {c for i, c in enumerate(dealers) if any(not came[i] for came in complete.values())}
         enough = len(whole) >= screening.needed(2)
         challenge = screening.challenge() if enough else Challenge(b"")
         # With a share missing somewhere the question can be put anew, so no reply is waited for to the end.
