@@ -235,7 +235,10 @@ def _singletons(points: Array, m: int) -> Array:
 
 
 def _draw_proportional(weights: Array, chosen: list[int], most: int, rng: np.random.Generator) -> Array:
-    """Up to so many different points, in the order in which they were drawn."""
+    """Up to so many different points that are not chosen yet, in the order in which they were drawn."""
+    # Their distances to themselves are 0, unless somebody lied about them.
+    weights = weights.copy()
+    weights[chosen] = 0
     total = np.cumsum(weights)
     if total[-1] > 0:
         drawn = np.searchsorted(total, rng.random(most) * total[-1], side="right")

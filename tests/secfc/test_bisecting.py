@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import secfc
 from field import Basis
 from field.ring.basis import MERSENNE_61
+from field.ring.exact import Exact
 from secfc.attacks.geometry import attack, labels_only
 from secfc.coded.source import CodedSource
 from secfc.exact.course import Referee
@@ -189,6 +190,21 @@ def test_separation_may_follow_it():
 
 
 # --- greedy k-means++ ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trials", [None, 1])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_chosen_point_is_not_drawn_again_whatever_a_liar_says_of_it(trials, seed):
+    class Lied(PlainSource):
+        def drawn(self, labels, k, draw):
+            yield from ()
+            # Every point is as far from itself as from all others.
+            return draw(Exact(*np.array([[[0] * len(labels)] * k, [[7] * len(labels)] * k], np.uint64)))
+
+    role = KMeansPlusPlus(trials).draw(9, 6, np.random.default_rng(seed), Lied(grid(9, 2, seed)))
+    with pytest.raises(StopIteration) as done:
+        next(role)
+    assert sorted(done.value.value[done.value.value >= 0]) == list(range(6))
 
 
 class Asked(PlainSource):

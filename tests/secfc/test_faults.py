@@ -583,6 +583,12 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
             secfc.fit(SCENARIOS[name].algorithm, federation(6), faults=fault, coins=coins)
 
 
+def test_a_server_that_a_liar_has_draw_a_point_twice_is_not_blamed():
+    # A false reply, that a point is far from itself, had k-means++ choose it again: fewer points than k.
+    schedule = {69: Fault("drop", 0, 0), 96: Fault("cut", 0, 0), 146: Fault("alter", 0, 0)}
+    assert judge(SCENARIOS["k-means++"].with_clusters(5), schedule) == "lie"
+
+
 @pytest.mark.parametrize("k", CLUSTERS)
 def test_a_dealer_to_whom_a_key_was_late_is_not_blamed_for_what_its_owner_expands(k):
     # A client that tells some others nothing while rows are tested makes them late: the key of one never came
