@@ -25,9 +25,10 @@ of any message is in the model.
 With `liars` planned for, so many clients may lie on top of all that, be it that their roles do
 (`tests.secfc.lying`) or that their messages are changed, and no lie of theirs is an exception: labels are
 exact over the rows that count, or the error is a typed one.  A share of rows that is lost between two clients
-counts as a lie of one of them.  Whoever is named with proof lied, and of two in a dispute one did, or the
-share was lost.  If nothing is lost, planned liars end no run and cost nobody else its rows (a single one; two
-together may deny that they were dealt anything).
+counts as a lie of one of them, and so does what one says too late, as it was kept waiting itself.  Whoever is
+named with proof lied, and of two in a dispute one did, or the share was lost.  If nothing is lost, planned
+liars end no run and cost nobody else its rows (a single one; two together may deny that they were dealt
+anything).
 """
 
 from __future__ import annotations
@@ -144,6 +145,7 @@ class Network:
     corrupters: set[str] = field(default_factory=set)
     liars: set[str] = field(default_factory=set)
     missed: set[frozenset[str]] = field(default_factory=set)
+    late: set[str] = field(default_factory=set)
     lost: bool = False
 
     def __call__(self, e: Envelope) -> list[Envelope]:
@@ -201,10 +203,15 @@ class Network:
         return body
 
     def lose(self, e: Envelope) -> None:
-        """This message may never come; between two clients that share rows, one of the two is to blame."""
+        """This message may never come; between two clients that share rows, one of the two is to blame.
+
+        A client that the server keeps waiting meanwhile may be too late for some of the others.
+        """
         self.lost = True
         if e.phase == "share" and SERVER not in (e.sender, e.recipient):
             self.missed.add(frozenset((e.sender, e.recipient)))
+        elif e.round < ITERATE:
+            self.late |= {e.sender, e.recipient} - {SERVER}
 
     def beyond(self, planned: int) -> set[str]:
         """Who lied although nobody can notice: everybody who did, if more did than were planned for."""
@@ -672,7 +679,8 @@ def check_names(network: Network, got: Outcome) -> None:
     guilty = network.corrupters
     assert set(got.liars) <= guilty, f"named {got.liars}, corrupted {guilty}"
     for pair in got.disputes:
-        assert {*pair} & guilty or frozenset(pair) in network.missed, f"{pair} dispute, corrupted {guilty}"
+        lost = {*pair} & network.late or frozenset(pair) in network.missed
+        assert lost or {*pair} & guilty, f"{pair} dispute, corrupted {guilty}"
     if not network.lost and len(guilty) < 2:
         assert set(got.excluded) <= guilty, f"left out {got.excluded}, corrupted {guilty}"
 

@@ -432,7 +432,7 @@ NUMBERS = np.arange(3, dtype=np.int32)
     [
         ("Contributors", shorter("complete"), FaultyServer, "counted other clients"),
         ("Assignment", shorter("labels"), FaultyServer, "labeled 11 points of m=12"),
-        ("Assignment", replaced(k=2**40), FaultyServer, "asked for more than k=2 clusters"),
+        ("Assignment", replaced(k=2**40), FaultyServer, "asked for more than 2 clusters, where k=2"),
         ("Assignment", replaced(round=ITERATE + 1), FaultyServer, "out of turn"),
         ("Assignment", replaced(round=0), FaultyServer, "out of turn"),
         ("Assignment", replaced(round=2**62), FaultyServer, "out of turn"),
