@@ -201,6 +201,8 @@ class Referee:
                 len(self.tried) > len(self.plan.clients), "repeated a question more often than clients"
             )
             self.tried.add(players)
+            # Whoever sat on a committee of it may have computed what was opened.
+            self.committee = tuple(dict.fromkeys((*self.committee, *self.members(question))))
             return self.sure
         heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
         due = self.follow(question)
@@ -217,10 +219,14 @@ class Referee:
             self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
         elif not due.is_asked(question):
             self.refuse(True, f"asked {self.words(question)} where the plan has {self.words(due)}")
-        members = getattr(question, "committee", np.empty(0, np.int32)).tolist()
-        self.committee = tuple(self.plan.clients[j] for j in members if j < len(self.plan.clients))
+        self.committee = self.members(question)
         self.due, self.opened, self.tried = due, None, {players}
         return self.sure
+
+    def members(self, question: Assignment) -> tuple[PartyId, ...]:
+        """Who compares distances for a question, if clients do."""
+        numbers = getattr(question, "committee", np.empty(0, np.int32)).tolist()
+        return tuple(self.plan.clients[j] for j in numbers if j < len(self.plan.clients))
 
     def follow(self, question: Assignment) -> Due | None:
         """What is due after the last question, of which this may be the next."""

@@ -583,6 +583,13 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
             secfc.fit(SCENARIOS[name].algorithm, federation(6), faults=fault, coins=coins)
 
 
+def test_whoever_sat_on_a_committee_of_a_repeated_question_is_suspected():
+    # A member lacked what the dealer sent it, the next one sat down in its place, and its false share of the
+    # labels was laid to the first committee.
+    schedule = {173: Fault("drop", 0, 0), 205: Fault("alter", 0, 0)}
+    assert judge(SCENARIOS["labels only"].with_clusters(2), schedule) == "SuspectedParties"
+
+
 def test_a_server_that_a_liar_has_draw_a_point_twice_is_not_blamed():
     # A false reply, that a point is far from itself, had k-means++ choose it again: fewer points than k.
     schedule = {69: Fault("drop", 0, 0), 96: Fault("cut", 0, 0), 146: Fault("alter", 0, 0)}
