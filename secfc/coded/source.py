@@ -61,9 +61,6 @@ class CodedSource:
         """Numbers of questions that were not asked yet."""
         return self.quorum.desk.rounds
 
-    def distances(self, labels: Array, k: int) -> Role[Exact]:
-        return scaled(self.quorum, labels, k)
-
     def pairs(self, labels: Array, c: int) -> Role[Exact]:
         """Exact scaled distances (2, m) of each point to both halves of its cluster."""
         plan = self.quorum.plan
@@ -77,7 +74,7 @@ class CodedSource:
         return choose(gains_of((yield from self.pairs(labels, c)), labels, c))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
-        distances = yield from self.distances(labels, k)
+        distances = yield from scaled(self.quorum, labels, k)
         # A draw rounds them to floats, so it gets those of the points themselves.
         return draw(distances.divided(self.quorum.plan.layout.multiple**2))
 

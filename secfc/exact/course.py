@@ -106,9 +106,6 @@ class Foreseen:
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.ask(labels, k, cluster_sizes(labels, k), factor))
 
-    def distances(self, labels: Array, k: int) -> Role[Exact]:
-        raise NotImplementedError("nobody foresees distances")
-
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Asking:
         """The points that the server says it drew: those in clusters of the next question, in their order."""
         told = yield Due(Assignment, k, labels, opens=False, last=False)

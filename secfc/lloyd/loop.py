@@ -50,10 +50,6 @@ class Stepper(Protocol):
 class Source(Stepper, Protocol):
     """Where steps, and what starts need, come from."""
 
-    def distances(self, labels: Array, k: int) -> Role[Exact]:
-        """Exact scaled distances (k, m) to the centers of labels."""
-        ...
-
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
         """The points that `draw` chooses by distances (k, m) to the k points that labels name, one each."""
         ...
@@ -212,9 +208,6 @@ class PlainSource:
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         return _nobody(step_of(self.scaled(labels, k), labels, k))
-
-    def distances(self, labels: Array, k: int) -> Role[Exact]:
-        return _nobody(self.scaled(labels, k))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
         return _nobody(draw(self.scaled(labels, k)))

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
-from field.ring.exact import Exact
 from secfc.lloyd.loop import Step, Trace, lloyd
 from secfc.roles.exchange import Role
 
@@ -86,11 +85,3 @@ class FloatSource:
             self.ties += int((near.sum(axis=1) > 1).sum())
         yield from ()
         return Step(nearest, None)
-
-    def distances(self, labels: Array, k: int) -> Role[Exact]:
-        """Not needed: the start is given."""
-        raise NotImplementedError("ordinary k-means starts from given labels")
-
-    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
-        """Not needed: the start is given."""
-        raise NotImplementedError("ordinary k-means starts from given labels")

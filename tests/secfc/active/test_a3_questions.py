@@ -1,6 +1,7 @@
 """A server that asks for what the plan does not have: each exploit succeeds where its check is removed."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from field import SeededCoins
 from field.code.blind import PairKeys
 from secfc.algorithm import Public
 from secfc.coded.messages import Assignment
-from secfc.coded.source import CodedSource
+from secfc.coded.source import CodedSource, scaled
 from secfc.disclosure.compare.member import Member
 from secfc.disclosure.compare.participant import Participant
 from secfc.disclosure.compare.server import Committees
@@ -105,7 +106,8 @@ def ask_more(monkeypatch, questions, policy, **parameters):
     def lloyd(self, labels, k, max_iter):
         history = [labels]
         for method, asked, clusters in questions(labels, k):
-            step = yield from getattr(self, method)(asked, clusters)
+            ask = partial(scaled, self.quorum) if method == "distances" else getattr(self, method)
+            step = yield from ask(asked, clusters)
             answered.append(asked)
             history.append(step.labels if method == "step" else labels)
         return Trace(k, (np.maximum(history[-1], 0),), (0,) * k, True)
