@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins, SystemCoins
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.description import LOCAL
@@ -37,6 +37,8 @@ class Public:
     session: 32 public bytes that no other run uses; one party draws them, and all must hold the same.
     server_points: (s, d), the points that the server holds and may show to everybody, or None.
     features: names of the d features in the order of the columns, so that no site has another; or None.
+    observed: of each client the numbers of the features that its columns are, in their order; None if all
+    clients observe all d.  A plan that takes such clients holds it.
     Parties compare all of it but counts, bound and server_points, which their plan holds if it uses them.
     seed: of random starts, the same for all parties; None for coins that clients toss, or, in an algorithm
     whose clients do not check starts, for the server's choice.
@@ -50,6 +52,7 @@ class Public:
     session: bytes = field(default_factory=lambda: SystemCoins().bytes(32), repr=False)
     server_points: Array | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
     features: tuple[str, ...] | None = None
+    observed: tuple[tuple[int, ...], ...] | None = field(default=None, metadata=LOCAL)
     seed: int | None = None
 
     @property
@@ -77,7 +80,31 @@ class Public:
             derived,
             server_points=federation.server_points,
             features=federation.feature_names,
+            observed=federation.observed,
         )
+
+    @property
+    def common(self) -> tuple[int, ...]:
+        """The features that all clients observe."""
+        sets = [set(columns) for columns in self.observed or ()]
+        return tuple(f for f in range(self.d) if all(f in columns for columns in sets))
+
+
+def check_columns(algorithm: Any, public: Public) -> None:
+    """Raise InputError if clients observe different features and the algorithm does not take that.
+
+    One that does has an attribute `partial` that is true.
+    """
+    if public.observed is None or getattr(algorithm, "partial", False):
+        return
+    names = public.features or tuple(map(str, range(public.d)))
+    common = [names[f] for f in public.common]
+    raise InputError(
+        f"{type(algorithm).__name__} needs the same features at all clients, and of {public.d} features "
+        + (f"{len(common)} are common to all: {names_listed(common)}. Choose these" if common else "none is")
+        + (" (columns=)" if common else " common to all. No choice of columns helps")
+        + ", or use an algorithm for partly shared features, MaskedLloyd."
+    )
 
 
 def check_bound(bound: float) -> None:
@@ -267,7 +294,8 @@ class Clustering:
             raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
         if self.drive is None:
             raise ValueError("this result is not one of `secfc.fit`: predict with the roles of its parties")
-        if self.features is not None and federation.feature_names is not None:
+        matched = getattr(self.model, "by_name", False)  # a model for any columns matches them itself
+        if self.features is not None and federation.feature_names is not None and not matched:
             federation = federation.ordered(self.features)
         drive = partial(self.drive, sealed=sealed)
         return self.model.predict(federation, coins=coins or _system_coins, drive=drive)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Algorithm, Clustering, Public, gathered
+from secfc.algorithm import Algorithm, Clustering, Public, check_columns, gathered
 from secfc.data.federation import Federation
 from secfc.data.inputs import refusing, seeded
 from secfc.data.resolution import judge
@@ -52,6 +52,7 @@ def fit(
     start = None if seed is None else int(seeded(seed).integers(2**63))
     with refusing():
         public = replace(Public.of(federation, bound), seed=start)
+        check_columns(algorithm, public)
     # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
     run = fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:

@@ -21,6 +21,7 @@ OFFERS = {
     "AssignmentsOnly(consent=True)": "--consent",
     "(bound=)": "(--bound)",
     "(scale=)": "(--scale)",
+    "(union=True)": "(--features union)",
     'coarse="allow"': "--coarse allow",
 }
 

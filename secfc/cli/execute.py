@@ -38,6 +38,7 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
                 columns=settings.columns,
                 id_column=settings.id_column,
                 label_column=settings.label_column,
+                union=settings.features == "union",
             )
             return method.extend(asked, federation), shown + more
     from secfc.data.mixtures import rotated_digits
@@ -98,6 +99,7 @@ def execute(
 
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
+    from secfc.algorithm import check_columns
     from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, judge
     from secfc.exact.replay import Witness
@@ -113,6 +115,7 @@ def execute(
         public = make_public(federation, asked)
         choice = method.choose(asked, public)
         algorithm, notes = choice.algorithm, choice.notes
+        check_columns(algorithm, public)
         with bad_input(ValueError, OverflowError):
             plan = method.foresee(algorithm, public)
         method.inspect(asked, federation, plan)

@@ -47,6 +47,11 @@ def offered(part: str) -> Callable[[Command], Command]:
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option(
+    "--features", type=click.Choice(["same", "union"]), default="same", show_default=True,
+    help="same: all files have the same columns. union: every client observes its own, matched by name; a "
+    "column that is empty throughout is not observed.",
+)  # fmt: skip
+@click.option(
     "--id-column", metavar="NAME",
     help="Names of the points, copied to the labels file; "
     "with --membership private also what makes two rows the same point.",
@@ -140,7 +145,7 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
     refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
     check_k(settings)
     if not settings.files:
-        columns = ("client_column", "columns", "id_column", "label_column")
+        columns = ("client_column", "columns", "features", "id_column", "label_column")
         refuse(context, columns, "{option} needs a FILE whose columns it names.")
     asked = method.settle(Asked.of(context, method, settings))
     if not asked.noisy:

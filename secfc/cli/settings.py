@@ -30,6 +30,7 @@ class Settings:
     checkpoint: Path | None = None
     labels: Path | None = None
     report: Path | None = None
+    features: str = "same"
 
 
 def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

@@ -29,6 +29,7 @@ from secfc.data.inputs import (
     Rows,
     as_rows,
     by_name,
+    checked_names,
     checked_points,
     names_listed,
     read,
@@ -42,9 +43,10 @@ __all__ = ["SERVER", "Array", "Federation", "Identifier", "InputError", "Party",
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Federation:
-    """All clients' inputs, in the order of `parties`; the same d features everywhere.
+    """All clients' inputs, in the order of `parties`; the same d features everywhere, or some of d each.
 
-    feature_names: d distinct names, or None.
+    feature_names: d distinct names, or None.  Of parties that name their own (`Party.features`) it is the
+    union, in order of first appearance; where all have the same, their columns are brought into that order.
     server_points: (s, d) points the server itself holds, or None.
 
     Raises InputError.
@@ -55,9 +57,21 @@ class Federation:
     server_points: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parties", _checked_parties(self.parties))
+        parties = _checked_parties(self.parties)
+        if parties[0].features is not None:
+            union = tuple(dict.fromkeys(name for party in parties for name in party.features or ()))
+            names = union if self.feature_names is None else tuple(self.feature_names)
+            if set(names) != set(union):
+                raise InputError(
+                    f"feature_names are {names_listed(names)}, and clients observe {names_listed(union)}: "
+                    "leave feature_names out, or name these."
+                )
+            object.__setattr__(self, "feature_names", names)
+            if all(len(party.features or ()) == len(names) for party in parties):
+                parties = tuple(_in_order(party, names) for party in parties)
+        object.__setattr__(self, "parties", parties)
         if self.feature_names is not None:
-            names = _checked_features(self.feature_names, self.d)
+            names = checked_names(self.feature_names, self.d, "the federation")
             object.__setattr__(self, "feature_names", names)
         if self.server_points is not None:
             points = read(checked_points(self.server_points, "the server"), "the server")
@@ -83,8 +97,18 @@ class Federation:
 
     @property
     def d(self) -> int:
-        """Features."""
-        return self.parties[0].points.shape[1]
+        """Features, of all clients together."""
+        named = self.feature_names if self.parties[0].features is not None else None
+        return self.parties[0].points.shape[1] if named is None else len(named)
+
+    @property
+    def observed(self) -> tuple[tuple[int, ...], ...] | None:
+        """Of each client the numbers of the features that its columns are, None if all observe all d."""
+        names = self.feature_names
+        if names is None or all(party.points.shape[1] == self.d for party in self.parties):
+            return None
+        place = {name: i for i, name in enumerate(names)}
+        return tuple(tuple(place[name] for name in party.features or ()) for party in self.parties)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,8 +127,16 @@ class Federation:
         return np.concatenate(known) if len(known) == self.n else None
 
     def stacked(self) -> Array:
-        """All points in client order, (m, d); for the plaintext oracle and evaluation only."""
-        return np.concatenate([party.read() for party in self.parties])
+        """All points in client order, (m, d); for the plaintext oracle and evaluation only.
+
+        What a client does not observe is NaN.
+        """
+        if self.observed is None:
+            return np.concatenate([party.read() for party in self.parties])
+        whole = np.full((self.m, self.d), np.nan)
+        for rows, party, columns in zip(self.split(whole), self.parties, self.observed, strict=True):
+            rows[:, list(columns)] = party.read()
+        return whole
 
     def ordered(self, features: Sequence[str]) -> Federation:
         """The same with its features in this order, which names all of them.
@@ -119,6 +151,8 @@ class Federation:
             )
         if names == tuple(features):
             return self
+        if self.parties[0].features is not None:
+            return replace(self, feature_names=tuple(features))
         order = [names.index(name) for name in features]
         held = self.server_points
         return replace(
@@ -160,11 +194,17 @@ class Federation:
         ids: Sequence[Sequence[Identifier] | None] | None = None,
         truth: Sequence[npt.ArrayLike | None] | None = None,
         server_points: npt.ArrayLike | None = None,
+        features: Sequence[Sequence[str]] | None = None,
+        union: bool = False,
     ) -> Federation:
         """A federation of one (m_j, d) array a client; names default to client-0, client-1, ...
 
         names, ids and truth have one entry a client.  Data frames (of pandas, polars or pyarrow) are matched
-        by the names of their columns, in the order of the first one.
+        by the names of their columns, in the order of the first one.  features: names of the columns of each
+        client's array, where clients observe different ones; union: the same of data frames.  A column that
+        is NaN throughout is not observed.
+
+        Example: `Federation.from_arrays([x, y], features=[("age", "pulse"), ("pulse", "weight")])`.
 
         Raises InputError.
         """
@@ -174,7 +214,11 @@ class Federation:
                 "client. Use Federation.from_labelled to deal one data set out to clients."
             )
         given = list(arrays)
-        features, (*given, server_points) = by_name([*given, server_points])
+        common: tuple[str, ...] | None = None
+        if union and features is None:
+            features, given = _union(given)
+        if features is None:
+            common, (*given, server_points) = by_name([*given, server_points])
         points = [as_rows(item) for item in given]
         if server_points is not None:
             server_points = read(checked_points(as_rows(server_points), "the server"), "the server")
@@ -182,9 +226,10 @@ class Federation:
         names = [f"client-{j}" for j in range(n)] if names is None else _one_each(names, n, "names")
         every_truth = [None] * n if truth is None else _one_each(truth, n, "truth")
         every_ids = [None] * n if ids is None else _one_each(ids, n, "ids")
+        own = [None] * n if features is None else [tuple(f) for f in _one_each(features, n, "features")]
         return cls(
-            tuple(map(Party, names, points, every_truth, every_ids)),
-            feature_names=features,
+            tuple(map(Party, names, points, every_truth, every_ids, own)),
+            feature_names=common,
             server_points=server_points,
         )
 
@@ -227,6 +272,7 @@ class Federation:
         columns: Sequence[str] | None = None,
         id_column: str | None = None,
         label_column: str | None = None,
+        union: bool = False,
     ) -> Federation:
         """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_parties`."""
         parties, features = load_parties(
@@ -235,6 +281,7 @@ class Federation:
             columns=columns,
             id_column=id_column,
             label_column=label_column,
+            union=union,
         )
         return cls(parties, feature_names=features)
 
@@ -257,12 +304,18 @@ def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"several clients are named {repeated[0]!r}: names must differ. Rename one.")
     first = parties[0]
-    for party in parties[1:]:
+    bare = [party.name for party in parties if party.features is None]
+    if 0 < len(bare) < len(parties):
+        raise InputError(
+            f"client {bare[0]!r} names no features and others do: features are matched by name. Give "
+            "Party.features to all clients, or to none."
+        )
+    for party in parties[1:] if bare else ():
         if party.points.shape[1] != first.points.shape[1]:
             raise InputError(
                 f"client {party.name!r} has {party.points.shape[1]} features and client "
                 f"{first.name!r} {first.points.shape[1]}: all must have the same. Select the "
-                "common features."
+                "common features, or name each client's (Party.features)."
             )
     kinds = {_kind(party.ids[0]).__name__: party.name for party in parties if party.ids}
     if len(kinds) > 1:
@@ -274,14 +327,28 @@ def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
     return parties
 
 
-def _checked_features(names: Iterable[str], d: int) -> tuple[str, ...]:
-    known = tuple(names)
-    if len(known) != d or len(set(known)) != d or not all(isinstance(name, str) for name in known):
-        raise InputError(
-            f"{len(known)} feature names ({len(set(known))} of them distinct) for {d} features: "
-            "one distinct string a feature is needed. Correct feature_names."
-        )
-    return known
+def _in_order(party: Party, names: tuple[str, ...]) -> Party:
+    """The same client, which observes all of them, with its columns in this order."""
+    features = party.features or ()
+    if features == names:
+        return party
+    order = [features.index(name) for name in names]
+    return replace(party, points=party.read()[:, order], features=names)
+
+
+def _union(tables: Sequence[Any]) -> tuple[list[tuple[str, ...]], list[Any]]:
+    """Of each data frame the names of its columns, and its values."""
+    names, values = [], []
+    for number, table in enumerate(tables):
+        known, (rows,) = by_name([table])
+        if known is None:
+            raise InputError(
+                f"table {number} (counted from 0) has no column names: columns of a union are matched by "
+                "name. Pass data frames, or the names of each array's columns (features=)."
+            )
+        names.append(known)
+        values.append(rows)
+    return names, values
 
 
 def _one_each(items: Sequence[Any], n: int, what: str) -> list[Any]:

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, read
+from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
 from secfc.data.parquet import ParquetRows
 from secfc.data.party import Identifier, Party
 from secfc.data.readers import READERS, Table, Wanted
@@ -47,11 +47,15 @@ def load_parties(
     columns: Sequence[str] | None = None,
     id_column: str | None = None,
     label_column: str | None = None,
+    union: bool = False,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
     columns: the features, in this order; by default all columns not named otherwise, in the order
     of the first file.  All files need the same ones.
+    union: files may have different columns, in any order; they are matched by name, and each client
+    observes its own.  A column that is empty or NaN throughout a client's rows is not observed.  All files
+    are read into memory.
     id_column becomes the ids of points; label_column their truth, integers as they are, anything
     else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
@@ -62,19 +66,30 @@ def load_parties(
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
     chosen = None if columns is None else tuple(columns)
-    wanted = Wanted(chosen, client_column, id_column, label_column)
+    wanted = Wanted(chosen, client_column, id_column, label_column, union)
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
+    if union:
+        here = {name for table in tables for name in table.features or ()}
+        if nowhere := [name for name in chosen or () if name not in here]:
+            known = names_listed(sorted(here))
+            raise InputError(f"no file has a column {nowhere[0]!r}: their columns are {known}. Correct it.")
+        tables = [replace(table, points=table.points[0 : table.points.shape[0]]) for table in tables]
     for table in tables:
-        if in_memory(table.points) and table.features is not None:
+        if union and table.features is None:
+            raise InputError(
+                f"{table.path} has no column names: columns of a union are matched by name. Add a header "
+                "row, or feature_names."
+            )
+        if in_memory(table.points) and table.features is not None and not union:
             for _ in blocks(table.points, f"client {table.name!r}", table.features):
                 pass  # Party checks this too, but cannot name the feature.
     truths = _codes([table.labels for table in tables])
     parties = tuple(
-        Party(t.name, t.points, truth, None if t.ids is None else tuple(t.ids))
+        Party(t.name, t.points, truth, None if t.ids is None else tuple(t.ids), t.features if union else None)
         for t, truth in zip(tables, truths, strict=True)
     )
-    return parties, tables[0].features
+    return parties, None if union else tables[0].features
 
 
 def load_points(path: str | PathLike[str], columns: Sequence[str] | None = None) -> Array:
@@ -93,7 +108,7 @@ def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:
     tables: list[Table] = []
     for path in files:
         reader = READERS[path.suffix.lower()]
-        found = reader(path, wanted, tables[0].features if tables else None)
+        found = reader(path, wanted, tables[0].features if tables and not wanted.union else None)
         if len(files) > 1 and (len(found) > 1 or found[0].clients is not None):
             raise InputError(
                 f"{path} holds several clients and is one of {len(files)} files: either one file a "

@@ -78,10 +78,11 @@ def read(points: Rows, owner: str) -> Array:
     return read_only(whole)
 
 
-def checked_points(points: object, owner: str) -> Rows:
+def checked_points(points: object, owner: str, features: Sequence[str] | None = None) -> Rows:
     """points if they are usable rows, else InputError; arrays come back as read-only views.
 
-    Arrays in memory are checked to be finite, lazy points are not read.
+    Arrays in memory are checked to be finite, lazy points are not read.  features (names of the columns) only
+    serve the error message.
     """
     rows: Any = points
     if isinstance(rows, np.ma.MaskedArray):
@@ -107,7 +108,7 @@ def checked_points(points: object, owner: str) -> Rows:
     if isinstance(rows, np.ndarray):
         rows = read_only(rows if isinstance(rows, np.memmap) else np.asarray(rows))
     if in_memory(rows):
-        for _ in blocks(rows, owner):
+        for _ in blocks(rows, owner, features):
             pass
     checked: Rows = rows
     return checked
@@ -163,6 +164,19 @@ def as_rows(points: Any) -> Rows:
         ) from error
 
 
+def checked_names(names: Sequence[str], d: int, owner: str) -> tuple[str, ...]:
+    """names if they are d distinct strings, else InputError."""
+    known = tuple(names)
+    if len(known) != d or len(set(known)) != d or not all(isinstance(name, str) for name in known):
+        twice = [name for name in known if known.count(name) > 1]
+        raise InputError(
+            f"{owner} has {len(known)} feature names ({len(set(known))} of them distinct)"
+            + (f", {twice[0]!r} more than once," if twice else "")
+            + f" for {d} features: one distinct string a feature is needed. Correct the names."
+        )
+    return known
+
+
 def by_name(tables: Sequence[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
     """Names of the columns of data frames, and their values in the order of the first one's columns.
 
@@ -181,7 +195,8 @@ def by_name(tables: Sequence[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
             raise InputError(
                 f"table {number} (counted from 0) "
                 + ("has no column names and another has" if names is None else _other(names, expected))
-                + ": features are matched by name. Give all the same columns, or pass plain arrays for all."
+                + ": features are matched by name. Give all the same columns, pass plain arrays for all, or "
+                "take the union of the columns (union=True), which some algorithms can cluster."
             )
         ordered.append(table if names is None else _columns(table, expected))
     return expected, ordered

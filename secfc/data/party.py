@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,10 @@ from secfc.data.inputs import (
     InputError,
     Rows,
     blocks,
+    checked_names,
     checked_points,
+    in_memory,
+    names_listed,
     read,
     read_only,
 )
@@ -31,6 +34,8 @@ class Party:
     points: (m_j, d) integers or floats, finite, m_j >= 1, d >= 1, in data units.
     truth: (m_j,) integers or None; ground truth for evaluation, never sent to anybody.
     ids: m_j distinct bytes, strings or integers (one kind) naming the points, or None.
+    features: d distinct names of the columns, where clients may observe different ones, or None.  A column of
+    points in memory that is NaN throughout is not observed, and left out.
 
     Raises InputError.
     """
@@ -39,10 +44,15 @@ class Party:
     points: Rows
     truth: Array | None = None
     ids: tuple[Identifier, ...] | None = None
+    features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         owner = _checked_name(self.name)
-        object.__setattr__(self, "points", checked_points(self.points, owner))
+        points: Rows = self.points
+        if self.features is not None:
+            points, known = _observed(points, self.features, owner)
+            object.__setattr__(self, "features", known)
+        object.__setattr__(self, "points", checked_points(points, owner, self.features))
         m = self.points.shape[0]
         if self.truth is not None:
             object.__setattr__(self, "truth", _checked_truth(self.truth, m, owner))
@@ -70,6 +80,25 @@ def _checked_name(name: str) -> str:
             f"a client's name is {name!r}: it must not be empty and {SERVER!r} is taken. Rename it."
         )
     return f"client {name!r}"
+
+
+def _observed(points: Rows, features: Sequence[str], owner: str) -> tuple[Rows, tuple[str, ...]]:
+    """The columns that are not NaN throughout, with their names; lazy points as they come."""
+    shape = tuple(getattr(points, "shape", ()))
+    if len(shape) != 2:
+        return points, tuple(features)  # refused with the points
+    names = checked_names(features, shape[1], owner)
+    if not in_memory(points) or points.dtype.kind != "f" or not shape[0]:
+        return points, names
+    there = ~np.isnan(np.asarray(points)).all(axis=0)
+    if there.all():
+        return points, names
+    if not there.any():
+        raise InputError(
+            f"{owner} observes none of {names_listed(names)}: every column is absent or NaN throughout. "
+            "Leave the client out."
+        )
+    return np.asarray(points)[:, there], tuple(n for n, kept in zip(names, there, strict=True) if kept)
 
 
 def _checked_truth(truth: npt.ArrayLike, m: int, owner: str) -> Array:

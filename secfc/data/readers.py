@@ -28,12 +28,13 @@ from secfc.data.parquet import ParquetRows, open_parquet
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns the caller named."""
+    """The columns the caller named.  union: files may have other features than the first, and some only."""
 
     columns: tuple[str, ...] | None
     client: str | None
     ids: str | None
     label: str | None
+    union: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named) or self.columns == ():
@@ -106,6 +107,9 @@ def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
                 "Every row needs the same number: correct the row."
             )
         cells = [row[position] for position in positions]
+        if wanted.union:
+            # Whether a column is empty throughout, which is to say not observed, shows in the end.
+            cells = [cell if cell.strip() else "nan" for cell in cells]
         try:
             values.extend(map(float, cells))
         except ValueError:
@@ -259,14 +263,21 @@ def _choose(
     """The feature columns, in the order of the first file's (expected, None for the first)."""
     if repeated := sorted({name for name in header if header.count(name) > 1}):
         raise InputError(f"{path} has several columns {repeated[0]!r}: names must differ. Rename one.")
-    for name in wanted.named:
+    # Of a union a file holds some features, and an ID or a label perhaps.
+    for name in wanted.apart if wanted.union else wanted.named:
         if name not in header:
             raise _unknown(path, name, header)
-    features = wanted.columns or tuple(name for name in header if name not in wanted.apart)
+    chosen = wanted.columns or tuple(name for name in header if name not in wanted.apart)
+    features = tuple(name for name in chosen if name in header) if wanted.union else chosen
     if nameless := {"", "__index_level_0__"} & set(features):
         raise InputError(
             f"{path}, column {header.index(nameless.pop()) + 1} has no name: it looks like a row "
             "number, which is no feature. Write the file without it, or list the columns."
+        )
+    if not features and wanted.columns:
+        raise InputError(
+            f"{path} has none of the columns asked for, {names_listed(wanted.columns)}: a client observes "
+            "at least one. Leave it out, or ask for more columns."
         )
     if not features:
         raise InputError(f"{path} has no feature columns: at least one is needed. Add one.")
@@ -275,7 +286,8 @@ def _choose(
         extra = names_listed([name for name in features if name not in expected])
         raise InputError(
             f"{path} has other columns than the first file: missing are {missing}, additional are "
-            f"{extra}. All files need the same: list the common ones in columns=."
+            f"{extra}. All files need the same: list the common ones in columns=, or take the union of all "
+            "(union=True), which some algorithms can cluster."
         )
     return expected or features
 

@@ -45,18 +45,20 @@ def look_like_ids(federation: Federation) -> tuple[int, ...]:
     if max(federation.counts) < FEW:
         return ()
     features = list(range(federation.d))
-    for party in federation.parties:
+    # Of every client the column that each feature is, where it observes it.
+    places = [{f: i for i, f in enumerate(own)} for own in federation.observed or [features] * federation.n]
+    for party, place in zip(federation.parties, places, strict=True):
         first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
-        features = [i for i in features if distinct([first[:, i]])]
-    for party in federation.parties:
+        features = [f for f in features if f not in place or distinct([first[:, place[f]]])]
+    for party, place in zip(federation.parties, places, strict=True):
         if not features:
             return ()
         if party.points.shape[0] > ROWS:
-            columns: dict[int, list[Array]] = {i: [] for i in features}
+            columns: dict[int, list[Array]] = {f: [] for f in features if f in place}
             for _, block in party.blocks():
-                for i in features:
-                    columns[i].append(np.array(block[:, i]))
-            features = [i for i in features if distinct(columns[i])]
+                for f, values in columns.items():
+                    values.append(np.array(block[:, place[f]]))
+            features = [f for f in features if f not in columns or distinct(columns[f])]
     return tuple(features)
 
 
