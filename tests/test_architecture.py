@@ -245,12 +245,15 @@ def test_python_2_code_named_psu_is_refused_with_the_remedy(tmp_path):
 
 
 def heirs_of_heirs(sources):
-    """Classes of coded rows and policies that inherit from several others there, in turn or at once."""
+    """Classes of coded rows and policies that inherit from several others there, in turn or at once.
+
+    Not messages: a kind of question is a question.
+    """
     parents = {}
     for path, source in sources.items():
         if path.startswith(("secfc/coded/", "secfc/disclosure/")):
             for node in ast.walk(ast.parse(source)):
-                if isinstance(node, ast.ClassDef):
+                if isinstance(node, ast.ClassDef) and not any(word.arg == "tag" for word in node.keywords):
                     names = (ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases)
                     parents.setdefault(node.name, set()).update(names)
     for name, bases in parents.items():

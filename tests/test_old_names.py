@@ -15,7 +15,7 @@ GONE = {
     "secfc.coded": "unheard",  # outcomes say what who missed the end has
     "psu.merge": "reciprocals",  # merged rows are multiplied, never divided
     "secfc.dealing": "judge_rows publish_shares",  # challenges, which the test of rows replaced
-    "secfc.disclosure.match": "unheard",  # losses are told to the server by whoever notices
+    "secfc.disclosure.match": "contest_of unheard",  # losses are told to the server by whoever notices
     # There is one source of steps, made of whom it asks and of what turns replies into labels.
     "secfc.disclosure.budgeted": "NoisySource",
     "secfc.disclosure.compared": "ComparedSource",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,9 @@ class Assignment(Message, tag=5):
     labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
     responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
     zero-sum masks; under a dealt blinding those who deal it come first.
+
+    halves: whether its clusters are halves of clusters.  Then labels are in [0, k), cluster h has the halves
+    2 h and 2 h + 1, and k is even.
     """
 
     round: int
@@ -124,10 +127,15 @@ class Assignment(Message, tag=5):
     labels: Array
     responders: Array
 
+    halves: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         refuse(self.round < 0, "rounds count from 0")
         check_labels(self.labels, self.k, "an assignment")
         check_numbers(self.responders, "responders")
+        if self.halves:
+            refuse(self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even")
+            refuse(int(self.labels.min(initial=0)) < 0, "every point is in a half of a cluster")
 
     @property
     def strides(self) -> int:
@@ -150,15 +158,9 @@ class Assignment(Message, tag=5):
 @dataclass(frozen=True, eq=False, repr=False)
 class Halve(Assignment, tag=74):
     """Server to every client, while a start is drawn: the same of both halves of each cluster, and of a point
-    its distances to the halves of its own cluster only.
+    its distances to the halves of its own cluster only."""
 
-    labels: (m,) in [0, k); cluster h has the halves 2 h and 2 h + 1, so k is even.
-    """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse(self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even")
-        refuse(int(self.labels.min(initial=0)) < 0, "every point is in a half of a cluster")
+    halves: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -214,6 +216,18 @@ class Compare(Assignment, tag=16):
         check_numbers(self.committee, "members of a committee")
         refuse(not 0 <= self.corrected < self.committee.size, "corrections go to one of the committee")
         refuse(self.factor < 1, "the factor of a comparison is at least 1")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompareHalves(Compare, tag=75):
+    """Server to every client, while a start is drawn: who compares the distances of each point to both
+    halves of its cluster."""
+
+    halves: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(self.factor != 1, "halves are compared by a factor of 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,6 +327,27 @@ class CodedCosts(Message, tag=25):
 
     def __post_init__(self) -> None:
         refuse(not is_array(self.values, "u", 2), "coded costs are (lanes, k) residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasureGains(Assignment, tag=76):
+    """Server to every client, while a start is drawn: halves of clusters, of which it wants to know how much
+    each cluster gains if it is split."""
+
+    halves: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedGains(Message, tag=77):
+    """Client to server: for each cluster the coded squared distance of the means of its halves, blinded.
+
+    values: (lanes, k / 2) residues, of that distance times the squared product of the halves' sizes.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "coded gains are residues, (lanes, clusters)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

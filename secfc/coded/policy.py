@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from field.code import halves
 from field.code.rows import ClusterSums, CodedRows
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
@@ -42,12 +42,18 @@ class Measured:
 
     def distances(self, lanes: int) -> Array:
         """Coded scaled distances, (lanes, k, m) residues, or (lanes, 2, m) to halves: a share, secret."""
-        values = self.rows.distances(self.sums, lanes)
-        if not self.halves:
-            return values
-        first = self.sums.labels // 2 * 2
-        own = np.take_along_axis(values, np.stack([first, first + 1])[None].astype(np.intp), axis=1)
-        return np.ascontiguousarray(own)
+        return (
+            halves.own(self.rows, self.sums, lanes) if self.halves else self.rows.distances(self.sums, lanes)
+        )
+
+    def balanced(self, lanes: int) -> Array:
+        """The same to halves of any sizes, comparable (`field.code.halves.balanced`)."""
+        return halves.balanced(self.rows, self.sums, lanes)
+
+    def between(self) -> Array:
+        """What tells how far the halves of each cluster are apart (`field.code.halves.between`): (lanes, c)
+        residues, a share, secret."""
+        return halves.between(self.rows, self.sums)
 
 
 # A client's part in answering an assignment, given its shares of what it asks about: a fragment that may

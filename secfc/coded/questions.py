@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from secfc.coded.messages import Assignment, Halve, RevealCenters
+from secfc.coded.messages import Assignment, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
 from secfc.roles.messages import Final
@@ -37,7 +37,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
             )
-            most = 2 * k if isinstance(message, Halve) else k
+            most = 2 * k if isinstance(message, Assignment) and message.halves else k
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             if isinstance(message, Assignment) and len(message.responders):

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
-from secfc.coded.messages import Assignment, CodedCenters, CodedCosts, CodedDistances, Halve, RevealCenters
+from secfc.coded.messages import (
+    Assignment,
+    CodedCenters,
+    CodedCosts,
+    CodedDistances,
+    CodedGains,
+    RevealCenters,
+)
 from secfc.coded.plan import Plan
 from secfc.coded.screening import Screening
 from secfc.roles.accept import check_residues
@@ -48,7 +55,7 @@ class Desk:
     def believed(
         self,
         inbox: Mapping[PartyId, Any],
-        kind: type[CodedDistances | CodedCosts | CodedCenters],
+        kind: type[CodedDistances | CodedCosts | CodedGains | CodedCenters],
         basis: Basis,
         shape: tuple[int, ...],
         degree: int,
@@ -78,7 +85,7 @@ class Quorum(ABC):
 
     def shape(self, k: int, kind: type[Assignment]) -> tuple[int, int]:
         """Of the distances that such a question asks for: how many a point, and points."""
-        return 2 if kind is Halve else k, self.plan.m
+        return 2 if kind.halves else k, self.plan.m
 
     def offset(self, labels: Array, k: int) -> int:
         """What was added to every last distance so that noise leaves no sum negative; 0 without noise."""

@@ -43,6 +43,14 @@ class Labeling(Protocol):
         """For each cluster the sum of scaled distances of its own points: k integers."""
         ...
 
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        """The nearer half of its own cluster for each point, see `lloyd.Source`: (m,) int32."""
+        ...
+
+    def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+        """What the halves of each cluster gain, see `lloyd.Source`."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedSource:
@@ -61,17 +69,12 @@ class CodedSource:
         """Numbers of questions that were not asked yet."""
         return self.quorum.desk.rounds
 
-    def pairs(self, labels: Array, c: int) -> Role[Exact]:
-        """Exact scaled distances (2, m) of each point to both halves of its cluster."""
-        plan = self.quorum.plan
-        basis = plan.code.basis.prefix(plan.lanes(cluster_sizes(labels, 2 * c)))
-        return decode_scaled(plan.code, (yield from self.quorum.distances(labels, 2 * c, basis, Halve)))
-
     def halved(self, labels: Array, c: int) -> Role[Array]:
-        return halves_of((yield from self.pairs(labels, c)), labels, c)
+        """See `Labeling`."""
+        return self.labeling.halved(labels, c)
 
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
-        return choose(gains_of((yield from self.pairs(labels, c)), labels, c))
+        return choose((yield from self.labeling.gains(labels, c)))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
         distances = yield from scaled(self.quorum, labels, k)
@@ -126,6 +129,18 @@ class Decoding:
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from scaled(self.quorum, labels, k)).separated(cluster_sizes(labels, k), factor)
+
+    def pairs(self, labels: Array, c: int) -> Role[Exact]:
+        """Exact scaled distances (2, m) of each point to both halves of its cluster."""
+        plan = self.quorum.plan
+        basis = plan.code.basis.prefix(plan.lanes(cluster_sizes(labels, 2 * c)))
+        return decode_scaled(plan.code, (yield from self.quorum.distances(labels, 2 * c, basis, Halve)))
+
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        return halves_of((yield from self.pairs(labels, c)), labels, c)
+
+    def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+        return gains_of((yield from self.pairs(labels, c)), labels, c)
 
     def retained(self, sizes: Array) -> Role[Array]:
         plan = self.quorum.plan

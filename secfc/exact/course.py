@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.code.halves import widest
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
-from secfc.coded.messages import Assignment, Compare, Halve, MeasureCost
+from secfc.coded.messages import Assignment, Compare, CompareHalves, Halve, MeasureCost, MeasureGains
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
-from secfc.disclosure.compare.match import foregone
+from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
 from secfc.lloyd.loop import Step, Trace, lloyd
 from secfc.lloyd.starts import generators
@@ -90,7 +91,7 @@ class Foreseen:
         if not self.compares:
             told: Array = yield Due(Assignment, k, labels, result=result, last=self.started)
             return told
-        known = foregone(self.plan.m, sizes, factor)
+        known = rivals_of(Compare, labels, sizes, factor).foregone(self.plan.m)
         if known is None:
             known = yield Due(Compare, k, labels, factor, result=result)
         return known
@@ -113,13 +114,23 @@ class Foreseen:
         return np.asarray(order[min(np.count_nonzero(told < 0), len(order) - 1) :])
 
     def halved(self, labels: Array, c: int) -> Asking:
-        told = yield Due(Halve, 2 * c, labels, result=False, last=False, halves=True)
+        kind: type[Assignment] = Halve
+        if self.compares:
+            kind = CompareHalves
+            known = rivals_of(CompareHalves, labels, cluster_sizes(labels, 2 * c)).foregone(self.plan.m)
+            if known is not None:
+                return known
+        told = yield Due(kind, 2 * c, labels, result=False, last=False, halves=True)
         # A point stays in its cluster, whatever the next question says.
         return np.where(told // 2 == labels // 2, told, labels).astype(np.int32)
 
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Asking:
         """The labels that the server says it chose: those of the next question."""
-        told: Array = yield Due(Halve, 2 * c, labels, opens=False, last=False)
+        if self.compares and not widest(cluster_sizes(labels, 2 * c)):
+            return choose((Fraction(0),) * c)
+        told: Array = yield Due(
+            MeasureGains if self.compares else Halve, 2 * c, labels, opens=False, last=False
+        )
         return told
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
@@ -139,7 +150,7 @@ def told(question: Assignment, due: Due) -> Array:
 
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
-    whole = isinstance(question, Halve) and not due.halves
+    whole = question.halves and not due.halves
     return question.labels // 2 if whole else question.labels
 
 

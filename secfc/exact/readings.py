@@ -15,7 +15,7 @@ from field.ring.exact import Exact
 from secfc.algorithm import Clustering
 from secfc.attacks.seen import CannotDecode, Question
 from secfc.attacks.views import View
-from secfc.coded.messages import Assignment, CodedDistances, Halve
+from secfc.coded.messages import Assignment, CodedDistances
 from secfc.data.federation import Federation
 from secfc.roles.exchange import SERVER, STRIDE, PartyId
 from secfc.roles.transcript import Transcript
@@ -80,7 +80,7 @@ class Questions:
                 replies.setdefault(number, {}).setdefault(clients[e.sender], e.body.values)
         for number, question in sorted(asked.items()):
             labels = question.labels.astype(np.int32)
-            whole = not isinstance(question, Halve) or question.k == 2
+            whole = not question.halves or question.k == 2
             yield Question(number, labels, question.k, replies.get(number, {}), whole)
 
     def distances(self, question: Question) -> Array:

@@ -19,7 +19,7 @@ from secfc.algorithm import Clustering
 from secfc.attacks.geometry import averages
 from secfc.attacks.seen import Question
 from secfc.attacks.views import Held
-from secfc.coded.messages import Assignment, Halve
+from secfc.coded.messages import Assignment
 from secfc.data.federation import Federation
 from secfc.roles.exchange import SERVER, Exchange, PartyId
 
@@ -39,7 +39,7 @@ class Witness:
     def __call__(self, party: PartyId, exchange: Exchange) -> None:
         asked = next((m for m in exchange.send.values() if isinstance(m, Assignment)), None)
         if party == SERVER and asked is not None:
-            whole = not isinstance(asked, Halve) or asked.k == 2
+            whole = not asked.halves or asked.k == 2
             self.questions.append(Question(asked.round, asked.labels, asked.k, {}, whole))
             if type(asked) is Assignment:  # others ask for something that is made of distances
                 self.measured.add(asked.round)

@@ -41,7 +41,7 @@ from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
 from secfc.coded.membership import Membership, Open, UnionDraft
-from secfc.coded.messages import Assignment, Halve, RevealCenters
+from secfc.coded.messages import Assignment, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
@@ -113,7 +113,7 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 message, due = None, referee.ask(request, missed)
                 sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
                 if due:
-                    message = yield from answer(request, Measured(rows, sums, isinstance(request, Halve)))
+                    message = yield from answer(request, Measured(rows, sums, request.halves))
                 else:
                     yield from answer.watch(request, sums.sizes)
                 referee.opened = answer.opened

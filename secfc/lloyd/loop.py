@@ -11,7 +11,7 @@ The policy both share, without which exactness has no meaning:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -105,6 +105,12 @@ def gains_of(pairs: Exact, labels: Array, c: int) -> tuple[Fraction, ...]:
             more = Fraction(near.within(1 - half)[0], a**2) - Fraction(near.within(half)[1], b**2)
             gains[h] = Fraction(a, a + b) * more
     return tuple(gains)
+
+
+def gains_between(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
+    """The same from ||s_b S_a - s_a S_b||**2 of the halves of each cluster, of these sizes (2 c,)."""
+    pairs = zip(squares, sizes.reshape(-1, 2).tolist(), strict=True)
+    return tuple(Fraction(square, a * b * (a + b)) if a and b else Fraction(0) for square, (a, b) in pairs)
 
 
 def members(labels: Array, c: int) -> Iterator[tuple[int, Array]]:

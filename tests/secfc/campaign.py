@@ -60,6 +60,7 @@ from secfc.exact.predict import predicting_client, predicting_server
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
 from secfc.feddp import messages as summing
 from secfc.fitting import seal
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles import messages as shared
@@ -92,8 +93,8 @@ UNCHECKABLE = (
     shared.Final, own.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
-    own.Unheard, own.CodedCosts, own.NoiseShares, joint.SetKeys, joint.Reshared, joint.ChangeShare,
-    toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.GroupAbout,
+    own.Unheard, own.CodedCosts, own.CodedGains, own.NoiseShares, joint.SetKeys, joint.Reshared,
+    joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.GroupAbout,
     summing.NoisyCenters,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
@@ -585,6 +586,11 @@ SCENARIOS = {
     "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),
     "bare, centers": Scenario(vary(BASE, disclosure=BARE, reveal_centers=True)),
     "k-means++": Scenario(vary(BASE, init=KMeansPlusPlus())),
+    "bisecting": Scenario(vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(), n_init=1)),
+    "bisecting, nobody deals": Scenario(
+        vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
+    ),
+    "bisecting, distances": Scenario(vary(BASE, init=Bisecting())),
     "predict": Scenario(BASE, predict=True),
     "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
     "private": Scenario(vary(BASE, membership=Private(bound=64))),

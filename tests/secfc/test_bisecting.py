@@ -21,7 +21,7 @@ from secfc.lloyd.loop import PlainSource, gains_of, halves_of
 from secfc.lloyd.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
 from secfc.privacy import Bound, Budget
-from secfc.roles.exchange import SERVER, FaultyServer
+from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 from tests.oracles import field as reference
 
 
@@ -321,12 +321,19 @@ DISTANCES = {
     "one prime": (secfc.Distances(), {"basis": Basis((MERSENNE_61,))}),
     "merged": (secfc.Distances(), {"membership": secfc.Private()}),
 }
+COMPARED = {
+    "dealt by the server": (secfc.AssignmentsOnly(), {}),
+    "dealt by a client": (secfc.AssignmentsOnly(dealer="client-4"), {}),
+    "undealt": (secfc.AssignmentsOnly(dealer=None), {}),
+    "compared, two segments": (secfc.AssignmentsOnly(), {"ell": 2}),
+    "compared, merged": (secfc.AssignmentsOnly(), {"membership": secfc.Private()}),
+}
 
 
-@pytest.mark.parametrize("way", DISTANCES)
+@pytest.mark.parametrize("way", [*DISTANCES, *COMPARED])
 @pytest.mark.parametrize("n_init", [1, 3])
 def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
-    policy, more = DISTANCES[way]
+    policy, more = (DISTANCES | COMPARED)[way]
     for seed in range(3):
         secure = run(federation(seed=seed), policy, seed, n_init=n_init, **more)
         data = federation(seed=seed)
@@ -342,7 +349,8 @@ def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
             data, seed=seed, bound=4.0,
         )  # fmt: skip
         assert same(secure, plain)
-        assert secure.cost == plain.cost
+        # One restart under compared labels opens no cost.
+        assert secure.cost == (None if way in COMPARED and n_init == 1 else plain.cost)
 
 
 @given(cases, st.integers(1, 2))
@@ -431,6 +439,39 @@ def test_halves_that_the_plan_does_not_have_are_refused(lie, monkeypatch):
     run(federation(), secfc.Distances(blind=False), faults=lying(change, count))
 
 
+@pytest.mark.parametrize("dealer", [SERVER, None])
+@pytest.mark.parametrize("kind", ["CompareHalves", "MeasureGains"])
+def test_compared_halves_are_those_that_were_opened(dealer, kind):
+    """Of another clustering than the last that clients heard the server gets neither labels nor a gain."""
+    asked = set()
+
+    def lie(e):
+        if e.kind == kind:
+            asked.add(e.round)
+            if len(asked) == 2:
+                labels = e.body.labels.copy()
+                labels[0] ^= 1  # in the other half of its cluster
+                return (dataclasses.replace(e, body=relabeled(e.body, labels)),)
+        return (e,)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match=rf"asked {kind}\(k=\d+\) of some labels"):
+        run(federation(), secfc.AssignmentsOnly(dealer=dealer), faults=lie)
+
+
+def test_what_compared_halves_open():
+    """Labels of all, one number a cluster and level, and no distance."""
+    result = run(federation(), secfc.AssignmentsOnly(), keep_bodies=True)
+    sent = [e.body for e in result.transcript.envelopes if e.recipient == SERVER]
+    kinds = {type(body).__name__ for body in sent}
+    assert "CodedGains" in kinds
+    assert not kinds & {"CodedDistances", "CodedCosts", "MaskedDistances"}
+    questions = [e.body for e in result.transcript.envelopes if e.recipient == "client-0"]
+    levels = [q.k // 2 for q in questions if type(q).__name__ == "MeasureGains"]
+    assert levels == sorted(levels)
+    assert {body.values.shape[1] for body in sent if type(body).__name__ == "CodedGains"} == set(levels)
+    assert "what every split that the start tried takes off the cost of its cluster" in result.learned
+
+
 def lying_split(honest, lie):
     def split(self, halves, c, most, source):
         told = yield from honest(self, halves, c, most, source)
@@ -473,13 +514,16 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
     assert levels == [1] * PATIENCE
 
 
-@pytest.mark.parametrize(
-    "policy", [secfc.AssignmentsOnly(), secfc.AssignmentsOnly(dealer=None), secfc.FinalLabelsOnly()]
-)
-def test_policies_that_compare_refuse_it_before_anything_is_shared(policy):
+def test_secret_labels_refuse_it_before_anything_is_shared():
     for init in (Bisecting(), CenterSeparation(Bisecting())):
-        with pytest.raises(ValueError, match=r"halves of clusters.*disclosure=Distances\(\)|opens labels"):
-            run(federation(), policy, init=init)
+        with pytest.raises(ValueError, match="opens labels"):
+            run(federation(), secfc.FinalLabelsOnly(), init=init)
+
+
+@pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()])
+def test_a_bound_on_clusters_refuses_it_which_begins_with_one(policy):
+    with pytest.raises(ValueError, match=r"largest=30 with Bisecting\(\).*leave largest out"):
+        run(federation(), policy, largest=30)
 
 
 def test_noise_does_not_cover_it():

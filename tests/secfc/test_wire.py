@@ -75,9 +75,10 @@ def assignments(draw, cls=own.Assignment):
 
 
 @st.composite
-def halvings(draw):
+def halvings(draw, cls=own.Halve):
     k = 2 * draw(st.integers(1, 50))
-    return own.Halve(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(0, k)), NOBODY)
+    more = (np.array([2, 0], np.int32), 1, 1) if cls is own.CompareHalves else ()
+    return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(0, k)), NOBODY, *more)
 
 
 def vectors_of_labels(lowest, k):
@@ -228,6 +229,9 @@ MESSAGES = {
         joint.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
     ),
     own.Halve: halvings(),
+    own.CompareHalves: halvings(own.CompareHalves),
+    own.MeasureGains: halvings(own.MeasureGains),
+    own.CodedGains: st.builds(own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2))),
     own.MeasureCost: assignments(own.MeasureCost),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: assignments(own.RevealCenters),
@@ -423,6 +427,11 @@ def examples():
         own.LabelShare(np.array([[5], [6]], np.uint64)),
         own.Unheard(2, np.array([3], np.int32)),
         own.Halve(8, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
+        own.CompareHalves(
+            9, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32), np.array([1, 4], np.int32), 0, 1
+        ),
+        own.MeasureGains(10, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
+        own.CodedGains(np.array([[1, 2]], np.uint32)),
         own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),

@@ -26,14 +26,7 @@ def room_to_compare(way: Any, layout: Layout) -> int:
 
 
 def check_consent(plan: Plan, policy: str, consent: bool) -> None:
-    """Raises ValueError for a start that opens distances without consent under a policy of this name, or that
-    halves clusters, which nobody does unseen."""
-    if plan.init.halves:
-        raise ValueError(
-            f"{type(plan.init).__name__}() compares distances to halves of clusters, which clients do not do "
-            f"unseen under {policy}: take another start, or show the server the distances with "
-            "disclosure=Distances()"
-        )
+    """Raises ValueError for a start that opens distances without consent under a policy of this name."""
     if plan.init.needs_distances and not consent:
         raise ValueError(
             f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
@@ -53,4 +46,6 @@ def opened(plan: Plan) -> tuple[str, ...]:
         facts.append("the cost of every cluster at the end of each restart")
     if plan.init.needs_distances:
         facts.append(plan.init.reveals)
+    if plan.init.halves:
+        facts.append("what every split that the start tried takes off the cost of its cluster")
     return tuple(facts)

@@ -19,7 +19,7 @@ from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import Compare, LabelShare
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Measured
+from secfc.disclosure.compare.rivals import Rivals, rivals_of
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import PartyId, SuspectedParties, faulty
 
@@ -29,25 +29,6 @@ Array = NDArray[Any]
 WORTH_SPLITTING = 1 << 14
 # Rounds after the question's.
 DEAL, SEND, SUM, OPEN = range(1, 5)
-
-
-def contest_of(sizes: Array, factor: int) -> Contest:
-    """The nearest center of clusters of these sizes, or for a factor above 1 the one that much nearer."""
-    return _contest(tuple(sizes.tolist()), factor)
-
-
-def foregone(m: int, sizes: Array, factor: int) -> Array | None:
-    """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
-    if not sizes.any():
-        return np.full(m, -1, np.int32)
-    contest = contest_of(sizes, factor)
-    return np.full(m, contest.labels[-1], np.int32) if contest.outcomes == 1 else None
-
-
-@lru_cache(maxsize=8)
-def _contest(sizes: tuple[int, ...], factor: int) -> Contest:
-    """Public, so that parties in one process may have it together."""
-    return Contest.nearest(np.array(sizes)) if factor == 1 else Contest.separated(np.array(sizes), factor)
 
 
 @lru_cache(maxsize=8)
@@ -95,7 +76,12 @@ class Match:
     def contest(self) -> Contest:
         """Which comparisons decide."""
         self.plan.lanes(self.sizes)  # refuses what the plan does not hold
-        return contest_of(self.sizes, self.question.factor)
+        return self.rivals.contest
+
+    @cached_property
+    def rivals(self) -> Rivals:
+        """What is compared."""
+        return rivals_of(type(self.question), self.question.labels, self.sizes, self.question.factor)
 
     @cached_property
     def schedule(self) -> Schedule | Tournament:
@@ -106,15 +92,10 @@ class Match:
         schedule: Schedule | Tournament = _schedule(contest, many, basis, plan.m, d, plan.proven)
         return schedule
 
-    @cached_property
-    def alive(self) -> Array:
-        """The clusters that take part: those with points."""
-        return np.flatnonzero(self.sizes > 0)
-
     @property
     def shape(self) -> tuple[int, int]:
-        """Of distances: clusters that take part, points."""
-        return len(self.alive), self.plan.m
+        """Of distances: how many of a point compete, points."""
+        return self.rivals.rows, self.plan.m
 
     @cached_property
     def responders(self) -> tuple[PartyId, ...]:
@@ -151,12 +132,6 @@ class Match:
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
 
-    def distances(self, measured: Measured, lanes: int) -> Array:
-        """Coded distances to the clusters that take part, (lanes, *shape): a share, secret."""
-        values = measured.distances(lanes)
-        alive = len(self.alive)
-        return values if alive == values.shape[1] else np.ascontiguousarray(values[:, self.alive])
-
     def weights(self, me: PartyId) -> Array:
         """(lanes,) the weight of a responder's distances in their decoded sum."""
         code = self.plan.code
@@ -184,7 +159,7 @@ def labels_of(match: Match, shares: Mapping[PartyId, LabelShare]) -> Array:
     shape = schedule.places, schedule.per
     words = [check_words(c, m.words, shape) for c, m in shares.items()]
     try:
-        return dealt.labels(schedule, reduce(np.bitwise_xor, words))
+        return match.rivals.labels(dealt.labels(schedule, reduce(np.bitwise_xor, words)))
     except ValueError:
         why = "the shares of the labels add up to clusters that are not there"
         raise SuspectedParties((*match.committee, *match.seating.dealers), why) from None

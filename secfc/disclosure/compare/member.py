@@ -107,7 +107,7 @@ class Member:
         if self.name not in match.responders:
             return {}
         basis = match.schedule.basis
-        values = match.distances(measured, basis.lanes)
+        values = match.rivals.distances(measured, basis.lanes)
         stream = mask_streams(match, self.mine, (0,))[0]
         hiding = dealt.mask(basis, match.weights(self.name), values, stream)
         return {

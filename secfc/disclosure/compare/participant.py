@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -10,11 +10,21 @@ from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
 from field.ring.basis import Basis
-from secfc.coded.messages import Assignment, CodedCosts, Compare, LabelShare, MeasureCost, Unheard
+from secfc.coded.messages import (
+    Assignment,
+    CodedCosts,
+    CodedGains,
+    Compare,
+    LabelShare,
+    MeasureCost,
+    MeasureGains,
+    Unheard,
+)
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.match import Match, Seating, labels_of
+from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import check_responders, hidden, masked
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, take, to_all
 from secfc.roles.messages import Message
@@ -74,6 +84,9 @@ class Participant:
                 if len(self.costed) > self.restarts:
                     raise FaultyServer(SERVER, "asked for costs of more assignments than there are restarts")
                 return self.cost(question, measured)
+            case MeasureGains():
+                check_responders(self.plan, question)
+                return self.gains(question, measured)
             case _ if self.consent:
                 return masked(self.plan, self.me, self.keys, self.colluding, question, measured)
             case _:
@@ -88,8 +101,11 @@ class Participant:
     def match(self, question: Compare, sizes: Array) -> Match:
         """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.check_players(question)
-        if np.count_nonzero(sizes) < 2:
-            raise FaultyServer(SERVER, "asked to compare fewer than two clusters with points")
+        rivals = rivals_of(type(question), question.labels, sizes, question.factor)
+        if rivals.foregone(self.plan.m) is not None:
+            raise FaultyServer(
+                SERVER, "asked to compare what sizes decide: fewer than two clusters with points"
+            )
         return Match(self.plan, question, sizes, self.player.seating)
 
     def told(
@@ -157,15 +173,29 @@ class Participant:
             raise FaultyServer(SERVER, "asked for other players than the first that did not fall silent")
         self.left_out |= skipped
 
-    def cost(self, question: Assignment, measured: Measured) -> Role[CodedCosts | Unheard | None]:
+    def cost(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         """My coded distances of every cluster's own points, summed and blinded."""
+        basis = self.plan.code.basis
+
+        def sums() -> Array:
+            return own_sums(basis, measured.distances(basis.lanes), question.labels)
+
+        return self.number_a_cluster(question, sums, CodedCosts)
+
+    def gains(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        """What tells how far the means of my clusters' halves are apart, blinded."""
+        return self.number_a_cluster(question, measured.between, CodedGains)
+
+    def number_a_cluster(
+        self, question: Assignment, compute: Callable[[], Array], reply: type[CodedCosts | CodedGains]
+    ) -> Role[Message | None]:
+        """Numbers (lanes, clusters), if I am to respond, blinded against the server with t clients."""
         yield from ()
         if self.me not in question.responders:
             return None
-        basis = self.plan.code.basis
-        values = own_sums(basis, measured.distances(basis.lanes), question.labels)
+        values = compute()
         strangers = hidden(self.plan, self.me, self.keys, self.colluding, question, values)
-        return Unheard(0, strangers) if strangers.size else CodedCosts(values)
+        return Unheard(0, strangers) if strangers.size else reply(values)
 
 
 def shown_in(question: Assignment) -> int:

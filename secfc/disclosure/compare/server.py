@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
+from field.code.halves import widest
 from field.code.rows import cluster_sizes
-from secfc.coded.messages import CodedCosts, Compare, LabelShare, MeasureCost, Unheard
+from secfc.coded.messages import (
+    CodedCosts,
+    CodedGains,
+    Compare,
+    CompareHalves,
+    LabelShare,
+    MeasureCost,
+    MeasureGains,
+    Unheard,
+)
 from secfc.coded.silence import left_out
 from secfc.disclosure.compare.dealer import deal
-from secfc.disclosure.compare.match import DEAL, Match, Seating, foregone, labels_of
+from secfc.disclosure.compare.match import DEAL, Match, Seating, labels_of
+from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import Responders
-from secfc.lloyd.loop import Step
+from secfc.lloyd.loop import Step, gains_between
 from secfc.roles.exchange import (
     Exchange,
     FaultyClient,
@@ -50,24 +62,47 @@ class Committees:
         return Step((yield from self.compare(labels, cluster_sizes(labels, k))), None)
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
-        return (yield from self.compare(labels, cluster_sizes(labels, k), factor))
+        return (yield from self.compare(labels, cluster_sizes(labels, k), factor=factor))
+
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        return (yield from self.compare(labels, cluster_sizes(labels, 2 * c), CompareHalves))
 
     def retained(self, sizes: Array) -> Role[Array]:
         return (yield from self.compare(np.full(self.plan.m, -1, np.int32), sizes))
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+        return self.number_a_cluster(MeasureCost, CodedCosts, labels, k, k)
+
+    def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+        sizes = cluster_sizes(labels, 2 * c)
+        if not widest(sizes):
+            return gains_between((0,) * c, sizes)
+        squares = yield from self.number_a_cluster(MeasureGains, CodedGains, labels, 2 * c, c)
+        return gains_between(squares, sizes)
+
+    def number_a_cluster(
+        self,
+        kind: type[MeasureCost | MeasureGains],
+        reply: type[CodedCosts | CodedGains],
+        labels: Array,
+        k: int,
+        count: int,
+    ) -> Role[tuple[int, ...]]:
+        """Integers that a threshold of clients have shares of, `count` of them."""
         inbox = yield from self.quorum.answered(
-            lambda number, chosen: MeasureCost(number, k, compact_labels(labels), chosen)
+            lambda number, chosen: kind(number, k, compact_labels(labels), chosen)
         )
-        values = self.desk.believed(inbox, CodedCosts, self.plan.code.basis, (k,), 2)
         basis = self.plan.code.basis
+        values = self.desk.believed(inbox, reply, basis, (count,), 2)
         return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
 
-    def compare(self, labels: Array, sizes: Array, factor: int = 1) -> Role[Array]:
-        """The labels (m,) int32 that the centers of clusters of these sizes give."""
-        known = foregone(self.plan.m, sizes, factor)
+    def compare(
+        self, labels: Array, sizes: Array, kind: type[Compare] = Compare, factor: int = 1
+    ) -> Role[Array]:
+        """The labels (m,) int32 that the centers of clusters of these sizes give, to a question of a kind."""
+        known = rivals_of(kind, labels, sizes, factor).foregone(self.plan.m)
         while known is None:
-            question = self.players(labels, len(sizes), factor)
+            question = self.players(labels, len(sizes), factor, kind)
             match = Match(self.plan, question, sizes, self.seating)
             yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
             send = {} if self.keys is None else {match.corrected: deal(match, self.keys)}
@@ -82,7 +117,7 @@ class Committees:
             self.quorum.silent |= self.lost(match, set(awaited) - set(inbox), reports)
         return known
 
-    def players(self, labels: Array, k: int, factor: int) -> Compare:
+    def players(self, labels: Array, k: int, factor: int = 1, kind: type[Compare] = Compare) -> Compare:
         """A question to those who are able, with its committee."""
         silent, dealer = self.quorum.silent, self.seating.dealer
         able = [self.plan.clients.index(c) for c in self.desk.there if c not in silent]
@@ -94,7 +129,7 @@ class Committees:
         if short > 0:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
-        return Compare(
+        return kind(
             next(self.desk.rounds), k, compact_labels(labels), np.array(able[:needed], np.int32),
             np.array(members[:size], np.int32), self.turn % size, factor,
         )  # fmt: skip

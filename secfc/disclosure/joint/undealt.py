@@ -137,7 +137,7 @@ class Comparer:
             return None
         schedule, steps = match.schedule, Steps(plan.clients, question.round, question.subject)
         seats = yield from self.seated(committee, steps)
-        values = match.distances(measured, schedule.basis.lanes)
+        values = match.rivals.distances(measured, schedule.basis.lanes)
         lacking = hidden(plan, self.me, self.peers, plan.code.t, question, values)
         if lacking.size:
             raise Stalled(steps.step, lacking.tolist())

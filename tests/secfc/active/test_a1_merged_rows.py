@@ -13,7 +13,7 @@ from field.code import opened
 from psu import merge
 from secfc.coded import membership, validity
 from secfc.coded.membership import Private
-from secfc.disclosure.compare.match import contest_of
+from secfc.disclosure.compare.rivals import Centers
 from secfc.exact.drafts import completed
 from secfc.exact.readings import Questions
 from secfc.lloyd.loop import PlainSource, lloyd
@@ -88,7 +88,7 @@ def modulus_of(result):
     """The modulus in which the first step compared distances."""
     plan, sizes = result.plan, np.bincount(result.trace.history[0], minlength=2)
     primes = plan.code.basis.primes
-    return math.prod(primes[: contest_of(sizes, 1).lanes(primes, plan.d, plan.proven)])
+    return math.prod(primes[: Centers(sizes).contest.lanes(primes, plan.d, plan.proven)])
 
 
 def borders(outcome, cheater, value, integers):

@@ -46,8 +46,8 @@ class Opened(Questions):
             masks = mask_streams(match, keys, compare.responders.tolist())
             values = basis.add(values, basis.negate(rho(basis, match.shape, list(masks.values()))))
         out = np.full((question.k, self.view.plan.m), np.nan)
-        scale = match.sizes[match.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
-        out[match.alive] = Exact.lift(basis, values).floats() / scale**2
+        scale = match.sizes[match.rivals.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
+        out[match.rivals.alive] = Exact.lift(basis, values).floats() / scale**2
         return out
 
 

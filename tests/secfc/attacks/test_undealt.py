@@ -37,8 +37,8 @@ class Parts(Questions):
             if mine is not None:
                 total = mine if total is None else basis.add(total, mine)
         out = np.full((question.k, self.view.plan.m), np.nan)
-        scale = match.sizes[match.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
-        out[match.alive] = Exact.lift(basis, total).floats() / scale**2
+        scale = match.sizes[match.rivals.alive].astype(float)[:, None] * self.view.plan.quantizer.scale
+        out[match.rivals.alive] = Exact.lift(basis, total).floats() / scale**2
         return out
 
 

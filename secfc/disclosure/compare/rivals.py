@@ -1,0 +1,121 @@
+"""What is compared of every point: its distances to all centers, or to both halves of its own cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.halves import widest
+from field.compare.contest import Contest
+from secfc.coded.messages import Compare
+from secfc.coded.policy import Measured
+
+Array = NDArray[Any]
+
+
+class Rivals(Protocol):
+    """Rows of distances that compete for each point, and what winning means.  Everything here is public."""
+
+    @property
+    def contest(self) -> Contest:
+        """Which comparisons decide."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many distances of a point compete."""
+        ...
+
+    def foregone(self, m: int) -> Array | None:
+        """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
+        ...
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        """The coded rows (lanes, rows, m): a share, secret."""
+        ...
+
+    def labels(self, winners: Array) -> Array:
+        """The labels (m,) int32 that winners (m,) mean."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Centers:
+    """The nearest center of clusters of these sizes (k,), for a factor above 1 the one that much nearer."""
+
+    sizes: Array
+    factor: int = 1
+
+    @cached_property
+    def contest(self) -> Contest:
+        return _contest(tuple(self.sizes.tolist()), self.factor)
+
+    @cached_property
+    def alive(self) -> Array:
+        """The clusters that take part: those with points."""
+        return np.flatnonzero(self.sizes > 0)
+
+    @property
+    def rows(self) -> int:
+        return len(self.alive)
+
+    def foregone(self, m: int) -> Array | None:
+        if not self.rows:
+            return np.full(m, -1, np.int32)
+        return np.full(m, self.contest.labels[-1], np.int32) if self.rows == 1 else None
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        values = measured.distances(lanes)
+        return values if self.rows == values.shape[1] else np.ascontiguousarray(values[:, self.alive])
+
+    def labels(self, winners: Array) -> Array:
+        return winners
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """The nearer half of a point's own cluster, after halves (m,) in [0, 2 c) of these sizes (2 c,).
+
+    Distances are multiplied by what makes the halves of every cluster as large, so one contest of two rows
+    serves all points, within the modulus that distances to any two clusters may need
+    (`field.compare.contest.headroom`).
+    """
+
+    halves: Array
+    sizes: Array
+
+    @cached_property
+    def contest(self) -> Contest:
+        width = widest(self.sizes)
+        return _contest((width, width), 1)
+
+    @property
+    def rows(self) -> int:
+        return 2
+
+    def foregone(self, m: int) -> Array | None:
+        return None if widest(self.sizes) else self.halves.astype(np.int32)
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        return measured.balanced(lanes)
+
+    def labels(self, winners: Array) -> Array:
+        # Where a half is empty both distances are 0: the points stay where they are.
+        a, b = self.sizes.reshape(-1, 2).T
+        own = self.halves // 2
+        return np.where(((a > 0) & (b > 0))[own], 2 * own + winners, self.halves).astype(np.int32)
+
+
+def rivals_of(kind: type[Compare], labels: Array, sizes: Array, factor: int = 1) -> Rivals:
+    """What a question of a kind compares; sizes: of the clusters that distances are measured to."""
+    return Halves(labels, sizes) if kind.halves else Centers(sizes, factor)
+
+
+@lru_cache(maxsize=8)
+def _contest(sizes: tuple[int, ...], factor: int) -> Contest:
+    """Public, so that parties in one process may have it together."""
+    return Contest.nearest(np.array(sizes)) if factor == 1 else Contest.separated(np.array(sizes), factor)
