@@ -50,9 +50,13 @@ _HOME = {
     "ProtocolError": "secfc.roles.exchange",
     "RandomLabels": "secfc.lloyd.starts",
     "RandomPoints": "secfc.lloyd.starts",
+    "Range": "secfc.scaling.ways",
     "RangeExceeded": "secfc.roles.exchange",
     "RowsLost": "secfc.roles.exchange",
+    "Scaled": "secfc.scaling.algorithm",
+    "Scaling": "secfc.scaling.scaling",
     "SecFC": "secfc.exact.secfc",
+    "Standardize": "secfc.scaling.ways",
     "TamperedMessage": "secfc.transport.sealed",
     "TooFewReplies": "secfc.roles.exchange",
     "TooManyHolders": "secfc.roles.exchange",
@@ -99,6 +103,10 @@ if TYPE_CHECKING:
     from secfc.roles.exchange import TooFewReplies as TooFewReplies
     from secfc.roles.exchange import TooManyHolders as TooManyHolders
     from secfc.roles.exchange import UnionFailed as UnionFailed
+    from secfc.scaling.algorithm import Scaled as Scaled
+    from secfc.scaling.scaling import Scaling as Scaling
+    from secfc.scaling.ways import Range as Range
+    from secfc.scaling.ways import Standardize as Standardize
     from secfc.transport.journal import JournalError as JournalError
     from secfc.transport.sealed import TamperedMessage as TamperedMessage
 

@@ -161,6 +161,8 @@ class Outcome:
     plan: as it was agreed.  labels: of a client's own points, (m_j,) int32; None for the server.  rows: the
     row in [0, m) of each of them (m_j,), if points have common rows; secret where owners are hidden.
     share: what the party keeps to label new points together with the others; secret.
+    scaling: how a client brought its features to a common scale first (`secfc.scaling`), None if it did not.
+    A client's centers are in data units; the server, which does not learn the scale, has them scaled.
     learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
     this party knows it: a client does not know the cost, nor what the server found out about others.
     """
@@ -181,6 +183,7 @@ class Outcome:
     ledger: Ledger = EXACT
     share: Any = None
     details: Any = None
+    scaling: Any = None
 
     def __repr__(self) -> str:
         points = "" if self.labels is None else f", points={len(self.labels)}"
@@ -235,6 +238,8 @@ class Clustering:
     ledger: what the run costs in differential privacy, by view: `ledger.epsilon(delta, view)`.
     details: what else the algorithm has to say about its run; see there.
     features: names of the features of the federation, if it had any; `predict` matches others by them.
+    scaling: how features were brought to a common scale first (`secfc.scaling`), None if they were not; cost
+    is of scaled points then, and centers are in data units all the same.
     drive: what ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
 
@@ -257,6 +262,7 @@ class Clustering:
     disputes: tuple[tuple[PartyId, PartyId], ...] = ()
     details: Any = None
     features: tuple[str, ...] | None = None
+    scaling: Any = None
     drive: Callable[..., Run] | None = None
 
     def __repr__(self) -> str:

@@ -12,10 +12,11 @@ import numpy as np
 from field.secrets.coins import Coins
 from secfc.algorithm import Algorithm, Clustering, Public, check_columns, gathered
 from secfc.data.federation import Federation
-from secfc.data.inputs import refusing, seeded
+from secfc.data.inputs import InputError, refusing, seeded
 from secfc.data.resolution import judge
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run
+from secfc.scaling.algorithm import Scaled
 from secfc.transport.checkpoint import Checkpoint, fingerprint
 from secfc.transport.simulate import Faults, Watch, deliver, simulate
 
@@ -32,6 +33,7 @@ def fit(
     watch: Watch | None = None,
     sealed: bool = False,
     checkpoint: Path | str | None = None,
+    scale_features: Any = None,
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
@@ -44,12 +46,20 @@ def fit(
     another is encrypted and authenticated between the two, as over a network; not needed inside one process.
     checkpoint: a directory in which every party keeps a journal, so that the same call resumes after a crash
     where it ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
+    scale_features: "standard", "range", or a value of `secfc.scaling`: features are brought to a common scale
+    first, as by `Scaled(algorithm, scale_features)`; the bound then follows from it, and from no data.
 
     Warns (`Caution`) of rounding that loses data, see `secfc.data.resolution`.
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
     checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
     """
     start = None if seed is None else int(seeded(seed).integers(2**63))
+    if scale_features is not None:
+        algorithm = Scaled(algorithm, scale_features)
+    if isinstance(algorithm, Scaled):
+        if bound is not None:
+            raise InputError(f"bound={bound:g} with scaled features: their limit is the bound. Leave it out")
+        bound = algorithm.bound
     with refusing():
         public = replace(Public.of(federation, bound), seed=start)
         check_columns(algorithm, public)

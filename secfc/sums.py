@@ -153,7 +153,7 @@ class SumPlan:
 
 
 def share_vector(plan: SumPlan, vector: Array, coins: Coins) -> list[Array]:
-    """One share a member of an int64 vector (D,): c arrays (lanes, width) of residues.
+    """One share a member of a vector (D,) of int64 or Python integers: c arrays (lanes, width) of residues.
 
     Raises ValueError for a number beyond the plan's bound: it would wrap around, and the sum be wrong.
     """
@@ -162,8 +162,27 @@ def share_vector(plan: SumPlan, vector: Array, coins: Coins) -> list[Array]:
         raise ValueError(
             f"a number to be summed exceeds the plan's bound of {plan.bound}: clip it, or raise the bound"
         )
-    residues = plan.code.basis.reduce(vector.astype(np.int64)[None, :])
-    return [share[:, 0] for share in plan.code.share(residues, coins)]
+    whole = vector if vector.dtype == object else vector.astype(np.int64)
+    return share_residues(plan, plan.code.basis.reduce(whole), coins)
+
+
+def share_residues(plan: SumPlan, residues: Array, coins: Coins) -> list[Array]:
+    """The same of any element of the ring, (lanes, D) residues."""
+    return [share[:, 0] for share in plan.code.share(residues[:, None, :], coins)]
+
+
+def disjoin(plan: SumPlan, bits: Array, coins: Coins) -> Array:
+    """What a client adds for bits (D,) whose disjunction is to be opened: (lanes, D) residues.
+
+    0 for false, and anything, uniform, for true.  So a sum is 0 if no client has the bit, and else uniform,
+    whichever and however many have it: it says the disjunction and nothing else.  It is wrong, 0 although
+    some client has the bit, with probability 1 / modulus.
+    """
+    residues = np.zeros((plan.code.basis.lanes, len(bits)), plan.code.basis.dtype)
+    for lane, prime in enumerate(plan.code.basis.primes):
+        coins.fill_residues(prime, residues[lane])
+    residues[:, ~np.asarray(bits, bool)] = 0
+    return residues
 
 
 def add_shares(plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array) -> Array:
@@ -195,12 +214,45 @@ def contribute(
 
     vector is (D,) int64, secret; the same D for all.  Whom the server does not hear goes on without adding.
     """
-    dealt = share_vector(plan, vector, coins)
+    coded = yield from _add(plan, me, share_vector(plan, vector, coins), number, phase)
+    if coded is not None:
+        yield Exchange({SERVER: CodedSum(coded)}, round=number + 2, phase=phase)
+
+
+def open_sum(
+    plan: SumPlan, me: PartyId, residues: Array, number: int, coins: Coins, *, phase: str = "sum"
+) -> Role[Array]:
+    """The same where the clients learn the sum, (lanes, D) residues, and the server, which helps, does not.
+
+    residues: (lanes, D), secret.  Members of the committee send their shares of the sum to every client.
+
+    Raises TooFewReplies at a client that hears too few of them.
+    """
+    dealt = share_residues(plan, residues, coins)
+    coded = yield from _add(plan, me, dealt, number, phase)
+    others = tuple(c for c in plan.clients if c != me)
+    send = {} if coded is None else to_all(others, CodedSum(coded))
+    awaited = tuple(c for c in plan.committee if c != me)
+    needed = plan.code.threshold(1)
+    enough = max(0, needed - (coded is not None))
+    inbox = yield Exchange(send, awaited, enough, round=number + 2, phase=phase)
+    replies = {} if coded is None else {me: coded}
+    for sender, message in take(inbox, CodedSum).items():
+        check_residues(plan.code.basis, sender, message.values, dealt[0].shape[1:])
+        replies[sender] = message.values
+    if len(replies) < needed:
+        raise TooFewReplies(needed, tuple(replies))
+    segments = plan.code.interpolate({plan.seats[name]: share for name, share in replies.items()}, 1)
+    return np.ascontiguousarray(segments.reshape(segments.shape[0], -1)[:, : residues.shape[1]])
+
+
+def _add(plan: SumPlan, me: PartyId, dealt: list[Array], number: int, phase: str) -> Role[Array | None]:
+    """Deal shares, and add those of the clients that count: my share of the sum, None if I have none."""
     shares = dict(zip(plan.committee, dealt, strict=True))
     send = {c: SumShares(share) for c, share in shares.items() if c != me}
     if me not in plan.seats:
         yield Exchange(send, round=number, phase=phase)
-        return
+        return None
     others = plan.peers(me)
     inbox = yield Exchange(send, others, 0, round=number, phase=phase)
     held = {me: shares[me]}
@@ -211,18 +263,36 @@ def contribute(
     inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, phase=phase)
     told = take(inbox, Contributors)
     if not told or not told[SERVER].complete.any():
-        return  # my report or its answer was lost: the server adds without me
+        return None  # my report or its answer was lost: the server adds without me
     counted = told[SERVER].complete
     if counted.shape != (plan.n,) or (counted & ~mine).any() or counted.sum() < plan.least:
         raise FaultyServer(
             SERVER, f"wants a sum of clients that are not all there, or of fewer than {plan.least}"
         )
-    coded = add_shares(plan, held, counted)
-    yield Exchange({SERVER: CodedSum(coded)}, round=number + 2, phase=phase)
+    return add_shares(plan, held, counted)
 
 
 def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[Sum]:
     """The server's part: the exact sum of the vectors (length,) of all clients that could be counted.
+
+    Raises TooFewReplies if too many of the committee, or of the clients, are lost.
+    """
+    names, members = yield from settle_sum(plan, number, phase=phase)
+    needed = plan.code.threshold(1)
+    replies = take((yield Exchange({}, members, needed, round=number + 2, phase=phase)), CodedSum)
+    if len(replies) < needed:
+        raise TooFewReplies(needed, tuple(replies))
+    shape = (plan.code.width(length),)
+    for sender, reply in replies.items():
+        check_residues(plan.code.basis, sender, reply.values, shape)
+    values = {sender: reply.values for sender, reply in replies.items()}
+    return Sum(decode_sum(plan, values, length), names)
+
+
+def settle_sum(
+    plan: SumPlan, number: int, *, phase: str = "sum"
+) -> Role[tuple[tuple[PartyId, ...], tuple[PartyId, ...]]]:
+    """The server's part where clients open the sum: whose vectors it is of, and which members add them.
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
@@ -242,14 +312,7 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     unheard = [c for c in plan.committee if c not in inbox]
     answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(np.zeros_like(counted)))
     yield Exchange(answers, round=number + 1, phase=phase)
-    replies = take((yield Exchange({}, members, needed, round=number + 2, phase=phase)), CodedSum)
-    if len(replies) < needed:
-        raise TooFewReplies(needed, tuple(replies))
-    shape = (plan.code.width(length),)
-    for sender, reply in replies.items():
-        check_residues(plan.code.basis, sender, reply.values, shape)
-    values = {sender: reply.values for sender, reply in replies.items()}
-    return Sum(decode_sum(plan, values, length), names)
+    return names, members
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +338,10 @@ class SumShares(Message, tag=56):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedSum(Message, tag=57):
-    """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues."""
+    """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues.
+
+    Where clients open the sum (`open_sum`), to every client instead.
+    """
 
     values: Array
 

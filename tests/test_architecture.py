@@ -36,6 +36,8 @@ ROOMS = {
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
     "secfc.attacks": "field.code secfc.roles secfc.data secfc.algorithm",
     "secfc.sums": f"{FIELD} secfc.roles",
+    "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "
+    "secfc.sums",
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.account secfc.lloyd secfc.sums",
@@ -51,9 +53,9 @@ ROOMS = {
     "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.noise",
     "secfc.exact": f"field.kernels {FIELD} psu secfc.roles secfc.data secfc.algorithm secfc.account "
     "secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare secfc.disclosure.joint",
-    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm",
+    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
-    "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.disclosure secfc.exact",
+    "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.coded "
     "secfc.disclosure secfc.exact secfc.fitting secfc.report",
@@ -74,6 +76,7 @@ STARTS = {
     "secfc/feddp/public.py",
     "secfc/feddp/aggregator.py",
     "secfc/feddp/algorithm.py",
+    "secfc/scaling/algorithm.py",
     "secfc/exact/course.py",
     "secfc/exact/plaintext.py",
     "secfc/exact/replay.py",

@@ -146,7 +146,11 @@ def judge(algorithm: Any, plan: Any, federation: Federation) -> tuple[Any, Resol
     others, no site judges its part again.
 
     Warns (`Caution`) below FINE steps.  Raises InputError below LEAST.  `algorithm.coarse` may ask for less.
+    An algorithm that changes points before they are rounded judges itself (`judged`).
     """
+    if (judged := getattr(algorithm, "judged", None)) is not None:
+        own: tuple[Any, Resolution | None] = judged(plan, federation)
+        return own
     quantizer = quantizer_of(algorithm, plan, federation)
     if quantizer is None:
         return algorithm, None

@@ -30,6 +30,7 @@ from secfc.report.ordinary import Ordinary
 from secfc.report.origin import Origin
 from secfc.report.outcome import Comparison, in_row_order, pooled
 from secfc.report.privacy import DELTA
+from secfc.scaling.algorithm import Scaled
 
 Array = NDArray[Any]
 
@@ -190,6 +191,10 @@ def report(
 
 def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: str | None) -> Account:
     """What an algorithm says of its run; of one that says nothing, its class and its values."""
+    if isinstance(algorithm, Scaled):
+        inner = account_of(algorithm.algorithm, result, federation, ids)
+        scaled = algorithm.parameters(result)
+        return dataclasses.replace(inner, parameters={**inner.parameters, **scaled})
     tell = getattr(algorithm, "account", None)
     if tell is not None:
         found: Account = tell(result, federation, ids=ids)

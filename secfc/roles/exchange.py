@@ -24,6 +24,8 @@ R = TypeVar("R")
 # Rounds rise strictly from any party to any other.  Each phase of a run begins at one of these.
 PHASE = 1 << 32
 GREET, ALIGN, AGREE, SHARE, TOSS, SETTLE, PAIR, ITERATE = (phase * PHASE for phase in range(8))
+# What parties do before anything of the clustering: they greeted each other, and align no rows yet.
+PREPARE = GREET + PHASE // 2
 
 # The server's questions are so many rounds apart; those between belong to the answers.
 STRIDE = 1 << 10

@@ -29,6 +29,7 @@ from secfc.roles import messages as shared
 from secfc.roles import toss
 from secfc.roles.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
 from secfc.roles.transcript import Envelope
+from secfc.scaling.roles import Opened
 from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting
 from secfc.transport.network import Link, run_party
@@ -246,6 +247,7 @@ MESSAGES = {
     kfed.OwnLabels: st.builds(kfed.OwnLabels, vectors_of_labels(0, 100)),
     sums.SumShares: st.builds(sums.SumShares, summed()),
     sums.CodedSum: st.builds(sums.CodedSum, summed()),
+    Opened: st.builds(Opened, exactly(32)),
     summing.Project: projects(),
     summing.GroupAbout: groups_about(),
     toss.Commitment: st.builds(toss.Commitment, exactly(32)),
@@ -443,6 +445,7 @@ def examples():
         joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
         sums.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
         sums.CodedSum(np.ones((1, 3), np.uint32)),
+        Opened(bytes(range(32))),
         summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
         summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
         summing.NoisyCenters(np.ones((1, 2))),

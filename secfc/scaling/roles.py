@@ -1,0 +1,224 @@
+"""Finding a common scale: role fragments that run before a clustering, over secure sums that clients open.
+
+    1  all                  agree on the plan
+    2  clients, one sum     of every feature: is any |x| above 2**e?  (a disjunction for every e)
+    3  clients, one sum     of every feature: how many values, their sum and their squares', as integers
+    4  clients              compare a digest of what they opened
+
+The server helps to add and learns who takes part, nothing of the sums.  A feature that one client alone
+observes is scaled at home: it is in no sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from secfc.algorithm import Public
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.data.party import Party
+from secfc.roles.agreement import agree
+from secfc.roles.checks import refuse
+from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, SuspectedParties, take, to_all
+from secfc.roles.messages import Message
+from secfc.scaling import moments
+from secfc.scaling.scaling import Scaling, raw_blocks
+from secfc.sums import COMMITTEE, ROUNDS, SumPlan, disjoin, open_sum, settle_sum
+
+Array = NDArray[Any]
+
+MAGNITUDES, MOMENTS, COMPARE = (PREPARE + 1 + ROUNDS * step for step in range(3))
+PHASE = "scale"
+# Of a disjunction, which is wrong with probability 1 / modulus: about 2**-60.
+WIDE = 1 << 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Opened(Message, tag=75):
+    """Client to client, before a clustering: a digest of the sums that it opened to scale features."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+
+
+@dataclass(frozen=True)
+class ScaledPlan:
+    """Public parameters of finding a scale, and the plan of the clustering after it.
+
+    observed: of each client the numbers of its features, None if all have all d.  fixed: the scaling where it
+    needs no data.  magnitudes, sums: the secure sums, None where nothing is summed.  bits: of an integer.
+    """
+
+    clients: tuple[PartyId, ...]
+    d: int
+    observed: tuple[tuple[int, ...], ...] | None
+    fixed: Scaling | None
+    magnitudes: SumPlan | None
+    sums: SumPlan | None
+    bits: int
+    inner: Any = field(compare=False, repr=False, metadata=LOCAL)
+    terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+
+    @classmethod
+    def of(
+        cls, way: Any, public: Public, inner: Any, terms: Terms, fixed: Scaling | None, t: int
+    ) -> ScaledPlan:
+        """t: clients that may collude.  Raises InputError where a sum would tell one client of the other."""
+        n = len(public.clients)
+        plan = cls(
+            public.clients, public.d, public.observed, fixed, None, None, moments.bits_for(n), inner, terms
+        )
+        if fixed is not None or not plan.shared:
+            return plan
+        if n < 3:
+            raise InputError(
+                f"n={n} clients cannot scale features by a secure sum: of two, each would read the other's "
+                "mean off it. Give public ranges (Range(ranges=...)) or a public Scaling, or add a client"
+            )
+        seats = {"committee": min(n, max(COMMITTEE, 2 * t + 1)), "t": min(t, (n - 1) // 2)}
+        bound = moments.ROWS << 2 * plan.bits
+        sums = SumPlan.of(public.clients, bound, **seats) if way.degree else None
+        return replace(plan, magnitudes=SumPlan.of(public.clients, WIDE, **seats), sums=sums)
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which all parties compare (`secfc.roles.description`)."""
+        return described(self, self.terms)
+
+    @cached_property
+    def shared(self) -> tuple[int, ...]:
+        """Features that are summed: those that several clients observe."""
+        if self.observed is None:
+            return tuple(range(self.d)) if len(self.clients) > 1 else ()
+        holders = Counter(feature for columns in self.observed for feature in columns)
+        return tuple(i for i in range(self.d) if holders[i] > 1)
+
+    def columns(self, name: PartyId) -> tuple[int, ...]:
+        """The numbers of a client's features, in the order of its columns."""
+        if self.observed is None:
+            return tuple(range(self.d))
+        return self.observed[self.clients.index(name)]
+
+
+def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -> Role[Scaling]:
+    """The scaling that all clients find together; NaN for features that others observe alone."""
+    me, features = party.name, plan.terms.public.features
+    yield from agree(plan, me, number=PREPARE)
+    if plan.fixed is not None:
+        return plan.fixed
+    if party.points.shape[0] > moments.ROWS:
+        raise InputError(f"client {me!r} has more than {moments.ROWS} rows: split it")
+    mine, shared = list(plan.columns(me)), list(plan.shared)
+
+    def blocks() -> Iterator[Array]:
+        return (block for _, block in raw_blocks(party.points))
+
+    exponents = np.full(plan.d, moments.LEAST, np.int64)
+    exponents[mine] = moments.exponents(blocks(), len(mine), f"client {me!r}")
+    if plan.magnitudes is not None:
+        bits = moments.thermometer(exponents[shared])
+        hidden = disjoin(plan.magnitudes, bits.reshape(-1), coins)
+        sums = yield from open_sum(plan.magnitudes, me, hidden, MAGNITUDES, coins, phase=PHASE)
+        exceeded = np.asarray(sums.any(axis=0))
+        opened = moments.highest(exceeded.reshape(bits.shape))
+        if (opened < exponents[shared]).any():
+            raise SuspectedParties(plan.magnitudes.committee, "values exceed what the sum says none exceeds")
+        exponents[shared] = opened
+    totals = np.zeros((plan.d, 3), object)
+    if way.degree:
+        totals[mine] = moments.moments(blocks(), exponents[mine], plan.bits)
+        totals[:, way.degree + 1 :] = 0
+    if plan.sums is not None:
+        residues = plan.sums.code.basis.reduce(totals[shared].reshape(-1))
+        sums = yield from open_sum(plan.sums, me, residues, MOMENTS, coins, phase=PHASE)
+        totals[shared] = plan.sums.code.basis.lift_signed(sums).reshape(-1, 3)
+    if plan.magnitudes is not None:
+        yield from compare(plan, plan.magnitudes.committee, me, exponents[shared], totals[shared])
+    elsewhere = np.ones(plan.d, bool)
+    elsewhere[mine + shared] = False
+    totals[elsewhere] = (1, 0, 0)
+    found = way.scaling(exponents, totals, plan.bits, features)
+    check_constant(found.among(plan.columns(me)), party)
+    return without(found, np.flatnonzero(elsewhere).tolist())
+
+
+def compare(
+    plan: ScaledPlan, committee: tuple[PartyId, ...], me: PartyId, exponents: Array, totals: Array
+) -> Role[None]:
+    """Raises SuspectedParties, the committee that added, if another client opened other sums."""
+    state = hashlib.blake2b(digest_of(plan.description), digest_size=32, person=b"secfc scales")
+    state.update(repr((exponents.tolist(), totals.tolist())).encode())
+    others = tuple(c for c in plan.clients if c != me)
+    sent = to_all(others, Opened(state.digest()))
+    inbox = take((yield Exchange(sent, others, 0, round=COMPARE, phase=PHASE)), Opened)
+    if any(message.digest != state.digest() for message in inbox.values()):
+        raise SuspectedParties(committee, "clients opened different sums of the same features")
+
+
+def help_to_scale(plan: ScaledPlan) -> Role[None]:
+    """The server's part: it learns who takes part."""
+    yield from agree(plan, SERVER, number=PREPARE)
+    if plan.magnitudes is not None:
+        yield from settle_sum(plan.magnitudes, MAGNITUDES, phase=PHASE)
+    if plan.sums is not None:
+        yield from settle_sum(plan.sums, MOMENTS, phase=PHASE)
+
+
+def plaintext(way: Any, plan: ScaledPlan, federation: Federation) -> Scaling:
+    """The scaling that the clients of a federation find, for a process that sees all data: the oracle."""
+    exponents = np.full(plan.d, moments.LEAST, np.int64)
+    totals = np.zeros((plan.d, 3), object)
+    for party in federation.parties:
+        mine, blocks = list(plan.columns(party.name)), raw_blocks(party.points)
+        own = moments.exponents((block for _, block in blocks), len(mine), f"client {party.name!r}")
+        exponents[mine] = np.maximum(exponents[mine], own)
+    for party in federation.parties if way.degree else ():
+        mine, blocks = list(plan.columns(party.name)), raw_blocks(party.points)
+        totals[mine] += moments.moments((block for _, block in blocks), exponents[mine], plan.bits)
+    totals[:, way.degree + 1 :] = 0
+    scaling: Scaling = way.scaling(exponents, totals, plan.bits, federation.feature_names)
+    for party in federation.parties:
+        check_constant(scaling.among(plan.columns(party.name)), party)
+    return scaling
+
+
+def check_constant(own: Scaling, party: Party) -> None:
+    """Raises InputError for a feature whose values differ by less than the integers that were summed show."""
+    columns = list(own.constant)
+    if not columns:
+        return
+    low, high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
+    for _, block in raw_blocks(party.points):
+        low = np.fmin(low, np.fmin.reduce(block[:, columns], axis=0))
+        high = np.fmax(high, np.fmax.reduce(block[:, columns], axis=0))
+    if (low < high).any():
+        feature = columns[int(np.flatnonzero(low < high)[0])]
+        raise InputError(
+            f"client {party.name!r}, feature {feature} (counted from 0): its values differ by less than the "
+            "integers show that its largest value leaves room for. Subtract what all its values have in "
+            "common, or correct an outlier"
+        )
+
+
+def without(found: Scaling, features: list[int]) -> Scaling:
+    """The same with NaN for these features."""
+
+    def known(values: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(np.nan if i in features else value for i, value in enumerate(values))
+
+    if not features:
+        return found
+    fill = None if found.fill is None else known(found.fill)
+    return replace(found, centers=known(found.centers), units=known(found.units), fill=fill)

@@ -1,0 +1,206 @@
+"""A scale for every feature: how data units become deviations, and centers data units again.
+
+Of a value x, a center c and a unit u, all doubles, (x - c) / u is computed: one subtraction and one division,
+which IEEE 754 rounds alike everywhere.  So scaled points, and the integers they become, are a function of the
+points and of numbers that all parties agreed on, and plaintext k-means on them is an exact oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.data.federation import Federation
+from secfc.data.inputs import BLOCK_BYTES, InputError, Rows, in_memory, names_listed
+from secfc.data.party import Party
+
+Array = NDArray[Any]
+Outside = Literal["clip", "refuse"]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """centers, units: of each of the d features, in data units; a unit of 0 leaves its feature out, as 0.
+
+    limit: no scaled value exceeds it; what would is moved to it ("clip") or refused.  fill: what stands for
+    missing values (NaN), in data units; None refuses them.  Features that others observe alone are NaN.
+
+    As a value for `Scaled` it is public: everybody compares it, and nothing is summed.
+    """
+
+    centers: tuple[float, ...]
+    units: tuple[float, ...]
+    limit: float
+    outside: Outside = "clip"
+    fill: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_outside(self.outside)
+        for name in ("centers", "units", "fill"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(map(float, values)))
+        if len(self.centers) != len(self.units) or len(self.fill or self.units) != len(self.units):
+            raise InputError(
+                f"{len(self.centers)} centers and {len(self.units)} units: one each a feature is needed"
+            )
+        if any(unit < 0 or unit == np.inf for unit in self.units) or not 0 < self.limit < np.inf:
+            raise InputError("units are finite and not negative, and the limit is finite and positive")
+
+    @property
+    def d(self) -> int:
+        """Features."""
+        return len(self.units)
+
+    @property
+    def constant(self) -> tuple[int, ...]:
+        """Features that tell no points apart, and are left out of distances."""
+        return tuple(i for i, unit in enumerate(self.units) if unit == 0)
+
+    def among(self, columns: tuple[int, ...] | None) -> Scaling:
+        """The same of these features, in this order; of all without."""
+        if columns is None:
+            return self
+
+        def chosen(values: tuple[float, ...]) -> tuple[float, ...]:
+            return tuple(values[i] for i in columns)
+
+        fill = None if self.fill is None else chosen(self.fill)
+        return replace(self, centers=chosen(self.centers), units=chosen(self.units), fill=fill)
+
+    def fixed(self, public: Any) -> Scaling:
+        """Itself, for all who take part.  Raises InputError for other features."""
+        if self.d != public.d:
+            raise InputError(f"a scaling of {self.d} features for d={public.d}: give one unit a feature")
+        return self
+
+    def forward(self, points: Array, owner: str = "the data", first_row: int = 0) -> Array:
+        """Scaled points (rows, d) float64.  Missing values need a fill.
+
+        Raises InputError for values that are missing without one, infinite, or outside and to be refused; the
+        message names row and feature, and shows no value.
+        """
+        values, centers, units = np.asarray(points, np.float64), np.array(self.centers), np.array(self.units)
+        missing = np.isnan(values)
+        if self.fill is not None:
+            values = np.where(missing, np.array(self.fill), values)
+        if not (finite := np.isfinite(values)).all():
+            row, feature = np.argwhere(~finite)[0]
+            raise InputError(
+                f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0): the value is "
+                "NaN or infinite. Fill it in, drop the row, or let missing values be the mean or their rows "
+                'be dropped (missing="mean", missing="drop")'
+            )
+        kept = np.where(units > 0, units, 1.0)
+        scaled: Array = np.asarray((values - centers) / kept)
+        scaled[:, units == 0] = 0.0
+        if self.outside == "clip":
+            return np.asarray(np.clip(scaled, -self.limit, self.limit))
+        if (beyond := np.abs(scaled) > self.limit).any():
+            row, feature = np.argwhere(beyond)[0]
+            raise InputError(
+                f"{owner}, row {first_row + int(row)}, feature {int(feature)} (counted from 0) lies more "
+                f"than {self.limit:g} units from its center, one of {int(beyond.sum())} such values: correct "
+                'it, raise the limit, or move such values to the limit (outside="clip")'
+            )
+        return scaled
+
+    def back(self, centers: Array) -> Array:
+        """Scaled rows (k, d), such as centers, in data units; of a feature left out, its constant."""
+        return np.asarray(np.array(self.centers) + np.asarray(centers) * np.array(self.units))
+
+    def tally(self, points: Rows) -> tuple[int, int]:
+        """How many values lie beyond the limit, and how many are missing."""
+        beyond = missing = 0
+        kept = np.where(np.array(self.units) > 0, self.units, np.inf)
+        for _, block in raw_blocks(points):
+            values = block.astype(np.float64)
+            missing += int(np.isnan(values).sum())
+            beyond += int((np.abs((values - np.array(self.centers)) / kept) > self.limit).sum())
+        return beyond, missing
+
+    def party(self, party: Party, columns: tuple[int, ...] | None = None) -> Party:
+        """A client with its points scaled: in memory if they were, else as they are read.
+
+        columns: which of the d features its columns are, None if all.
+        """
+        own = self.among(columns)
+        if party.points.shape[1] != own.d:
+            raise InputError(
+                f"client {party.name!r} has {party.points.shape[1]} features and the scaling is of {own.d}: "
+                "give the columns that were scaled"
+            )
+        rows: Rows = ScaledRows(own, party.points, f"client {party.name!r}")
+        return replace(party, points=rows[0 : rows.shape[0]] if memorized(party.points) else rows)
+
+    def federation(self, federation: Federation) -> Federation:
+        """All clients, and the server if it holds points, with their points scaled: for experiments."""
+        observed = federation.observed or (None,) * federation.n
+        parties = tuple(
+            self.party(party, columns) for party, columns in zip(federation.parties, observed, strict=True)
+        )
+        held = federation.server_points
+        return replace(
+            federation, parties=parties, server_points=None if held is None else self.forward(held)
+        )
+
+    def sentences(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
+        """What became of the features, for reports."""
+        if not self.constant:
+            return ()
+        listed = names_of(self.constant, names)
+        return (
+            f"{listed} is the same in all rows, and is left out of distances"
+            if len(self.constant) == 1
+            else f"{listed} are each the same in all rows, and are left out of distances",
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScaledRows:
+    """Points (m, d) that are scaled when they are read."""
+
+    scaling: Scaling
+    points: Rows
+    owner: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.points.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float64)
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        first = rows.indices(self.points.shape[0])[0]
+        return self.scaling.forward(np.asarray(self.points[rows]), self.owner, first)
+
+
+def raw_blocks(points: Rows) -> Iterator[tuple[int, Array]]:
+    """Pairs (first row, (b, d) block) covering points as they are, missing values as well."""
+    step = max(1, BLOCK_BYTES // (8 * points.shape[1]))
+    for start in range(0, points.shape[0], step):
+        yield start, np.asarray(points[start : start + step])
+
+
+def memorized(points: Any) -> bool:
+    """Whether these rows are in memory, or only gaps around such."""
+    return in_memory(getattr(points, "values", points))
+
+
+def names_of(features: tuple[int, ...], names: tuple[str, ...] | None) -> str:
+    """These features in words."""
+    if names is not None:
+        return names_listed([names[i] for i in features])
+    return names_listed([f"feature {i}" for i in features]).replace("'", "")
+
+
+def check_outside(outside: str) -> None:
+    """Raise InputError for what is no value of `outside`."""
+    if outside not in get_args(Outside):
+        words = ", ".join(map(repr, get_args(Outside)))
+        raise InputError(f"outside={outside!r}: it says what becomes of values beyond the limit, {words}")

@@ -1,0 +1,258 @@
+"""How features are scaled, as values: by mean and deviation, by a range, or only where values are missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.data.inputs import InputError
+from secfc.scaling import moments
+from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of
+
+Array = NDArray[Any]
+Missing = Literal["refuse", "mean"]
+
+POWERS = "of every feature the least power of two that none of its values exceeds"
+MEANS = ", and the mean and the number of its values, over all clients"
+
+
+class Way(Protocol):
+    """What `Scaled` needs to know of a scaling before it is found."""
+
+    @property
+    def limit(self) -> float:
+        """The public bound on scaled values: it follows from no data."""
+        ...
+
+    def fixed(self, public: Any) -> Scaling | None:
+        """The scaling, where public facts alone give it; else None."""
+        ...
+
+
+class Found(Way, Protocol):
+    """A way that sums over the clients' data."""
+
+    @property
+    def degree(self) -> int:
+        """What is summed: 0 nothing, exponents suffice; 1 values; 2 squares too."""
+        ...
+
+    def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
+        """What follows from exponents (d,) and moments (d, 3), as far as they were summed.
+
+        Raises InputError.
+        """
+        ...
+
+    @property
+    def opened(self) -> str:
+        """What clients learn, in words."""
+        ...
+
+
+@dataclass(frozen=True)
+class Standardize:
+    """Mean 0 and deviation 1 for every feature (of the population, as scikit-learn's StandardScaler).
+
+    limit: deviations beyond which values are moved to the limit ("clip") or refused; public, and the bound of
+    the run.  missing: "mean" takes NaN for the mean, "refuse" does not.  keep: features that stay as they
+    are, by name or number, such as bits of categories; within the limit they must lie too.
+    """
+
+    limit: float = 10.0
+    outside: Outside = "clip"
+    missing: Missing = "refuse"
+    keep: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check(self.limit, self.outside, self.missing)
+        object.__setattr__(self, "keep", tuple(self.keep))
+
+    @property
+    def degree(self) -> int:
+        return 2
+
+    @property
+    def opened(self) -> str:
+        return f"{POWERS}, and the mean, the deviation and the number of its values, over all clients"
+
+    def fixed(self, public: Any) -> Scaling | None:
+        """By the server's points, where it holds some: they are public, so nobody's data is summed."""
+        numbers(self.keep, public.features, public.d)
+        if public.server_points is None:
+            return None
+        points = np.asarray(public.server_points, np.float64)
+        found = moments.exponents([points], public.d, "the server")
+        bits = moments.bits_for(1)
+        return self.scaling(found, moments.moments([points], found, bits), bits, public.features)
+
+    def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
+        centers = means(exponents, totals, bits, features)
+        units = deviations(exponents, totals, bits, features)
+        fill = tuple(centers) if self.missing == "mean" else None
+        for i in numbers(self.keep, features, len(units)):
+            centers[i], units[i] = 0.0, 1.0
+        if not any(unit != 0 for unit in units):
+            raise InputError(
+                "every feature is the same in all rows: nothing tells points apart. Check the columns"
+            )
+        return Scaling(tuple(centers), tuple(units), self.limit, self.outside, fill)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Every feature between -1 and 1: by public ranges, or by the least power of two that no value exceeds.
+
+    ranges: (least, most) of each feature, as a sequence or by name.  None: the powers of two are found, and
+    clients learn them.  outside, missing: as in `Standardize`, where what is out of a range lies beyond 1.
+    """
+
+    ranges: Any = None
+    outside: Outside = "refuse"
+    missing: Missing = "refuse"
+
+    def __post_init__(self) -> None:
+        check(1.0, self.outside, self.missing)
+        given = self.ranges
+        if isinstance(given, Mapping):
+            given = [(str(name), *pair) for name, pair in given.items()]
+        if given is None:
+            return
+        rows = []
+        for item in given:
+            *name, low, high = item
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                raise InputError(f"the range ({low}, {high}) is none: its first end is less than its second")
+            rows.append((*name, float(low), float(high)))
+        object.__setattr__(self, "ranges", tuple(rows))
+
+    @property
+    def limit(self) -> float:
+        return 1.0
+
+    @property
+    def degree(self) -> int:
+        return int(self.missing == "mean")
+
+    @property
+    def opened(self) -> str:
+        return (
+            f"{POWERS}, and the mean and the number of its values, over all clients"
+            if self.degree
+            else POWERS
+        )
+
+    def fixed(self, public: Any) -> Scaling | None:
+        if self.ranges is None or self.missing == "mean":
+            return None
+        return self._given(public.features, public.d, None)
+
+    def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
+        fill = None if not self.degree else tuple(means(exponents, totals, bits, features))
+        if self.ranges is not None:
+            return self._given(features, len(exponents), fill)
+        units = np.ldexp(1.0, exponents.astype(np.int32))
+        return Scaling((0.0,) * len(units), tuple(units.tolist()), 1.0, self.outside, fill)
+
+    def _given(self, features: Any, d: int, fill: tuple[float, ...] | None) -> Scaling:
+        pairs = {row[0]: row[1:] for row in self.ranges if len(row) == 3}
+        rows: Sequence[Any] = self.ranges
+        if pairs:
+            if features is None or set(pairs) != set(features):
+                names = ", ".join(features or ()) or "none has a name"
+                raise InputError(f"ranges of {', '.join(pairs)} for the features ({names}): give all of them")
+            rows = [pairs[name] for name in features]
+        if len(rows) != d:
+            raise InputError(f"{len(rows)} ranges for d={d} features: give one each")
+        centers = tuple((low + high) / 2 for low, high in rows)
+        units = tuple((high - low) / 2 for low, high in rows)
+        return Scaling(centers, units, 1.0, self.outside, fill)
+
+
+@dataclass(frozen=True)
+class FillMeans:
+    """Features as they are, but for missing values, which become the mean.  limit: the public bound."""
+
+    limit: float
+    missing: Missing = "mean"
+
+    def __post_init__(self) -> None:
+        check(self.limit, "refuse", self.missing)
+
+    @property
+    def degree(self) -> int:
+        return 1
+
+    @property
+    def opened(self) -> str:
+        return f"{POWERS}{MEANS}"
+
+    def fixed(self, public: Any) -> Scaling | None:
+        return None
+
+    def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
+        fill = tuple(means(exponents, totals, bits, features))
+        return Scaling((0.0,) * len(fill), (1.0,) * len(fill), self.limit, "refuse", fill)
+
+
+def means(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:
+    """The mean of every feature.  Raises InputError for one without a value."""
+    for i, count in enumerate(totals[:, 0].tolist()):
+        if count == 0:
+            raise InputError(
+                f"{names_of((i,), features)} is missing in every row of all clients: leave the column out"
+            )
+    rows = zip(totals.tolist(), exponents.tolist(), strict=True)
+    return [moments.mean(count, total, exponent, bits) for (count, total, _), exponent in rows]
+
+
+def deviations(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:
+    """The deviation of every feature.  Raises InputError if its offset leaves too few digits for it."""
+    for i, row in enumerate(totals.tolist()):
+        if 0 < (steps := moments.steps_within(*row)) < moments.FEWEST:
+            raise InputError(
+                f"{names_of((i,), features)} has a deviation of {steps:.2g} of the steps that its largest "
+                f"value leaves room for, and {moments.FEWEST} are needed: subtract what all its values have "
+                "in common, or correct an outlier"
+            )
+    rows = zip(totals.tolist(), exponents.tolist(), strict=True)
+    return [
+        moments.deviation(count, total, squares, exponent, bits) for (count, total, squares), exponent in rows
+    ]
+
+
+def numbers(keep: tuple[str | int, ...], features: Any, d: int) -> tuple[int, ...]:
+    """Numbers of features that are named or numbered.  Raises InputError for one that there is not."""
+    found = []
+    for item in keep:
+        known = isinstance(item, int) and not isinstance(item, bool) and 0 <= item < d
+        if not known and item not in (features or ()):
+            raise InputError(f"keep={item!r} is no feature: give names of columns, or numbers below {d}")
+        found.append(item if isinstance(item, int) else features.index(item))
+    return tuple(found)
+
+
+def check(limit: float, outside: str, missing: str) -> None:
+    """Raise InputError for values that mean nothing."""
+    check_outside(outside)
+    if missing not in get_args(Missing):
+        words = ", ".join(map(repr, get_args(Missing)))
+        raise InputError(f"missing={missing!r}: it says what becomes of missing values, {words}")
+    if not (isinstance(limit, int | float) and math.isfinite(limit) and limit > 0):
+        raise InputError(f"limit={limit!r}: it must be positive and finite")
+
+
+def way_of(word: Any) -> Any:
+    """The way of this word, "standard" or "range"; a way itself as it is.  Raises InputError."""
+    if isinstance(word, str):
+        if word == "standard":
+            return Standardize()
+        if word == "range":
+            return Range()
+        raise InputError(f"scale_features={word!r}: it must be 'standard', 'range', None or a value of these")
+    return word
