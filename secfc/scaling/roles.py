@@ -44,7 +44,7 @@ WIDE = 1 << 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Opened(Message, tag=75):
+class Opened(Message, tag=90):
     """Client to client, before a clustering: a digest of the sums that it opened to scale features."""
 
     digest: bytes
