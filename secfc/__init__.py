@@ -23,10 +23,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
+    "Automatic": "secfc.overlap.starts.automatic",
     "Bisecting": "secfc.lloyd.bisecting",
     "Caution": "secfc.data.inputs",
     "CenterSeparation": "secfc.lloyd.starts",
     "Clustering": "secfc.algorithm",
+    "Constrained": "secfc.overlap.starts.constrained",
     "DisputedRows": "secfc.roles.exchange",
     "Distances": "secfc.disclosure",
     "FaultyClient": "secfc.roles.exchange",
@@ -34,13 +36,17 @@ _HOME = {
     "FedDPKMeans": "secfc.feddp.algorithm",
     "Federation": "secfc.data.federation",
     "FinalLabelsOnly": "secfc.disclosure",
+    "fit": "secfc.fitting",
     "GivenLabels": "secfc.lloyd.starts",
     "InputError": "secfc.data.inputs",
     "JournalError": "secfc.transport.journal",
     "KFed": "secfc.kfed",
-    "LiarsExceeded": "secfc.roles.exchange",
     "KMeansPlusPlus": "secfc.lloyd.starts",
+    "LiarsExceeded": "secfc.roles.exchange",
     "Lloyd": "secfc.exact.plaintext",
+    "MaskedLloyd": "secfc.overlap.masked",
+    "MaxMin": "secfc.overlap.starts.max_min",
+    "NearestMerge": "secfc.overlap.starts.nearest_merge",
     "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
     "Open": "secfc.coded.membership",
@@ -56,13 +62,13 @@ _HOME = {
     "Scaled": "secfc.scaling.algorithm",
     "Scaling": "secfc.scaling.scaling",
     "SecFC": "secfc.exact.secfc",
+    "SharedIds": "secfc.roles.exchange",
     "Standardize": "secfc.scaling.ways",
+    "Synchronized": "secfc.overlap.starts.synchronized",
     "TamperedMessage": "secfc.transport.sealed",
     "TooFewReplies": "secfc.roles.exchange",
     "TooManyHolders": "secfc.roles.exchange",
-    "SharedIds": "secfc.roles.exchange",
     "UnionFailed": "secfc.roles.exchange",
-    "fit": "secfc.fitting",
 }
 __all__ = ["__version__", *sorted(_HOME)]
 
@@ -91,6 +97,12 @@ if TYPE_CHECKING:
     from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus
     from secfc.lloyd.starts import RandomLabels as RandomLabels
     from secfc.lloyd.starts import RandomPoints as RandomPoints
+    from secfc.overlap.masked import MaskedLloyd as MaskedLloyd
+    from secfc.overlap.starts.automatic import Automatic as Automatic
+    from secfc.overlap.starts.constrained import Constrained as Constrained
+    from secfc.overlap.starts.max_min import MaxMin as MaxMin
+    from secfc.overlap.starts.nearest_merge import NearestMerge as NearestMerge
+    from secfc.overlap.starts.synchronized import Synchronized as Synchronized
     from secfc.roles.exchange import DisputedRows as DisputedRows
     from secfc.roles.exchange import FaultyClient as FaultyClient
     from secfc.roles.exchange import FaultyServer as FaultyServer

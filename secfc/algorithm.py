@@ -101,9 +101,9 @@ def check_columns(algorithm: Any, public: Public) -> None:
     common = [names[f] for f in public.common]
     raise InputError(
         f"{type(algorithm).__name__} needs the same features at all clients, and of {public.d} features "
-        + (f"{len(common)} are common to all: {names_listed(common)}. Choose these" if common else "none is")
-        + (" (columns=)" if common else " common to all. No choice of columns helps")
-        + ", or use an algorithm for partly shared features, MaskedLloyd."
+        + (f"{len(common)} {'is' if len(common) == 1 else 'are'}" if common else "none is")
+        + (f" common to all: {names_listed(common)}. Choose" if common else " common to all. Use")
+        + (" from these (columns=), or use MaskedLloyd." if common else " MaskedLloyd.")
     )
 
 

@@ -95,6 +95,21 @@ def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
     return total
 
 
+def observed_cost(points: npt.ArrayLike, labels: npt.ArrayLike, k: int) -> float:
+    """The same over observed coordinates only: points (m, d) are NaN where their client does not observe.
+
+    A center's coordinate is the mean over those points of the cluster that have it (`secfc.overlap`).
+    """
+    values, known = np.asarray(points, np.float64), np.asarray(labels)
+    total = 0.0
+    for h in range(positive("k", k)):
+        own = values[known == h]
+        seen = ~np.isnan(own)
+        means = np.where(seen, own, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+        total += float((np.where(seen, own - means, 0.0) ** 2).sum())
+    return total
+
+
 def _pairs(truth: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[int, int, Array, Array, Array]:
     """Classes, clusters, and every (class, cluster) that occurs with its number of points.
 

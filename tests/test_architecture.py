@@ -41,6 +41,8 @@ ROOMS = {
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.account secfc.lloyd secfc.sums",
+    "secfc.overlap": "field.secrets field.ring secfc.roles secfc.data secfc.algorithm secfc.account "
+    "secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.coded",
     "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
@@ -57,7 +59,8 @@ ROOMS = {
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
-    "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.coded "
+    "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
+    "secfc.coded "
     "secfc.disclosure secfc.exact secfc.fitting secfc.report",
 }
 # Packages that only name what they offer, and what checks or finds them.
@@ -72,6 +75,7 @@ EXPERIMENTS = (
 STARTS = {
     "secfc/algorithm.py",
     "secfc/kfed.py",
+    "secfc/overlap/masked.py",
     "secfc/feddp/starts.py",
     "secfc/feddp/public.py",
     "secfc/feddp/aggregator.py",

@@ -21,6 +21,8 @@ OFFERS = {
     "AssignmentsOnly(consent=True)": "--consent",
     "(bound=)": "(--bound)",
     "(scale=)": "(--scale)",
+    "use MaskedLloyd.": "use --algorithm masked-lloyd.",
+    "Use MaskedLloyd.": "Use --algorithm masked-lloyd.",
     "(union=True)": "(--features union)",
     'coarse="allow"': "--coarse allow",
 }

@@ -183,9 +183,12 @@ def tell(found: Resolution, sentence: str, coarse: Coarse) -> None:
 def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer | None:
     """How the data of this run will be rounded, None if they are not, or if that is not to be judged.
 
-    With hidden membership it follows from the size of the union, which here can be foreseen.
+    With hidden membership it follows from the size of the union, which here can be foreseen.  Where clients
+    observe different columns, each judges its own.
     """
-    if getattr(algorithm, "coarse", None) is None or not algorithm.disclosure.exact:
+    if getattr(algorithm, "coarse", None) is None or getattr(algorithm, "partial", False):
+        return None
+    if not algorithm.disclosure.exact:
         return None
     foreseen = getattr(algorithm, "foreseen", None)
     quantizer: Quantizer = (foreseen(plan, federation) if foreseen else plan).quantizer

@@ -225,6 +225,8 @@ def cost(result: Clustering, federation: Federation, labels: Array) -> float:
     """Sum of squared distances to the cluster means; computed on the pooled data if hidden."""
     if result.cost is not None:
         return result.cost
+    if federation.observed is not None:
+        return metrics.observed_cost(federation.stacked(), np.concatenate(result.labels), result.k)
     points, kept = pooled(federation, result).stacked(), labels >= 0
     return metrics.cost(points[kept], labels[kept], result.k)
 

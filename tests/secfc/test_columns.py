@@ -83,7 +83,7 @@ def test_what_names_cannot_say_is_refused(build, message):
 
 @pytest.mark.parametrize("algorithm", [secfc.SecFC(2, 1), secfc.Lloyd(2), secfc.KFed(2, 1)], ids=repr)
 def test_algorithms_for_equal_columns_name_the_common_ones(algorithm):
-    with pytest.raises(InputError, match="of 3 features 1 are common to all: 'y'"):
+    with pytest.raises(InputError, match="of 3 features 1 is common to all: 'y'"):
         secfc.fit(algorithm, partial())
     apart = secfc.Federation.from_arrays([A, B, B], features=[("x", "y"), ("z", "y"), ("z", "q")])
     with pytest.raises(InputError, match="of 4 features none is common to all"):

@@ -25,6 +25,7 @@ from secfc.disclosure.joint import messages as joint
 from secfc.exact import plaintext
 from secfc.feddp import messages as summing
 from secfc.lloyd.starts import RandomPoints
+from secfc.overlap import messages as overlap
 from secfc.roles import messages as shared
 from secfc.roles import toss
 from secfc.roles.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
@@ -194,6 +195,27 @@ def hidings(draw):
     return rows.Hiding(draw(exactly(32)), masks, draw(npst.arrays(np.bool_, (blocks, 5))))
 
 
+@st.composite
+def local_centroids(draw):
+    shown = draw(centers(st.integers(1, 3)))
+    rows = npst.arrays(np.int64, len(shown), elements=st.integers(1, 2**40))
+    return overlap.LocalCentroids(shown, draw(rows))
+
+
+@st.composite
+def local_groups(draw):
+    k = draw(st.integers(1, 3))
+    return overlap.LocalGroups(k, draw(vectors_of_labels(-1, k)))
+
+
+@st.composite
+def shared_sums(draw):
+    k, s, p = (draw(st.integers(0, 3)) for _ in range(3))
+    counts = npst.arrays(np.int64, (k, p), elements=st.integers(0, 2**62))
+    total, there = draw(npst.arrays(np.int64, (k, s))), draw(npst.arrays(np.bool_, k))
+    return overlap.SharedSums(total, draw(counts), there, draw(st.booleans()))
+
+
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
     shared.Hello: st.builds(shared.Hello, binary),
@@ -250,6 +272,9 @@ MESSAGES = {
     Opened: st.builds(Opened, exactly(32)),
     summing.Project: projects(),
     summing.GroupAbout: groups_about(),
+    overlap.LocalCentroids: local_centroids(),
+    overlap.LocalGroups: local_groups(),
+    overlap.SharedSums: shared_sums(),
     toss.Commitment: st.builds(toss.Commitment, exactly(32)),
     toss.Coin: st.builds(toss.Coin, exactly(32)),
     toss.Tossed: tossed(),
@@ -448,6 +473,9 @@ def examples():
         Opened(bytes(range(32))),
         summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
         summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
+        overlap.LocalCentroids(np.array([[0.5, -2.0]]), np.array([7])),
+        overlap.LocalGroups(3, np.array([2, -1], np.int32)),
+        overlap.SharedSums(np.array([[4, -5]]), np.array([[3]]), np.array([True]), False),
         summing.NoisyCenters(np.ones((1, 2))),
         toss.Commitment(bytes(range(32))),
         toss.Coin(bytes(range(32))),

@@ -1,0 +1,217 @@
+"""Who observes which features: all that is public before data move, in arrays and in words.
+
+Features that the same clients observe form a pattern.  Everything here is in the order of names, of clients
+and of features, so that no result depends on the order in which somebody listed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.algorithm import Public
+from secfc.data.inputs import InputError, names_listed
+from secfc.data.party import Party
+
+Array = NDArray[Any]
+
+SHOWN = 6  # sentences of one kind; the rest is counted
+
+
+@dataclass(frozen=True)
+class Columns:
+    """clients: in the order of the plan.  features: names of all d, sorted, or numbers where there are none.
+
+    observed: of each client the features it observes, ascending numbers into `features`.  positions: the
+    column of its own points that each of these is.  places: the column of the federation that each feature
+    is.
+
+    Raises InputError for a client that observes nothing, or the same feature twice.
+    """
+
+    clients: tuple[str, ...]
+    features: tuple[str, ...]
+    observed: tuple[tuple[int, ...], ...]
+    positions: tuple[tuple[int, ...], ...]
+    places: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for client, own in zip(self.clients, self.observed, strict=True):
+            if not own or len(set(own)) < len(own):
+                raise InputError(
+                    f"client {client!r} observes {len(own)} features, {len(set(own))} of them distinct: it "
+                    "must observe one or more, each once. Correct its columns."
+                )
+
+    @classmethod
+    def of(cls, public: Public) -> Columns:
+        """Those of a federation.  Raises InputError."""
+        d = public.d
+        names = public.features or tuple(f"{f:0{len(str(d - 1))}}" for f in range(d))
+        places = sorted(range(d), key=names.__getitem__)
+        rank = {place: f for f, place in enumerate(places)}
+        given = public.observed or (tuple(range(d)),) * len(public.clients)
+        ranked = [[rank[place] for place in own] for own in given]
+        orders = [sorted(range(len(own)), key=own.__getitem__) for own in ranked]
+        return cls(
+            public.clients,
+            tuple(names[place] for place in places),
+            tuple(tuple(own[i] for i in order) for own, order in zip(ranked, orders, strict=True)),
+            tuple(map(tuple, orders)),
+            tuple(places),
+        )
+
+    @property
+    def d(self) -> int:
+        """Features of all clients together."""
+        return len(self.features)
+
+    @cached_property
+    def by_name(self) -> tuple[int, ...]:
+        """Numbers of the clients, in the order of their names."""
+        return tuple(sorted(range(len(self.clients)), key=self.clients.__getitem__))
+
+    @cached_property
+    def mask(self) -> Array:
+        """Whether a client observes a feature: (n, d)."""
+        seen = np.zeros((len(self.clients), self.d), bool)
+        for row, own in zip(seen, self.observed, strict=True):
+            row[list(own)] = True
+        return seen
+
+    @cached_property
+    def shared(self) -> Array:
+        """Features of two clients or more, (s,) ascending: all that is ever said of anything."""
+        return np.flatnonzero(self.mask.sum(axis=0) > 1)
+
+    @cached_property
+    def patterns(self) -> Array:
+        """Sets of clients that observe some shared feature, and no others do: (p, n) truth values."""
+        return np.unique(self.mask[:, self.shared].T, axis=0)
+
+    @cached_property
+    def pattern(self) -> Array:
+        """The number of the pattern of each shared feature: (s,)."""
+        same = (self.mask[:, self.shared].T[:, None, :] == self.patterns[None]).all(axis=2)
+        return np.asarray(same.argmax(axis=1))
+
+    def number(self, client: str) -> int:
+        """The number of a client of the plan."""
+        return self.clients.index(client)
+
+    def mine(self, client: str) -> Mine:
+        """How a client's own columns lie among all."""
+        own = np.array(self.observed[self.number(client)])
+        inside = np.isin(own, self.shared)
+        shared = np.searchsorted(self.shared, own[inside])
+        return Mine(
+            own, inside, shared, np.flatnonzero(self.patterns[:, self.number(client)]), self.pattern[shared]
+        )
+
+    def rows(self, party: Party) -> Array:
+        """A client's points (m_j, d_j), its columns in the order of names.
+
+        Raises InputError if they are not the columns of the plan.
+        """
+        at = self.number(party.name)
+        known = tuple(self.features[f] for f in self.observed[at])
+        width = party.points.shape[1]
+        if party.features is None and width == len(known):
+            return party.read()[:, list(self.positions[at])]
+        if party.features is None or set(party.features) != set(known):
+            has = (
+                f"{width} unnamed columns" if party.features is None else names_listed(sorted(party.features))
+            )
+            raise InputError(
+                f"client {party.name!r} has {has}, and the plan says that it observes "
+                f"{names_listed(known)}: give these columns, or plan anew."
+            )
+        return party.read()[:, [party.features.index(name) for name in known]]
+
+    # --- in words
+
+    @cached_property
+    def islands(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of clients that share features within, directly or by a chain, and none across."""
+        meets = self.mask.astype(np.int64) @ self.mask.T.astype(np.int64) > 0
+        left, found = list(self.by_name), []
+        while left:
+            group, edge = [], [left[0]]
+            while edge:
+                one = edge.pop()
+                if one in left:
+                    left.remove(one)
+                    group.append(one)
+                    edge += np.flatnonzero(meets[one]).tolist()
+            found.append(tuple(sorted(self.clients[j] for j in group)))
+        return tuple(found)
+
+    @property
+    def all_pairs(self) -> bool:
+        """Whether any two clients share a feature (Assumption 2.1, as far as features tell)."""
+        return bool((self.mask.astype(np.int64) @ self.mask.T.astype(np.int64) > 0).all())
+
+    def check(self) -> None:
+        """Raises InputError, naming them, for groups of clients between which no feature leads."""
+        if len(self.islands) > 1:
+            groups = "; ".join(names_listed(group) for group in self.islands)
+            raise InputError(
+                f"clients fall into {len(self.islands)} groups that share no feature, directly or by a "
+                f"chain of others: {groups}. Nothing relates their clusters: add a client or a feature that "
+                "connects them, or cluster each group by itself."
+            )
+
+    def sentences(self) -> tuple[str, ...]:
+        """What everybody should know of who observes what, before data move."""
+        nobody = [self.features[f] for f in np.flatnonzero(~self.mask.any(axis=0))]
+        holders: dict[tuple[str, ...], list[str]] = {}
+        for f in range(self.d):
+            who = tuple(sorted(self.clients[j] for j in np.flatnonzero(self.mask[:, f])))
+            holders.setdefault(who, []).append(self.features[f])
+        alone = [
+            f"{_are(names)} seen by {who[0]} alone: its centers there are its own means, and nobody else's "
+            f"business"
+            for who, names in sorted(holders.items())
+            if len(who) == 1
+        ]
+        two = [
+            f"{_are(names)} seen by {who[0]} and {who[1]} alone: each can subtract its own from their sums"
+            for who, names in sorted(holders.items())
+            if len(who) == 2
+        ]
+        return (
+            *((f"{_are(nobody)} seen by nobody, and left out",) if nobody else ()),
+            *_some(alone, "clients have features of their own"),
+            *_some(two, "pairs of clients have features that no third one sees"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Mine:
+    """How the d_j columns of one client lie among all.
+
+    features: their numbers (d_j,).  inside: which are shared (d_j,).  shared: where these stand among the
+    shared features.  patterns: the patterns that the client is in.  of: the pattern of each of its shared
+    features.
+    """
+
+    features: Array
+    inside: Array
+    shared: Array
+    patterns: Array
+    of: Array
+
+
+def _are(names: Sequence[str]) -> str:
+    shown = names_listed(names).replace("'", "")
+    return f"{shown} {'is' if len(names) == 1 else 'are'}"
+
+
+def _some(sentences: Sequence[str], what: str) -> Iterable[str]:
+    more = len(sentences) - SHOWN
+    return sentences if more <= 0 else (*sentences[:SHOWN], f"{more} more {what}")

@@ -1,0 +1,125 @@
+"""How clients' local clusters become global ones: the part of a start that exchanges messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from secfc.data.inputs import InputError
+from secfc.overlap.centroids import Centroids
+from secfc.overlap.columns import Columns
+from secfc.overlap.local import numbered
+from secfc.overlap.messages import LocalCentroids, LocalGroups
+from secfc.overlap.plan import OverlapPlan, local_seed
+from secfc.overlap.starts.grouping import Groups, Start
+from secfc.roles.exchange import (
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    everyone,
+    only,
+    take,
+)
+
+Array = NDArray[Any]
+
+
+def join(plan: OverlapPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
+    """A client's part: cluster my points (m_j, d_j), send the means, hear what became of them: (m_j,)
+    int32.
+    """
+    labels = find(plan, start, me, points, coins)
+    count = int(labels.max()) + 1
+    inside = plan.columns.mine(me).inside
+    means = np.stack([points[labels == a].mean(axis=0) for a in range(count)])[:, inside]
+    sent = LocalCentroids(means / plan.quantizer.scale, np.bincount(labels[labels >= 0]).astype(np.int64))
+    inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
+    told = only(take(inbox, LocalGroups), SERVER)
+    if told.k != plan.k or len(told.labels) != count:
+        raise FaultyServer(SERVER, f"grouped other than my {count} local clusters into k={plan.k}")
+    return np.append(told.labels, -1)[labels].astype(np.int32)
+
+
+def find(plan: OverlapPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Array:
+    """A client's local clusters: labels (m_j,) from 0, none without points; -1 for a point of none.
+
+    Raises InputError for more than k of them, or none.
+    """
+    seed = local_seed(plan, me)
+    seed = int.from_bytes(coins.bytes(4), "little") if seed is None else seed
+    labels = numbered(start.local.labels(points / plan.quantizer.scale, plan.k, seed, me))
+    count = int(labels.max()) + 1
+    if not 1 <= count <= plan.k:
+        raise InputError(
+            f"client {me!r} has {count} local clusters of k={plan.k}: one to k are needed. Choose another "
+            "local clustering for the start (local=)."
+        )
+    return labels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Matched:
+    """What the server has of a start: whose clusters belong together, and the words about it."""
+
+    groups: Groups
+    found: Centroids
+
+    def holders(self, k: int) -> list[tuple[PartyId, ...]]:
+        """Of each cluster the clients that have some of it, in the order of names."""
+        return [
+            tuple(self.found.clients[j] for j in np.unique(self.found.owner[self.groups.labels == h]))
+            for h in range(k)
+        ]
+
+
+def match(plan: OverlapPlan, start: Start) -> Role[Matched]:
+    """The server's part: gather all means, group them, tell every client what became of its own."""
+    arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+    inbox = everyone(take(arrived, LocalCentroids), plan.clients)
+    found = gathered(plan.columns, inbox, plan.k)
+    groups = start.groups(found, plan.k)
+    answers = {
+        client: LocalGroups(plan.k, groups.labels[found.of(j)].astype(np.int32))
+        for j, client in enumerate(found.clients)
+    }
+    yield Exchange(answers, round=SHARE, phase="match")
+    return Matched(groups, found)
+
+
+def gathered(columns: Columns, inbox: Any, k: int) -> Centroids:
+    """All local centroids, on shared features, clients in the order of their names.  Raises FaultyClient."""
+    names = tuple(columns.clients[j] for j in columns.by_name)
+    values, owner = [], []
+    for j, client in enumerate(names):
+        sent, mine = inbox[client].centers, columns.mine(client)
+        if sent.shape[1] != len(mine.shared) or not 1 <= len(sent) <= k:
+            raise FaultyClient(client, f"sent {len(sent)} local centroids of {sent.shape[1]} features")
+        wide = np.full((len(sent), len(columns.shared)), np.nan)
+        wide[:, mine.shared] = sent
+        values.append(wide)
+        owner += [j] * len(sent)
+    weights = np.concatenate([inbox[client].weights for client in names]).astype(np.float64)
+    return Centroids(np.concatenate(values), weights, np.array(owner), names)
+
+
+def uncovered(columns: Columns, holders: list[tuple[PartyId, ...]]) -> tuple[str, ...]:
+    """Words about clusters whose holders do not observe all features (Assumption 1.2), by cluster."""
+    said = []
+    for h, who in enumerate(holders):
+        seen = columns.mask[[columns.number(client) for client in who]].any(axis=0)
+        if len(lacking := np.flatnonzero(~seen & columns.mask.any(axis=0))):
+            some = ", ".join(columns.features[f] for f in lacking[:6]) + (", ..." if len(lacking) > 6 else "")
+            said.append(
+                f"cluster {h}: nobody that has points of it observes {len(lacking)} of {columns.d} features "
+                f"({some})"
+            )
+    more = len(said) - 6
+    return tuple(said) if more <= 0 else (*said[:6], f"{more} more clusters are not seen on all features")

@@ -1,0 +1,80 @@
+"""Labels of new points with any columns: nearest by the features that are observed and known."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.quantize import Quantizer
+from field.secrets.coins import Coins
+from secfc.algorithm import Drive
+from secfc.data.federation import Federation
+from secfc.data.inputs import Caution, InputError
+from secfc.data.party import Party
+from secfc.overlap.lloyd import Known, nearest
+from secfc.roles.exchange import PartyId
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OverlapModel:
+    """shared: centers on the features (d,) that several clients observe, which all parties may know.
+
+    own: of each client the centers that it knows, on all its features, and the numbers of these.
+    """
+
+    quantizer: Quantizer
+    features: tuple[str, ...]
+    shared: tuple[Array, Known]
+    own: Mapping[PartyId, tuple[Array, Known]]
+    named: bool
+    by_name = True
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
+    ) -> list[Array]:
+        """Labels of new points: one (m_j,) int32 array a client.  Nobody says anything.
+
+        A client of the fit, by name, knows centers on its own features too, anybody else on shared ones.
+        Columns that no center is known on are left aside.  -1 where that leaves none, with a `Caution`.
+        """
+        names = federation.feature_names
+        if names is None and (self.named or federation.d != len(self.features)):
+            raise InputError(
+                f"new points have {federation.d} columns without names: columns are matched by name. Name "
+                "them (Party.features, or feature_names)."
+            )
+        labels = [self._of(party, names) for party in federation.parties]
+        lost = {
+            p.name: n
+            for p, own in zip(federation.parties, labels, strict=True)
+            if (n := int((own < 0).sum()))
+        }
+        if lost:
+            shown = ", ".join(f"{n} of {name}" for name, n in list(lost.items())[:6])
+            warnings.warn(
+                f"{sum(lost.values())} new points are labeled -1 ({shown}): they share no feature with any "
+                "center, or lack of every center some feature that they have.",
+                Caution,
+                stacklevel=4,
+            )
+        return labels
+
+    def _of(self, party: Party, names: tuple[str, ...] | None) -> Array:
+        at, known = self.own.get(party.name, self.shared)
+        columns = party.features or names or self.features
+        place = {name: i for i, name in enumerate(columns)}
+        common = [
+            (i, place[self.features[f]]) for i, f in enumerate(at.tolist()) if self.features[f] in place
+        ]
+        if not common:
+            return np.full(party.points.shape[0], -1, np.int32)
+        here, there = (np.array(side) for side in zip(*common, strict=True))
+        points = self.quantizer(party.read()[:, there], owner=f"client {party.name!r}")
+        return nearest(points, known.on(here))

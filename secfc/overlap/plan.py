@@ -1,0 +1,134 @@
+"""What parties agree on before anything moves."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.basis import LANE_PRIMES, Basis
+from field.ring.quantize import Quantizer
+from secfc.algorithm import Public
+from secfc.overlap.columns import Columns
+from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.roles.exchange import PartyId
+from secfc.sums import SumPlan
+
+Array = NDArray[Any]
+
+# An automatic scale gives at least so many integer steps between 0 and the bound, in as few lanes as hold
+# them, and at most MOST: sums of 2**31 points of it stay below 2**62.
+LEAST, MOST = 1 << 15, 1 << 31
+
+
+@dataclass(frozen=True)
+class OverlapPlan:
+    """columns: who observes what.  quantizer: how values become integers.  sums: of the secure sum.
+
+    rows: no client has more.  seed: of local clusterings, None for each client's own coins.
+    """
+
+    columns: Columns
+    quantizer: Quantizer
+    sums: SumPlan
+    k: int
+    max_iter: int
+    rows: int
+    seed: int | None
+    terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+
+    @property
+    def clients(self) -> tuple[PartyId, ...]:
+        return self.columns.clients
+
+    @property
+    def d(self) -> int:
+        """Features of all clients together."""
+        return self.columns.d
+
+    @cached_property
+    def length(self) -> int:
+        """Numbers in a sum: sums and counts of every cluster, and how many clients' labels changed."""
+        return self.k * (len(self.columns.shared) + len(self.columns.patterns)) + 1
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
+        return described(self, self.terms)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return digest_of(self.description)
+
+    # --- how one client's numbers lie in a sum
+
+    def contribution(self, client: PartyId, sums: Array, counts: Array, changed: bool) -> Array:
+        """A client's vector (length,) of its sums (k, d_j) and numbers of points (k,)."""
+        mine, columns = self.columns.mine(client), self.columns
+        wide = np.zeros((self.k, len(columns.shared)), np.int64)
+        wide[:, mine.shared] = sums[:, mine.inside]
+        held = np.zeros((self.k, len(columns.patterns)), np.int64)
+        held[:, mine.patterns] = counts[:, None]
+        return np.concatenate([wide.reshape(-1), held.reshape(-1), [int(changed)]])
+
+    def split(self, total: Array) -> tuple[Array, Array, int]:
+        """Sums (k, s), counts (k, p), and how many clients' labels changed, of a sum (length,)."""
+        s = self.k * len(self.columns.shared)
+        return total[:s].reshape(self.k, -1), total[s:-1].reshape(self.k, -1), int(total[-1])
+
+
+def make_plan(
+    way: Any, public: Public, *, k: int, max_iter: int, scale: float | None, t: int | None, losses: int | None
+) -> OverlapPlan:
+    """Raises ValueError for what cannot be: too many clusters, unconnected clients, a scale beyond
+    exactness.
+    """
+    columns = Columns.of(public)
+    columns.check()
+    if not 1 <= k <= public.m:
+        raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+    if max_iter < 1:
+        raise ValueError(f"max_iter={max_iter} is too small: it must be at least 1")
+    n, rows = len(public.clients), max(public.counts)
+    quantizer = Quantizer(finest(public.bound, n, rows) if scale is None else scale, public.bound)
+    if public.m * quantizer.max_int >= 2**62:
+        raise ValueError(
+            f"scale={quantizer.scale:g} with bound={public.bound:g} makes sums of m={public.m} points up to "
+            f"2**{(public.m * quantizer.max_int).bit_length()}, 2**62 is the most: lower the scale"
+        )
+    # With fewer holders than two in a sum, it would be one client's own.
+    spare = int(columns.mask[:, columns.shared].sum(axis=0).min()) - 2
+    most = min(n // 4, spare) if losses is None else losses
+    if most > spare:
+        feature = columns.features[columns.shared[columns.mask[:, columns.shared].sum(axis=0).argmin()]]
+        raise ValueError(
+            f"losses={losses}: feature {feature!r} is seen by {spare + 2} clients, so with that many lost "
+            f"its sum could be one client's own. Tolerate at most {spare} losses"
+        )
+    sums = SumPlan.of(public.clients, rows * quantizer.max_int, t=t, losses=most)
+    return OverlapPlan(columns, quantizer, sums, k, max_iter, rows, public.seed, Terms(way, public))
+
+
+def finest(bound: float, n: int, rows: int) -> float:
+    """The finest scale, a power of two, that the fewest lanes hold which leave LEAST steps within the
+    bound.
+    """
+    for lanes in range(1, len(LANE_PRIMES) + 1):
+        # 2 n rows max_int < modulus (`SumPlan`).
+        most = min(MOST, (Basis(LANE_PRIMES[:lanes]).modulus - 1) // (2 * n * rows))
+        if most >= LEAST:
+            break
+    return math.ldexp(1.0, math.floor(math.log2(most)) - math.ceil(math.log2(bound)))
+
+
+def local_seed(plan: OverlapPlan, client: PartyId) -> int | None:
+    """A public seed below 2**32 for a client's local clustering, by its name."""
+    if plan.seed is None:
+        return None
+    digest = hashlib.blake2b(f"{plan.seed} {client}".encode(), digest_size=4, person=b"secfc local")
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,26 @@
+"""What makes global clusters of local ones, before the first step: values, a file each."""
+
+from __future__ import annotations
+
+from secfc.overlap.local import Local
+from secfc.overlap.starts.automatic import Automatic
+from secfc.overlap.starts.constrained import Constrained
+from secfc.overlap.starts.grouping import Start
+from secfc.overlap.starts.max_min import MaxMin
+from secfc.overlap.starts.nearest_merge import NearestMerge
+from secfc.overlap.starts.synchronized import Synchronized
+
+
+def named(word: str, local: Local) -> Start:
+    """The start of this name, as the shell spells it.  Raises KeyError."""
+    if word == "paper":
+        return Automatic(paper=True, local=local)
+    kinds = {
+        "automatic": Automatic,
+        "synchronized": Synchronized,
+        "constrained": Constrained,
+        "nearest-merge": NearestMerge,
+        "max-min": MaxMin,
+    }
+    made: Start = kinds[word](local=local)
+    return made
