@@ -102,6 +102,7 @@ def execute(
     from secfc.algorithm import check_columns
     from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, judge
+    from secfc.data.units import unlike
     from secfc.exact.replay import Witness
     from secfc.fitting import fit
     from secfc.report import against_ordinary, compare, in_row_order, pooled, report
@@ -127,6 +128,8 @@ def execute(
             notes += tuple(in_options(caution) for caution in told)
     if settings.files and (not asked.noisy or settings.evaluate):
         notes += tuple(may_be_id(federation, i) for i in look_like_ids(federation))
+    if settings.features == "union":
+        notes += unlike(federation)
     notes += choice.remarks
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):

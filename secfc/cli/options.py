@@ -17,6 +17,11 @@ T = Option(
     "at most a third of them, rounded up.",
 )  # fmt: skip
 
+K_LOCAL = Option(
+    "--k-local", type=click.IntRange(1),
+    help="Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd: k.",
+)  # fmt: skip
+
 # Of Lloyd's heuristic on integers.
 INIT = Option(
     "--init", type=click.Choice(STARTS), default="random", show_default=True, part="steps",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from secfc.cli.errors import Refused, Remembering
 from secfc.cli.execute import execute, forget, load
@@ -114,11 +115,14 @@ def run(context: click.Context, /, **values: Any) -> None:
       secfc run a.csv b.csv c.csv -k 4 --checkpoint DIR     again after a crash, to resume
       secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
       secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
+      secfc run *.csv -k 4 --features union      clients that have different columns
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
     or bad input; 130 interrupted.
     """
+    if values["features"] == "union" and not was_given(context, "algorithm"):
+        values["algorithm"] = "masked-lloyd"
     method = methods()[values["algorithm"]]
     settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
     asked = checked(context, method, settings)
@@ -151,6 +155,11 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
     if not asked.noisy:
         refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
     return asked
+
+
+def was_given(context: click.Context, option: str) -> bool:
+    """Whether an option stands on the command line."""
+    return context.get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def given(context: click.Context) -> list[str]:

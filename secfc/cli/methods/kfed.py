@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import click
-
-from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.method import Asked, Choice, Method
+from secfc.cli.options import K_LOCAL
 
 if TYPE_CHECKING:
     from secfc.algorithm import Public
@@ -25,11 +24,6 @@ def choose(asked: Asked, public: Public) -> Choice:
 METHOD = Method(
     "k-fed",
     "is a baseline in one shot, without privacy",
-    (
-        Option(
-            "--k-local", type=click.IntRange(1),
-            help="k-fed: clusters within a client. Default: sqrt(k) rounded down.",
-        ),
-    ),
+    (K_LOCAL,),
     choose,
-)  # fmt: skip
+)

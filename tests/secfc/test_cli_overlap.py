@@ -1,0 +1,110 @@
+"""`secfc run --features union`: files with different columns, from the shell."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+from tests.secfc.overlap.cases import CHAIN, NAMES, clusters
+
+
+def run(*args):
+    return CliRunner().invoke(main, ["run", *map(str, args)])
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parts, truth = clusters(CHAIN, 2, 25, np.random.default_rng(0))
+    return [
+        write(f"site-{j}.csv", [NAMES[f] for f in own], part, labels)
+        for j, (own, part, labels) in enumerate(zip(CHAIN, parts, truth, strict=True))
+    ]
+
+
+def write(name, columns, part, labels):
+    rows = [",".join([*columns, "class"])]
+    rows += [",".join(f"{x:g}" for x in row) + f",{label}" for row, label in zip(part, labels, strict=True)]
+    with open(name, "w") as file:
+        file.write("\n".join(rows))
+    return name
+
+
+def test_a_union_is_clustered_without_naming_an_algorithm(files):
+    done = run(*files, "-k", 2, "--features", "union", "--label-column", "class", "--report", "r.json")
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "a is seen by site-0 alone: its centers there are its own means" in said
+    assert "b is seen by site-0 and site-1 alone: each can subtract its own" in said
+    assert "successive ones can tell single rows" in said
+    with open("r.json") as file:
+        found = json.load(file)
+    assert found["parameters"]["algorithm"] == "masked-lloyd"
+    assert found["columns"] == ["a", "b", "c", "d", "e"]
+    with open("secfc-labels.csv") as file:
+        assert len(file.readlines()) == 101
+
+
+@pytest.mark.parametrize("start", ["paper", "synchronized", "constrained", "nearest-merge", "max-min"])
+def test_every_start_has_a_word(files, start):
+    done = run(
+        *files,
+        "-k",
+        2,
+        "--features",
+        "union",
+        "--label-column",
+        "class",
+        "--start",
+        start,
+        "--k-local",
+        2,
+        "--json",
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["parameters"]["algorithm"] == "masked-lloyd"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--algorithm secfc", "of 6 features 1 is common to all: 'class'. Choose from these (--columns)"),
+        ("--algorithm lloyd --label-column class", "none is common to all. Use --algorithm masked-lloyd"),
+        (
+            "--label-column class --local silhouette --k-local 2",
+            "--k-local has no meaning for --local silhouette",
+        ),
+        ("--label-column class --start random", "Invalid value for '--start'"),
+        ("--label-column class --scale 0.001", "rounding loses much of the data of client"),
+        ("--label-column class --bound 3", "outside the public bound"),
+    ],
+)
+def test_what_cannot_be_is_refused(files, options, message):
+    done = run(*files, "-k", 2, "--features", "union", *options.split())
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_other_units_and_constant_columns_are_pointed_out(files):
+    parts, truth = clusters(CHAIN, 2, 25, np.random.default_rng(0))
+    wide = np.column_stack([parts[3] * [1000, 1], np.full(25, 7.0)])
+    files[3] = write("site-3.csv", ["d", "e", "still"], wide, truth[3])
+    done = run(
+        *files,
+        "-k",
+        2,
+        "--features",
+        "union",
+        "--label-column",
+        "class",
+        "--coarse",
+        "allow",
+        "--start",
+        "constrained",
+    )
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "times as far at site-3 as at site-2: the same units are needed" in said
+    assert "column 'still' has one value everywhere" in said
