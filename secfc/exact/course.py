@@ -192,6 +192,7 @@ class Referee:
         self.ends: list[Array] = []  # of the restarts that ended
         self.next: tuple[Course, Due] | None = None  # the next restart, whose first question is known
         self.sure, self.over = True, False
+        self.skipped = 0  # questions that I missed before one that seemed to repeat the last
         # Whether a question was ever missed, and whether what came later did not fit any more.
         self.gap, self.lost = False, False
 
@@ -209,11 +210,14 @@ class Referee:
                 len(self.tried) > len(self.plan.clients), "repeated a question more often than clients"
             )
             self.tried.add(players)
+            # A question that I missed may have asked the same: this is perhaps that one again.
+            self.skipped += missed
             # Whoever sat on a committee of it may have computed what was opened.
             self.committee = tuple(dict.fromkeys((*self.committee, *self.members(question))))
             return self.sure
         heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
         due = self.follow(question)
+        missed, self.skipped = missed + self.skipped, 0
         for _ in range(missed):
             if due is None or due.is_asked(question):
                 break
@@ -259,7 +263,7 @@ class Referee:
 
         Raises FaultyServer for other labels than a restart ended with.
         """
-        self.gap = self.gap or missed > 0
+        self.gap = self.gap or missed + self.skipped > 0
         if self.lost or self.gap:
             return not self.opens
         if not self.over:

@@ -590,6 +590,13 @@ def test_whoever_sat_on_a_committee_of_a_repeated_question_is_suspected():
     assert judge(SCENARIOS["labels only"].with_clusters(2), schedule) == "SuspectedParties"
 
 
+def test_of_two_questions_that_ask_the_same_one_may_be_missed():
+    # Halves that a step left as they were are asked about twice; who missed the second, and hears it again
+    # put to others, cannot know which it is, and had blamed the server for the next.
+    schedule = {131: Fault("drop"), 0: Fault("cut")}
+    assert judge(SCENARIOS["bisecting, distances"], schedule) == "exact on fewer rows"
+
+
 def test_a_server_that_a_liar_has_draw_a_point_twice_is_not_blamed():
     # A false reply, that a point is far from itself, had k-means++ choose it again: fewer points than k.
     schedule = {69: Fault("drop", 0, 0), 96: Fault("cut", 0, 0), 146: Fault("alter", 0, 0)}
