@@ -7,7 +7,6 @@ sizes a and b.  A row x is measured to the halves of its own cluster only: D_a =
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -26,16 +25,24 @@ def own(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
     return np.ascontiguousarray(nearby)
 
 
-def balanced(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
-    """Coded (b / g)**2 D_a and (a / g)**2 D_b of every row, g = gcd(a, b): (lanes, 2, m) residues.
+def gaps(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
+    """Coded (b / g)**2 D_a - (a / g)**2 D_b of every row, g = gcd(a, b): (lanes, m) residues.
 
-    The nearer half has the smaller one, whatever the sizes, and none exceeds (`widest`) that of a cluster of
-    lcm(a, b) points.  Both are 0 if a half is empty.
+    Above 0 where half b is strictly nearer, whatever the sizes, and 0 if a half is empty.  Neither term
+    exceeds the distances to a cluster of lcm(a, b) points (`widest`).  The squares of rows cancel:
+
+        (b**2 ||S_a||**2 - a**2 ||S_b||**2) / g**2 - 2 a b / g**2 (b S_a - a S_b) . x
     """
-    basis = rows.basis.prefix(lanes)
+    basis, c = rows.basis.prefix(lanes), len(sums.sizes) // 2
     pairs = [(a, b, math.gcd(a, b) or 1) for a, b in sums.sizes.reshape(-1, 2).tolist()]
-    weights = np.array([[(b // g) ** 2 for _, b, g in pairs], [(a // g) ** 2 for a, _, g in pairs]])
-    return basis.multiply(own(rows, sums, lanes), basis.reduce(weights)[:, :, sums.labels // 2])
+    near, far, twice = basis.reduce(
+        np.array([[(b // g) ** 2, -((a // g) ** 2), -2 * (a // g) * (b // g)] for a, b, g in pairs], object).T
+    ).transpose(1, 0, 2)
+    squares = basis.squares(rows.residues(sums)[:lanes])
+    initial = basis.add(basis.multiply(near, squares[:, ::2]), basis.multiply(far, squares[:, 1::2]))
+    factors = basis.multiply(_crossed(rows, sums, lanes), twice[:, :, None])
+    values = rows.products(factors, initial)
+    return values[:, sums.labels // 2, np.arange(rows.m)] if c > 1 else values[:, 0]
 
 
 def widest(sizes: Array) -> int:
@@ -48,10 +55,14 @@ def between(rows: CodedRows, sums: ClusterSums) -> Array:
 
     a**2 b**2 times the squared distance of the halves' means; 0 if one is empty.
     """
-    basis, values = rows.basis, rows.residues(sums)
+    return rows.basis.squares(_crossed(rows, sums, rows.basis.lanes))
+
+
+def _crossed(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
+    """Coded b S_a - a S_b of every cluster: (lanes, c, width) residues."""
+    basis, values = rows.basis.prefix(lanes), rows.residues(sums)[:lanes]
     sizes = basis.reduce(sums.sizes)[:, :, None]
-    gaps = basis.add(
+    return basis.add(
         basis.multiply(values[:, ::2], sizes[:, 1::2]),
         basis.negate(basis.multiply(values[:, 1::2], sizes[:, ::2])),
     )
-    return reduce(basis.add, np.moveaxis(basis.multiply(gaps, gaps), 2, 0))

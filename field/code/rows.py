@@ -81,8 +81,31 @@ class CodedRows(ABC):
         """Coded scaled distances of every row to every center: (lanes, k, m) canonical residues."""
 
     @abstractmethod
+    def products(self, factors: Array, initial: Array) -> Array:
+        """initial[:, h] + factors[:, h] . row for every row: (lanes, k, m) canonical residues.
+
+        factors (lanes, k, width) and initial (lanes, k) are canonical residues, of the lanes that are wanted.
+        """
+
+    @abstractmethod
     def residues(self, sums: ClusterSums) -> Array:
         """The cluster sums as canonical residues: (lanes, k, width)."""
+
+
+class RunningSums:
+    """Cluster sums of rows as last asked for: from them the next follow by the rows that moved."""
+
+    def __init__(self, rows: CodedRows) -> None:
+        self.rows = rows
+        self._last: ClusterSums | None = None
+
+    def __repr__(self) -> str:
+        return f"RunningSums({self.rows!r})"
+
+    def of(self, labels: Array, k: int) -> ClusterSums:
+        """See `CodedRows.sums`."""
+        self._last = self.rows.sums(labels, k, self._last)
+        return self._last
 
 
 class TiledRows(CodedRows):
@@ -144,16 +167,29 @@ class TiledRows(CodedRows):
         return ClusterSums(values, cluster_sizes(labels, k), labels)
 
     def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
-        lanes = lanes or self.basis.lanes
-        out = np.empty((lanes, len(sums.sizes), self.m), np.uint32)
-        tasks = []
-        for lane in range(lanes):
-            tiles, p = self._tiles[lane], self.basis.primes[lane]
-            factors = folded.center_weights(sums.values[lane], sums.sizes, tiles.shape[1], p)
-            tasks += [
-                partial(folded.distances, tiles[piece], *factors, p, out[lane][:, rows])
-                for piece, rows in self.pieces()
-            ]
+        weights = [
+            folded.center_weights(sums.values[lane], sums.sizes, self.width + 1, p)
+            for lane, p in enumerate(self.basis.primes[:lanes])
+        ]
+        return self._multiplied(weights, len(sums.sizes))
+
+    def products(self, factors: Array, initial: Array) -> Array:
+        # The slot of squared norms counts nothing.
+        padded = np.concatenate([factors, np.zeros_like(factors[:, :, :1])], axis=2)
+        weights = [
+            (folded.grouped(lane, p), folded.grouped(first[:, None], p).reshape(-1))
+            for lane, first, p in zip(padded, initial, self.basis.primes, strict=False)
+        ]
+        return self._multiplied(weights, factors.shape[1])
+
+    def _multiplied(self, weights: list[tuple[Array, Array]], k: int) -> Array:
+        """What `folded.distances` makes of the rows by these weights and initial values, a pair a lane."""
+        out = np.empty((len(weights), k, self.m), np.uint32)
+        tasks = [
+            partial(folded.distances, tiles[piece], *factors, p, lane[:, rows])
+            for tiles, factors, p, lane in zip(self._tiles, weights, self.basis.primes, out, strict=False)
+            for piece, rows in self.pieces()
+        ]
         spread(tasks, self.threads)
         return out
 
@@ -209,6 +245,11 @@ class PlainRows(CodedRows):
             p = np.uint64(self.basis.primes[lane])
             kernels.distance_rows(self._rows[lane], sums.values[lane], sums.sizes, p, out[lane])
         return out
+
+    def products(self, factors: Array, initial: Array) -> Array:
+        basis = self.basis.prefix(len(factors))
+        columns = np.ascontiguousarray(self._rows[: basis.lanes].transpose(0, 2, 1)).astype(basis.dtype)
+        return basis.add(basis.matmul(factors, columns), initial[:, :, None])
 
     def residues(self, sums: ClusterSums) -> Array:
         return sums.values.astype(self.basis.dtype)

@@ -89,6 +89,15 @@ class Contest:
             np.concatenate([np.array([-1], np.int32), alive]), first=1,
         )  # fmt: skip
 
+    @classmethod
+    def sign(cls, size: int) -> Contest:
+        """Of one row D, the difference of two distances to clusters of `size` points: 1 if D > 0, else 0."""
+        # The bit [0 < D] of a single row.
+        return cls(
+            (size, size), ((0, 0, 0, 1),), np.zeros((2, 1), np.int64), np.array([[False], [True]]),
+            np.arange(2, dtype=np.int32),
+        )  # fmt: skip
+
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
             raise ValueError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -190,6 +190,10 @@ class Basis:
         # Both factors are below 2**31, so the product is below 2**62.
         wide = a.astype(np.uint64) * b
         return (wide % self.column(wide.ndim, np.uint64)).astype(self.dtype)
+
+    def squares(self, a: Array) -> Array:
+        """Sums of squares of residues (lanes, ..., q) over the last axis, lane by lane: (lanes, ...)."""
+        return reduce(self.add, np.moveaxis(self.multiply(a, a), -1, 0))
 
     def add_scaled(self, out: Array, residues: Array, factors: Sequence[Sequence[int]]) -> None:
         """out += sum_q factors[lane][q] residues[q], in place.

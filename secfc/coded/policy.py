@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from secfc.coded.messages import Assignment, CodedCenters, RevealCenters
 from secfc.coded.plan import Plan
 from secfc.coded.screening import Screening
 from secfc.coded.source import CodedSource
+from secfc.lloyd.bisecting import Bisecting
+from secfc.lloyd.starts import Start
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.exchange import PartyId, Role
 from secfc.roles.messages import Message
@@ -28,17 +31,19 @@ Array = NDArray[Any]
 class Measured:
     """A client's shares, and the clusters whose centers its rows are measured to; computes when asked.
 
+    sizes: (k,) points of each cluster, public.  compute: gives their sums, which are shares, secret.
     halves: whether these are halves of clusters, and each row is measured to both of its own cluster only.
     """
 
     rows: CodedRows
-    sums: ClusterSums
+    sizes: Array
+    compute: Callable[[], ClusterSums]
     halves: bool = False
 
-    @property
-    def sizes(self) -> Array:
-        """(k,) points of each cluster: public."""
-        return self.sums.sizes
+    @cached_property
+    def sums(self) -> ClusterSums:
+        """Of the clusters, computed when first needed: who only watches never needs them."""
+        return self.compute()
 
     def distances(self, lanes: int) -> Array:
         """Coded scaled distances, (lanes, k, m) residues, or (lanes, 2, m) to halves: a share, secret."""
@@ -46,9 +51,10 @@ class Measured:
             halves.own(self.rows, self.sums, lanes) if self.halves else self.rows.distances(self.sums, lanes)
         )
 
-    def balanced(self, lanes: int) -> Array:
-        """The same to halves of any sizes, comparable (`field.code.halves.balanced`)."""
-        return halves.balanced(self.rows, self.sums, lanes)
+    def gaps(self, lanes: int) -> Array:
+        """By how much the second half of its cluster is nearer (`field.code.halves.gaps`): (lanes, m)
+        residues, a share, secret."""
+        return halves.gaps(self.rows, self.sums, lanes)
 
     def between(self) -> Array:
         """What tells how far the halves of each cluster are apart (`field.code.halves.between`): (lanes, c)
@@ -124,6 +130,11 @@ class Disclosure(Protocol):
         ...
 
     @property
+    def start(self) -> Start:
+        """The best start that it allows, for who names none."""
+        ...
+
+    @property
     def least_lanes(self) -> int:
         """Lanes below which an automatic scale would be too coarse."""
         ...
@@ -180,6 +191,7 @@ class Exactly:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
 
     exact: ClassVar[bool] = True
+    start: ClassVar[Start] = Bisecting()
     least_lanes: ClassVar[int] = 2
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:

@@ -56,6 +56,7 @@ from secfc.disclosure.joint.messages import ChangeShare, Cluster, FinalShare, Re
 from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps
 from secfc.disclosure.joint.undealt import Comparer, Undealt, seating, take_over, weighted_sum
 from secfc.lloyd.loop import Stepper, Trace
+from secfc.lloyd.starts import RandomLabels, Start
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import (
     SERVER,
@@ -88,6 +89,7 @@ class FinalLabelsOnly(Exactly):
     stop: bool = True
 
     exposes: ClassVar[Exposure] = "nothing"
+    start: ClassVar[Start] = RandomLabels()  # others open labels
     least_lanes: ClassVar[int] = LEAST_LANES
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:

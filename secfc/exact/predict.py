@@ -166,7 +166,7 @@ def predicting_client(
         message = None
         if centers is not None and referee is not None:
             if referee.ask(request, missed):
-                message = yield from answer(request, Measured(rows, centers))
+                message = yield from answer(request, Measured(rows, centers.sizes, lambda: centers))
             else:
                 yield from answer.watch(request, centers.sizes)
             referee.opened = answer.opened

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode
-from field.code.rows import ClusterSums, CodedRows
+from field.code.rows import ClusterSums, CodedRows, RunningSums, cluster_sizes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.account import Account
@@ -60,7 +60,7 @@ from secfc.exact.course import restarts as planned
 from secfc.exact.drafts import Draft
 from secfc.exact.predict import Allowance, CodedModel
 from secfc.lloyd.loop import Trace, cheaper, restarts
-from secfc.lloyd.starts import RandomLabels, Start, generators
+from secfc.lloyd.starts import Start, generators
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, Terms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
@@ -103,7 +103,7 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
     answer = yield from way.disclosure.client(plan, party.name, coins=coins)
     courses = planned(plan, way.disclosure.exposes, np.random.default_rng(seed))
     referee = Referee(plan, courses, opens=answer.opens)
-    sums: ClusterSums | None = None
+    running = RunningSums(rows)
     consenting = party.name in plan.revealing
     wait = Exchange({}, (SERVER,), round=ITERATE, phase="share")
     while True:
@@ -111,24 +111,26 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
         match request:
             case Assignment():
                 message, due = None, referee.ask(request, missed)
-                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
+                labels = request.labels.astype(np.int32)
+                sizes = cluster_sizes(labels, request.k)
                 if due:
-                    message = yield from answer(request, Measured(rows, sums, request.halves))
+                    sums = partial(running.of, labels, request.k)
+                    message = yield from answer(request, Measured(rows, sizes, sums, request.halves))
                 else:
-                    yield from answer.watch(request, sums.sizes)
+                    yield from answer.watch(request, sizes)
                 referee.opened = answer.opened
                 wait = reply(request.round, message, "distances", request.strides)
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
                 referee.end(request.labels, missed)
-                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                share = partial(large_only, plan, rows, sums)
+                final = running.of(request.labels.astype(np.int32), request.k)
+                share = partial(large_only, plan, rows, final)
                 message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
                 wait = reply(request.round, message, "centers")
             case Final():
                 referee.end(request.labels, missed)
-                sums = rows.sums(request.labels.astype(np.int32), request.k, sums)
-                return ClientResult(plan, mine.own(request.labels), mine.rows, request.centers, sums)
+                final = running.of(request.labels.astype(np.int32), request.k)
+                return ClientResult(plan, mine.own(request.labels), mine.rows, request.centers, final)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
 
@@ -219,28 +221,29 @@ def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
 class SecFC:
     """Exact secure k-means.
 
-    k: clusters.  t: colluding clients tolerated; t + 1 may read all that others share.  ell: segments of a
+    k: clusters. t: colluding clients tolerated; t + 1 may read all that others share. ell: segments of a
     point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`). n >= 2 (ell + t - 1)
-    + 1 clients are needed. init: a start (`RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`,
-    `CenterSeparation()`, `Bisecting()`, `GivenLabels(labels)`), or its word in the shell, as "k-means++".
-    n_init: restarts, the cheapest is kept. max_iter: steps a restart. scale: integers per data unit, None for
-    the finest that two lanes hold (three, if distances are compared). basis: primes to use, None to choose;
-    `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest", or "floor" (eq.
-    (3)). largest: points of the largest cluster that distances are exact for, None for all m.  A smaller
-    number (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in which a
-    cluster outgrows it ends with RangeExceeded. threads: processor threads for distances and decoding;
-    changes no result. liars: how many clients may lie; labels are exact all the same.  Each needs two more
-    clients, n >= 2 (ell + t - 1) + 1 + 2 liars.  Found, named and no longer asked are those whose replies are
-    read, or whose dealt shares are checked: the server reads as many replies as it needs, so who lies in
-    others, and changes nothing by it, may stay unnamed.  Needs `Open()` membership and `Distances()`.
+    + 1 clients are needed. init: a start (`Bisecting()`, `RandomLabels()`, `RandomPoints()`,
+    `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or its word in the shell, as
+    "k-means++"; None for the best that the policy allows: `Bisecting()`, under secret labels and under noise
+    `RandomLabels()`. n_init: restarts, the cheapest is kept. max_iter: steps a restart. scale: integers per
+    data unit, None for the finest that two lanes hold (three, if distances are compared). basis: primes to
+    use, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest",
+    or "floor" (eq. (3)). largest: points of the largest cluster that distances are exact for, None for all m.
+    A smaller number (if distances are compared unseen, below m / 2) buys a finer automatic scale; a run in
+    which a cluster outgrows it ends with RangeExceeded. threads: processor threads for distances and
+    decoding; changes no result. liars: how many clients may lie; labels are exact all the same. Each needs
+    two more clients, n >= 2 (ell + t - 1) + 1 + 2 liars. Found, named and no longer asked are those whose
+    replies are read, or whose dealt shares are checked: the server reads as many replies as it needs, so who
+    lies in others, and changes nothing by it, may stay unnamed. Needs `Open()` membership and `Distances()`.
     membership: who contributes which rows, `Open()` or `Private()` (hides who owns which); also "open" or
     "private". disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else
     `Distances()`, or noisy ones; also "assignments", "final-labels" or "distances" (`secfc.exact.words`).
     smallest_center: points of the smallest cluster whose center is opened; smaller ones stay closed, a row of
-    NaN.  The center of one point is that point, and who owns one of two reads the other. predictions: new
-    points that may be labeled after the run, None for ten times as many as it has.  Each label of a chosen
+    NaN. The center of one point is that point, and who owns one of two reads the other. predictions: new
+    points that may be labeled after the run, None for ten times as many as it has. Each label of a chosen
     point tells a side of a hyperplane between two hidden centers: enough fix the centers. reveal_centers:
-    True, or the names of at least ell + t clients that consent to open the centers.  So many are needed to
+    True, or the names of at least ell + t clients that consent to open the centers. So many are needed to
     compute them; t + 1 that collude can read small or categorical values without asking. coarse: what to do
     where rounding leaves a feature fewer than 8 steps of its spread (`secfc.data.resolution`): "refuse"
     raises InputError, "warn" warns as it does below 64, "allow" does neither.
@@ -249,7 +252,7 @@ class SecFC:
     k: int
     t: int
     ell: int = 1
-    init: Start = RandomLabels()
+    init: Start = None  # type: ignore[assignment]  # resolved below
     n_init: int = 1
     max_iter: int = 300
     scale: float | None = None
@@ -268,10 +271,10 @@ class SecFC:
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
-        for name, meant in (
-            ("init", words.start), ("membership", words.membership), ("disclosure", words.disclosure),
-        ):  # fmt: skip
+        for name, meant in (("membership", words.membership), ("disclosure", words.disclosure)):
             object.__setattr__(self, name, meant(getattr(self, name)))
+        start = self.disclosure.start if self.init is None else self.init
+        object.__setattr__(self, "init", words.start(start))
 
     def plan(self, public: Public) -> Draft:
         """What is public before the parties talk: the `Plan`, with open membership, else its draft.

@@ -61,23 +61,25 @@ def test_halves_are_measured_as_python_does(name, case):
         [x * (b // g) ** 2 for x, (_, b), g in zip(near, pairs, common, strict=True)],
         [x * (a // g) ** 2 for x, (a, _), g in zip(far, pairs, common, strict=True)],
     ]
-    assert (halves.balanced(rows, sums, basis.lanes) == basis.reduce(np.array(weighed, object))).all()
+    gaps = [x - y for x, y in zip(*weighed, strict=True)]
+    assert (halves.gaps(rows, sums, basis.lanes) == basis.reduce(np.array(gaps, object))).all()
     assert max(map(max, weighed)) <= distance_bound(d, 50, halves.widest(sums.sizes))
 
 
 @pytest.mark.parametrize(("a", "b"), [(7, 5), (6, 4), (1, 9)])
 def test_the_bound_on_what_is_compared_is_reached(a, b):
-    # A point at one corner, all of the other half at the opposite one.
+    # A half at one corner, the other at the opposite one.
     points = np.array([[50, 50]] * a + [[-50, -50]] * b)
     labels = np.repeat([0, 1], [a, b]).astype(np.int32)
     rows = rows_of(FOLDED, points)
     sums = rows.sums(labels, 2)
-    width = halves.widest(sums.sizes)
-    largest = FOLDED.lift(halves.balanced(rows, sums, FOLDED.lanes)).max()
+    width, gaps = halves.widest(sums.sizes), FOLDED.lift_signed(halves.gaps(rows, sums, FOLDED.lanes))
+    largest = distance_bound(2, 50, math.lcm(a, b))
     assert width == math.lcm(a, b)
-    assert largest == distance_bound(2, 50, width)
-    assert Contest.nearest(np.array([width, width])).needed(2, 50) == 2 * largest
+    assert gaps.tolist() == [-largest] * a + [largest] * b
+    assert Contest.sign(width).needed(2, 50) == 2 * largest
 
 
 def test_clusters_without_two_halves_compare_nothing():
     assert halves.widest(np.array([3, 0, 0, 5, 0, 0])) == 0
+    assert halves.widest(np.array([3, 0, 2, 4])) == 4

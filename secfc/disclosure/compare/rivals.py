@@ -80,9 +80,9 @@ class Centers:
 class Halves:
     """The nearer half of a point's own cluster, after halves (m,) in [0, 2 c) of these sizes (2 c,).
 
-    Distances are multiplied by what makes the halves of every cluster as large, so one contest of two rows
-    serves all points, within the modulus that distances to any two clusters may need
-    (`field.compare.contest.headroom`).
+    Of every point one number competes, whose sign says which half is nearer: the difference of its distances,
+    each multiplied by what makes both halves of a cluster as large.  So one contest serves all points, within
+    the modulus that distances to any two clusters may need (`field.compare.contest.headroom`).
     """
 
     halves: Array
@@ -90,21 +90,20 @@ class Halves:
 
     @cached_property
     def contest(self) -> Contest:
-        width = widest(self.sizes)
-        return _contest((width, width), 1)
+        return _sign(widest(self.sizes))
 
     @property
     def rows(self) -> int:
-        return 2
+        return 1
 
     def foregone(self, m: int) -> Array | None:
         return None if widest(self.sizes) else self.halves.astype(np.int32)
 
     def distances(self, measured: Measured, lanes: int) -> Array:
-        return measured.balanced(lanes)
+        return np.ascontiguousarray(measured.gaps(lanes)[:, None])
 
     def labels(self, winners: Array) -> Array:
-        # Where a half is empty both distances are 0: the points stay where they are.
+        # Where a half is empty the number is 0: the points stay where they are.
         a, b = self.sizes.reshape(-1, 2).T
         own = self.halves // 2
         return np.where(((a > 0) & (b > 0))[own], 2 * own + winners, self.halves).astype(np.int32)
@@ -113,6 +112,11 @@ class Halves:
 def rivals_of(kind: type[Compare], labels: Array, sizes: Array, factor: int = 1) -> Rivals:
     """What a question of a kind compares; sizes: of the clusters that distances are measured to."""
     return Halves(labels, sizes) if kind.halves else Centers(sizes, factor)
+
+
+@lru_cache(maxsize=8)
+def _sign(width: int) -> Contest:
+    return Contest.sign(width)
 
 
 @lru_cache(maxsize=8)

@@ -28,7 +28,7 @@ from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
 from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.noise.sensitivity import parts
-from secfc.lloyd.starts import GivenLabels, RandomLabels
+from secfc.lloyd.starts import GivenLabels, RandomLabels, Start
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.errors import PrivacyError
@@ -74,6 +74,7 @@ class Budgeted(ABC):
     center_share: float = 0.1
 
     repeats: ClassVar[int] = 0  # questions that may be put anew, each of which is a release of its own
+    start: ClassVar[Start] = RandomLabels()  # others measure on the way, at a price
     least_lanes: ClassVar[int] = 2
     exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
