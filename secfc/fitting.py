@@ -13,10 +13,12 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Algorithm, Clustering, Public, check_columns, gathered
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, refusing, seeded
+from secfc.data.missing import spread, without_gaps
 from secfc.data.resolution import judge
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run
 from secfc.scaling.algorithm import Scaled
+from secfc.scaling.ways import filling
 from secfc.transport.checkpoint import Checkpoint, fingerprint
 from secfc.transport.simulate import Faults, Watch, deliver, simulate
 
@@ -34,6 +36,7 @@ def fit(
     sealed: bool = False,
     checkpoint: Path | str | None = None,
     scale_features: Any = None,
+    missing: str = "refuse",
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
@@ -48,12 +51,25 @@ def fit(
     where it ended (`secfc.transport.checkpoint`).  The files are secret, and stay when the run has finished.
     scale_features: "standard", "range", or a value of `secfc.scaling`: features are brought to a common scale
     first, as by `Scaled(algorithm, scale_features)`; the bound then follows from it, and from no data.
+    missing: what becomes of NaN, which points may have that were given with `gaps=True`: "refuse", "drop" the
+    rows, whose labels are -1, or "mean" of the feature over all clients, which they learn.
 
     Warns (`Caution`) of rounding that loses data, see `secfc.data.resolution`.
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
     checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
     """
     start = None if seed is None else int(seeded(seed).integers(2**63))
+    if missing == "drop":
+        left, chosen = without_gaps(federation)
+        result = fit(
+            algorithm, left, seed=seed, bound=bound, coins=coins, keep_bodies=keep_bodies, faults=faults,
+            watch=watch, sealed=sealed, checkpoint=checkpoint, scale_features=scale_features,
+        )  # fmt: skip
+        labels = spread(result.labels, left.names, federation, chosen)
+        rows = None if result.rows is None else spread(result.rows, left.names, federation, chosen)
+        return replace(result, labels=labels, rows=rows)
+    if missing != "refuse":
+        scale_features, bound = filling(scale_features, missing, federation, bound), None
     if scale_features is not None:
         algorithm = Scaled(algorithm, scale_features)
     if isinstance(algorithm, Scaled):

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from secfc.data.federation import Federation
 
 
-def make_public(federation: Federation, asked: Asked) -> Public:
-    """What everybody knows.  The demonstration's pixels are known to lie in 0 to 16."""
+def make_public(federation: Federation, asked: Asked, bound: float | None = None) -> Public:
+    """What everybody knows.  The demonstration's pixels are known to lie in 0 to 16.
+
+    bound: what follows from how features were prepared, if anything does.
+    """
     import numpy as np
 
     from secfc.algorithm import Public
 
-    bound = asked.get("bound")
+    bound = asked.get("bound") if bound is None else bound
     if bound is None and not asked.settings.files:
         bound = 16.0
     with bad_input(OverflowError), np.errstate(over="ignore"):

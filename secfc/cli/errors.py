@@ -25,6 +25,11 @@ OFFERS = {
     "Use MaskedLloyd.": "Use --algorithm masked-lloyd.",
     "(union=True)": "(--features union)",
     'coarse="allow"': "--coarse allow",
+    '(scale_features="standard")': "(--standardize)",
+    '(missing="mean", missing="drop")': "(--missing mean, --missing drop)",
+    '(missing="mean")': "(--missing mean)",
+    '(outside="clip")': "(--outside clip)",
+    "Range(ranges=...)": "--ranges",
 }
 
 

@@ -6,6 +6,7 @@ import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from secfc.cli.choose import make_public
 from secfc.cli.errors import bad_input, cautions_noted, in_options
 from secfc.cli.method import Asked, Method
+from secfc.cli.preparing import ready
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.shared import explaining
 
@@ -39,6 +41,7 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
                 id_column=settings.id_column,
                 label_column=settings.label_column,
                 union=settings.features == "union",
+                gaps=settings.missing != "refuse",
             )
             return method.extend(asked, federation), shown + more
     from secfc.data.mixtures import rotated_digits
@@ -112,8 +115,11 @@ def execute(
     settings, started = asked.settings, datetime.now(UTC).isoformat(timespec="seconds")
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
         origin = Origin(shlex.join(command), started, digests(asked.read))
+    with screen.status("Preparing features"):
+        prepared = ready(asked, federation)
+        federation, asked = prepared.points, prepared.asked(asked)
     with screen.status("Planning"):
-        public = make_public(federation, asked)
+        public = make_public(federation, asked, prepared.bound)
         choice = method.choose(asked, public)
         algorithm, notes = choice.algorithm, choice.notes
         check_columns(algorithm, public)
@@ -127,9 +133,11 @@ def execute(
             told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
             notes += tuple(in_options(caution) for caution in told)
     if settings.files and (not asked.noisy or settings.evaluate):
-        notes += tuple(may_be_id(federation, i) for i in look_like_ids(federation))
+        notes += prepared.notes
+        if prepared.whole:
+            notes += tuple(may_be_id(prepared.raw, i) for i in look_like_ids(prepared.raw))
     if settings.features == "union":
-        notes += unlike(federation)
+        notes += unlike(prepared.raw)
     notes += choice.remarks
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
@@ -146,10 +154,10 @@ def execute(
 
         result, wall["fit"] = timed(
             lambda: fit(
-                algorithm,
-                federation,
+                prepared.algorithm(algorithm),
+                prepared.raw,
                 seed=settings.seed,
-                bound=public.bound,
+                bound=public.bound if prepared.way is None else None,
                 watch=watch,
                 sealed=settings.sealed,
                 checkpoint=settings.checkpoint,
@@ -158,7 +166,8 @@ def execute(
     comparison: Comparison | None = None
     ordinary: Ordinary | None = None
     if choice.twin is not None:
-        twin = choice.twin
+        # Of one client with all rows an automatic scale may be another.
+        twin = replace(choice.twin, scale=result.plan.quantizer.scale)
         with screen.status("Comparing with plaintext k-means"):
             plain, wall["verify"] = timed(
                 lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
@@ -177,7 +186,7 @@ def execute(
     return result, report(
         result,
         federation=federation,
-        algorithm=algorithm,
+        algorithm=prepared.algorithm(algorithm),
         source=source,
         parameters={"seed": settings.seed, "sealed": settings.sealed, **choice.parameters},
         ids=settings.id_column,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from secfc.cli.execute import execute, forget, load
 from secfc.cli.method import Asked, Method
 from secfc.cli.methods import methods, options
 from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, write_all, writing
+from secfc.cli.preparing import check as check_preparing
+from secfc.cli.preparing import prepared, without_gaps
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Settings, check_k, names, refuse
 
@@ -58,6 +60,7 @@ def offered(part: str) -> Callable[[Command], Command]:
     "with --membership private also what makes two rows the same point.",
 )  # fmt: skip
 @click.option("--label-column", metavar="NAME", help="Known classes: only used to score the result.")
+@prepared
 @offered("disclosure")
 @offered("steps")
 @offered("privacy")
@@ -116,6 +119,7 @@ def run(context: click.Context, /, **values: Any) -> None:
       secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
       secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
       secfc run *.csv -k 4 --features union      clients that have different columns
+      secfc run a.csv b.csv c.csv -k 4 --standardize --missing mean
       secfc run --algorithm k-fed                the baseline, for comparison
 
     Exit codes: 0 success; 1 a protocol fault, or labels that differ from plaintext k-means; 2 bad usage
@@ -129,9 +133,10 @@ def run(context: click.Context, /, **values: Any) -> None:
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load(method, asked)
+        federation, kept = without_gaps(settings, federation)
     outputs = Outputs.of(asked)
     result, found = execute(method, asked, federation, source, screen, given(context))
-    labels = None if found.verified is False else label_lines(federation, result)
+    labels = None if found.verified is False else label_lines(federation, result, kept)
     outputs.write(labels, found)
     if settings.checkpoint is not None and found.verified is not False:
         forget(settings.checkpoint, federation)
@@ -152,6 +157,7 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
         columns = ("client_column", "columns", "features", "id_column", "label_column")
         refuse(context, columns, "{option} needs a FILE whose columns it names.")
     asked = method.settle(Asked.of(context, method, settings))
+    check_preparing(asked)
     if not asked.noisy:
         refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
     return asked
@@ -237,12 +243,18 @@ class Outputs:
             csv_of(labels)(sys.stdout)
 
 
-def label_lines(federation: Federation, result: Clustering) -> Iterator[Sequence[Any]]:
-    """Rows of the labels file, its header first: client, row, id if any client has ids, label."""
+def label_lines(
+    federation: Federation, result: Clustering, kept: Mapping[str, Any] | None = None
+) -> Iterator[Sequence[Any]]:
+    """Rows of the labels file, its header first: client, row, id if any client has ids, label.
+
+    kept: by client which of its rows these are, where some were dropped.
+    """
     with_ids = any(party.ids is not None for party in federation.parties)
     yield ("client", "row", *(("id",) if with_ids else ()), "label")
     for party, labels in zip(federation.parties, result.labels, strict=True):
         ids = party.ids or ("",) * len(labels)
-        for row, (label, name) in enumerate(zip(labels.tolist(), ids, strict=True)):
+        rows = range(len(labels)) if kept is None else kept[party.name].tolist()
+        for row, label, name in zip(rows, labels.tolist(), ids, strict=True):
             shown = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
             yield (party.name, row, *((shown,) if with_ids else ()), label)

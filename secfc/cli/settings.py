@@ -31,6 +31,12 @@ class Settings:
     labels: Path | None = None
     report: Path | None = None
     features: str = "same"
+    standardize: bool = False
+    to_range: bool = False
+    ranges: tuple[tuple[str, float, float], ...] | None = None
+    limit: float | None = None
+    outside: str | None = None
+    missing: str = "refuse"
 
 
 def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from secfc.data.files import load_parties
+from secfc.data.gaps import with_gaps
 from secfc.data.inputs import (
     Array,
     InputError,
@@ -196,13 +197,14 @@ class Federation:
         server_points: npt.ArrayLike | None = None,
         features: Sequence[Sequence[str]] | None = None,
         union: bool = False,
+        gaps: bool = False,
     ) -> Federation:
         """A federation of one (m_j, d) array a client; names default to client-0, client-1, ...
 
         names, ids and truth have one entry a client.  Data frames (of pandas, polars or pyarrow) are matched
         by the names of their columns, in the order of the first one.  features: names of the columns of each
         client's array, where clients observe different ones; union: the same of data frames.  A column that
-        is NaN throughout is not observed.
+        is NaN throughout is not observed.  gaps: values may be NaN, missing, for `fit(missing=...)`.
 
         Example: `Federation.from_arrays([x, y], features=[("age", "pulse"), ("pulse", "weight")])`.
 
@@ -219,7 +221,7 @@ class Federation:
             features, given = _union(given)
         if features is None:
             common, (*given, server_points) = by_name([*given, server_points])
-        points = [as_rows(item) for item in given]
+        points = [with_gaps(as_rows(item)) if gaps else as_rows(item) for item in given]
         if server_points is not None:
             server_points = read(checked_points(as_rows(server_points), "the server"), "the server")
         n = len(points)
@@ -273,6 +275,7 @@ class Federation:
         id_column: str | None = None,
         label_column: str | None = None,
         union: bool = False,
+        gaps: bool = False,
     ) -> Federation:
         """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_parties`."""
         parties, features = load_parties(
@@ -282,6 +285,7 @@ class Federation:
             id_column=id_column,
             label_column=label_column,
             union=union,
+            gaps=gaps,
         )
         return cls(parties, feature_names=features)
 

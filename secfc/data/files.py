@@ -11,7 +11,7 @@ What is read, by extension:
           are not read.
 .npy      one (m_j, d) array, mapped and not read.
 
-Nothing is guessed about values: no missing value is filled in, no text is turned into numbers, no
+Nothing is guessed about values: no missing value is filled in here, no text is turned into numbers, no
 pickled object is loaded.  Messages name file, line and column and never show a cell, which may be
 private.  Files are trusted to stay as they are while a lazy federation is in use.
 """
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from secfc.data.gaps import with_gaps
 from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
 from secfc.data.parquet import ParquetRows
 from secfc.data.party import Identifier, Party
@@ -48,6 +49,7 @@ def load_parties(
     id_column: str | None = None,
     label_column: str | None = None,
     union: bool = False,
+    gaps: bool = False,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
@@ -56,6 +58,8 @@ def load_parties(
     union: files may have different columns, in any order; they are matched by name, and each client
     observes its own.  A column that is empty or NaN throughout a client's rows is not observed.  All files
     are read into memory.
+    gaps: values may be missing (empty, NA or NaN), and are NaN in points that nothing clusters as they are
+    (`secfc.data.gaps`).
     id_column becomes the ids of points; label_column their truth, integers as they are, anything
     else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
@@ -66,7 +70,7 @@ def load_parties(
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
     chosen = None if columns is None else tuple(columns)
-    wanted = Wanted(chosen, client_column, id_column, label_column, union)
+    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps)
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
@@ -81,9 +85,11 @@ def load_parties(
                 f"{table.path} has no column names: columns of a union are matched by name. Add a header "
                 "row, or feature_names."
             )
-        if in_memory(table.points) and table.features is not None and not union:
+        if in_memory(table.points) and table.features is not None and not union and not gaps:
             for _ in blocks(table.points, f"client {table.name!r}", table.features):
                 pass  # Party checks this too, but cannot name the feature.
+    if gaps:
+        tables = [replace(table, points=with_gaps(table.points)) for table in tables]
     truths = _codes([table.labels for table in tables])
     parties = tuple(
         Party(t.name, t.points, truth, None if t.ids is None else tuple(t.ids), t.features if union else None)

@@ -59,7 +59,7 @@ def blocks(points: Rows, owner: str, features: Sequence[str] | None = None) -> I
             raise InputError(
                 f"{owner}, row {start + row}, feature {feature}: the value is NaN or infinite "
                 "(rows and features count from 0). Every value must be finite: fill the value in "
-                "or drop the row."
+                'or drop the row (missing="mean", missing="drop").'
             )
         yield start, block
 

@@ -1,50 +1,16 @@
-"""Missing values: points with gaps, which nothing clusters before they are filled in or dropped.
-
-A gap is NaN.  `Gaps` are rows that may have some: a `Party` takes them, as it does rows in a file, and who
-reads them as points meets a refusal at the first gap.  What fills gaps in (`secfc.scaling`) reads them raw.
-"""
+"""Rows that miss nothing: what is left where rows with gaps are dropped."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import BLOCK_BYTES, Array, InputError, check_shape, in_memory, read_only
+from secfc.data.gaps import Gaps
+from secfc.data.inputs import BLOCK_BYTES, Array, InputError
 from secfc.data.party import Party
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Gaps:
-    """Rows (m, d) in memory, floats, of which some may be NaN: missing."""
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        values = np.asarray(self.values, np.float64)
-        check_shape(values.shape, "a table with gaps")
-        object.__setattr__(self, "values", read_only(values))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.values.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.values.dtype
-
-    def __getitem__(self, rows: slice, /) -> Array:
-        return self.values[rows]
-
-
-def with_gaps(points: npt.ArrayLike) -> Any:
-    """Rows that may have gaps as `Gaps`, others as they are."""
-    rows: Any = points if hasattr(points, "dtype") else np.asarray(points)
-    whole = in_memory(rows) and rows.dtype.kind == "f" and rows.ndim == 2 and bool(np.isnan(rows).any())
-    return Gaps(rows) if whole else rows
 
 
 def without_gaps(federation: Federation) -> tuple[Federation, list[Array]]:
@@ -82,9 +48,7 @@ def whole_rows(party: Party) -> Array:
 def chosen(party: Party, rows: Array) -> Party:
     """A client with these of its rows, in memory; the client itself if these are all."""
     if len(rows) == party.points.shape[0]:
-        if hasattr(party.points, "values"):
-            return replace(party, points=party.points.values)
-        return party
+        return replace(party, points=party.points.values) if isinstance(party.points, Gaps) else party
     whole = np.asarray(party.points[0 : party.points.shape[0]])
     return replace(
         party,
@@ -92,3 +56,19 @@ def chosen(party: Party, rows: Array) -> Party:
         truth=None if party.truth is None else party.truth[rows],
         ids=None if party.ids is None else tuple(party.ids[row] for row in rows.tolist()),
     )
+
+
+def spread(
+    parts: Sequence[Array], left: tuple[str, ...], federation: Federation, kept: list[Array]
+) -> list[Array]:
+    """One value a row of all clients (m_j,) from those of the rows that were kept; -1 for the others.
+
+    left: the clients that parts belong to.
+    """
+    whole = []
+    for party, rows in zip(federation.parties, kept, strict=True):
+        values = np.full(party.points.shape[0], -1, parts[0].dtype)
+        if party.name in left:
+            values[rows] = parts[left.index(party.name)]
+        whole.append(values)
+    return whole

@@ -23,11 +23,12 @@ class ParquetRows:
     are kept; memory is a few row groups, whose size the writer of the file chose.  The file is
     opened for each read, so that many clients do not need many open files.
 
-    Slices must have step 1.  Raises InputError when a row group read has a missing value.
+    Slices must have step 1.  gaps: missing values are NaN, and all are float64; else a row group that has
+    some raises InputError when it is read.
     """
 
-    def __init__(self, path: str | PathLike[str], columns: Sequence[str]) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str | PathLike[str], columns: Sequence[str], *, gaps: bool = False) -> None:
+        self._path, self._gaps = Path(path), gaps
         self._columns = tuple(columns)
         with open_parquet(self._path) as file:
             self._metadata = file.metadata
@@ -37,6 +38,8 @@ class ParquetRows:
         self.dtype: np.dtype[Any] = np.result_type(
             *(_numpy_type(self._path, schema.field(name)) for name in self._columns)
         )
+        if gaps:
+            self.dtype = np.dtype(np.float64)
         sizes = [self._metadata.row_group(g).num_rows for g in range(self._metadata.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
         self.shape: tuple[int, ...] = (int(self._starts[-1]), len(self._columns))
@@ -73,7 +76,7 @@ class ParquetRows:
         decoded = np.empty((table.num_rows, len(self._columns)), dtype=self.dtype)
         for position, name in enumerate(self._columns):
             column = table.column(name)
-            if column.null_count:
+            if column.null_count and not self._gaps:
                 raise InputError(
                     f"{self._path}, column {name!r}: {column.null_count} values are missing in "
                     f"rows {self._starts[group]} to {self._starts[group + 1] - 1}. Every value "

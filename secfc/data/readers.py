@@ -25,16 +25,23 @@ import numpy as np
 from secfc.data.inputs import InputError, Rows, check_shape, names_listed
 from secfc.data.parquet import ParquetRows, open_parquet
 
+# Cells of missing values, in lower case.
+ABSENT = ("", "na", "n/a", "nan", "null")
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns the caller named.  union: files may have other features than the first, and some only."""
+    """The columns the caller named.  union: files may have other features than the first, and some only.
+
+    gaps: values may be missing.
+    """
 
     columns: tuple[str, ...] | None
     client: str | None
     ids: str | None
     label: str | None
     union: bool = False
+    gaps: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named) or self.columns == ():
@@ -107,7 +114,9 @@ def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
                 "Every row needs the same number: correct the row."
             )
         cells = [row[position] for position in positions]
-        if wanted.union:
+        if wanted.gaps:
+            cells = ["nan" if cell.strip().lower() in ABSENT else cell for cell in cells]
+        elif wanted.union:
             # Whether a column is empty throughout, which is to say not observed, shows in the end.
             cells = [cell if cell.strip() else "nan" for cell in cells]
         try:
@@ -155,10 +164,13 @@ def _header(path: Path, line: int, first: list[str], wanted: Wanted) -> tuple[st
 def _bad_cell(path: Path, line: int, features: Sequence[str], cells: Sequence[str]) -> InputError:
     at = next(i for i, cell in enumerate(cells) if "_" in cell or not _is_number(cell))
     what = "is not a number" if cells[at].strip() else "is empty"
+    absent = cells[at].strip().lower() in ABSENT
+    gaps = ', or let missing values be the mean or their rows be dropped (missing="mean", missing="drop")'
     return InputError(
         f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled "
         "in, and features must be numbers: correct the cell, or leave the column out with "
-        "columns=, or name it as client_column=, id_column= or label_column=."
+        "columns=, or name it as client_column=, id_column= or label_column="
+        f"{gaps if absent else ''}."
     )
 
 
@@ -175,7 +187,7 @@ def _read_parquet(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) 
         features = _choose(path, tuple(file.schema_arrow.names), wanted, expected)
         table = file.read(columns=list(wanted.apart))
         apart = {name: table.column(name).to_pylist() for name in wanted.apart}
-    rows = ParquetRows(path, features)
+    rows = ParquetRows(path, features, gaps=wanted.gaps)
     points = rows if wanted.client is None else rows[:]
     return [_set_apart(Table(path, path.stem, points, features), wanted, apart)]
 

@@ -75,8 +75,8 @@ class Resolution:
 
 
 REMEDY = (
-    "Divide wide columns by their range, mend or drop outliers, or leave columns out, and give the bound "
-    "that then holds (bound=); raise the scale if you set it (scale=)"
+    'Bring features to a common scale (scale_features="standard"), mend or drop outliers, or leave columns '
+    "out, and give the bound that then holds (bound=); raise the scale if you set it (scale=)"
 )
 
 

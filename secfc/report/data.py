@@ -194,7 +194,8 @@ def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: 
     if isinstance(algorithm, Scaled):
         inner = account_of(algorithm.algorithm, result, federation, ids)
         scaled = algorithm.parameters(result)
-        return dataclasses.replace(inner, parameters={**inner.parameters, **scaled})
+        setup = (*inner.setup, ("Features", algorithm.sentence))
+        return dataclasses.replace(inner, parameters={**inner.parameters, **scaled}, setup=setup)
     tell = getattr(algorithm, "account", None)
     if tell is not None:
         found: Account = tell(result, federation, ids=ids)

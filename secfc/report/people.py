@@ -160,10 +160,11 @@ def _setup(found: Report) -> list[tuple[str, str]]:
     if found.parameters.get("sealed"):
         lines.append(("Transport", "every message is encrypted and authenticated from party to party"))
     if quantizer := found.quantizer:
+        unit = "unit of scaled features" if "scale_features" in found.parameters else "data unit"
         lines.append(
             (
                 "Rounding",
-                f"to {text.number(quantizer.scale)} steps a data unit ({quantizer.rounding}); "
+                f"to {text.number(quantizer.scale)} steps a {unit} ({quantizer.rounding}); "
                 f"values within +-{text.number(quantizer.bound)}{_finest(found)}",
             )
         )

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from secfc.privacy.ledger import EVERYBODY, Ledger
+from secfc.roles.exchange import SERVER
 
 DELTA = 1e-6  # for runs that name none
 
@@ -14,7 +15,8 @@ def spent(ledger: Ledger, delta: float) -> list[str]:
     """What each view costs in total, and what was released."""
     lines = []
     for view, epsilon in totals(ledger, delta).items():
-        who = "everybody, from what all may see" if view == EVERYBODY else f"the {view}, from all it sees"
+        whose = f"the {view}" if view == SERVER else view
+        who = "everybody, from what all may see" if view == EVERYBODY else f"{whose}, from all it sees"
         if math.isinf(epsilon):
             lines.append(f"{who}: not private, epsilon is infinite")
         else:
@@ -25,7 +27,10 @@ def spent(ledger: Ledger, delta: float) -> list[str]:
 
 def totals(ledger: Ledger, delta: float) -> dict[str, float]:
     """The proved epsilon of every view."""
-    return {view: ledger.epsilon(delta, view) for view in ledger.views}
+    common = ledger.epsilon(delta, EVERYBODY)
+    # Where nothing is promised to anybody, no view has less.
+    views = (EVERYBODY,) if math.isinf(common) else ledger.views
+    return {view: ledger.epsilon(delta, view) for view in views}
 
 
 def as_object(ledger: Ledger, delta: float) -> dict[str, Any]:

@@ -185,6 +185,20 @@ class Scaled:
         centers = None if result.centers is None else scaling.back(result.centers)
         return replace(result, centers=centers, model=model, learned=learned, ledger=ledger, scaling=applied)
 
+    @property
+    def sentence(self) -> str:
+        """How features are scaled, for people."""
+        way, name = self.scaling, WORDS.get(type(self.scaling).__name__, "")
+        said = {
+            "standard": f"mean 0 and deviation 1, within {way.limit:g} deviations",
+            "range": "between -1 and 1",
+            "given": f"scaled by public numbers, within {way.limit:g} units",
+        }.get(name, "as they are")
+        if name != "none":
+            said += "; values beyond are " + ("moved there" if way.outside == "clip" else "refused")
+        gaps = getattr(way, "missing", "mean" if getattr(way, "fill", None) is not None else "refuse")
+        return said + "; missing values are the mean" * (gaps == "mean")
+
     def parameters(self, result: Clustering) -> dict[str, Any]:
         """How features were scaled, in plain values for reports."""
         way = self.scaling

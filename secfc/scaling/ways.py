@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from secfc.algorithm import power_of_two
+from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.scaling import moments
-from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of
+from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of, raw_blocks
 
 Array = NDArray[Any]
 Missing = Literal["refuse", "mean"]
@@ -240,11 +242,39 @@ def numbers(keep: tuple[str | int, ...], features: Any, d: int) -> tuple[int, ..
 def check(limit: float, outside: str, missing: str) -> None:
     """Raise InputError for values that mean nothing."""
     check_outside(outside)
-    if missing not in get_args(Missing):
-        words = ", ".join(map(repr, get_args(Missing)))
-        raise InputError(f"missing={missing!r}: it says what becomes of missing values, {words}")
+    check_missing(missing)
     if not (isinstance(limit, int | float) and math.isfinite(limit) and limit > 0):
         raise InputError(f"limit={limit!r}: it must be positive and finite")
+
+
+def filling(scale: Any, missing: str, federation: Federation, bound: float | None) -> Any:
+    """The way of this value or word, that also fills in missing values; without one, features as they are.
+
+    bound: a public one on values; without it and a scale, it is read off all data, and counts as public.
+    """
+    if scale is None:
+        if bound is None:
+            largest = 0.0
+            for party in federation.parties:
+                for _, block in raw_blocks(party.points):
+                    # Not NaN: comparisons with it do not hold.
+                    largest = max(largest, float(np.fmax.reduce(np.abs(block), axis=None, initial=0.0)))
+            bound = power_of_two(largest)
+        return FillMeans(float(bound), check_missing(missing))
+    way = way_of(scale)
+    if isinstance(way, Scaling):
+        raise InputError(
+            f"missing={missing!r} with a public Scaling: it says itself what stands for missing values (fill)"
+        )
+    return replace(way, missing=check_missing(missing))
+
+
+def check_missing(missing: str) -> Missing:
+    """Raise InputError for what is no value of `missing`."""
+    if missing not in get_args(Missing):
+        words = ", ".join(map(repr, (*get_args(Missing), "drop")))
+        raise InputError(f"missing={missing!r}: it says what becomes of missing values, {words}")
+    return missing  # type: ignore[return-value]
 
 
 def way_of(word: Any) -> Any:

@@ -19,8 +19,8 @@ from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc.algorithm import Public
 from secfc.coded.membership import Private
+from secfc.data.gaps import Gaps
 from secfc.data.inputs import Caution, InputError
-from secfc.data.missing import Gaps
 from secfc.roles.description import Terms
 from secfc.roles.exchange import SERVER, SuspectedParties, TooFewReplies
 from secfc.scaling import moments
@@ -472,9 +472,33 @@ def test_missing_values_become_the_mean_of_what_is_there():
     assert same(
         result, secfc.fit(secfc.Lloyd(3), filled, scale_features=dataclasses.replace(scaling, fill=None))
     )
+    again = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
+    with pytest.warns(Caution, match="missing values"):
+        assert same(result, secfc.fit(secfc.Lloyd(3), again, scale_features="standard", missing="mean"))
+    with pytest.warns(Caution, match="missing values"):
+        assert secfc.fit(secfc.Lloyd(3, coarse="allow"), again, missing="mean").scaling.missing == holes.sum()
+    with pytest.raises(InputError, match="missing='zero'"):
+        secfc.fit(secfc.Lloyd(3), again, missing="zero")
     with pytest.warns(Caution, match="missing values"):
         unscaled = secfc.fit(secfc.Lloyd(3, coarse="allow"), data, scale_features=FillMeans(2.0**21))
     assert same(unscaled, secfc.fit(secfc.Lloyd(3, coarse="allow"), filled, bound=2.0**21))
+
+
+def test_rows_with_gaps_are_dropped_and_have_no_label():
+    gaps = points()
+    gaps[[3, 40, 41], [0, 1, 2]] = np.nan
+    gaps[120:, 0] = np.nan  # the last client has nothing left
+    data = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
+    result = secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard", missing="drop")
+    absent = np.isnan(gaps).any(axis=1)
+    assert ((result.flat == -1) == absent).all()
+    left = secfc.Federation.from_arrays([p[~np.isnan(p).any(axis=1)] for p in np.array_split(gaps, 5)[:4]])
+    plain = secfc.fit(secfc.Lloyd(3), left, scale_features="standard")
+    assert (result.flat[~absent] == plain.flat).all()
+    gaps[:, 3] = np.nan
+    empty = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
+    with pytest.raises(InputError, match="every row of all 5 clients misses some value"):
+        secfc.fit(secfc.Lloyd(3), empty, missing="drop")
 
 
 def test_a_feature_that_is_missing_everywhere_is_refused():

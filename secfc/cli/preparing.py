@@ -1,0 +1,244 @@
+"""How the shell prepares features before any algorithm: scales, gaps, and categories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.errors import bad_input
+from secfc.cli.method import Asked
+from secfc.cli.settings import Settings, positive
+
+if TYPE_CHECKING:
+    from secfc.data.federation import Federation
+    from secfc.scaling.algorithm import Applied
+
+Command = Callable[..., Any]
+FOLD = 100  # between the spreads of two features, from which on a common scale is recommended
+
+
+def ranges(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """NAME=LOW:HIGH,... as pairs by name."""
+    if value is None:
+        return None
+    found: dict[str, tuple[float, float]] = {}
+    for item in value.split(","):
+        name, _, ends = item.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (math.nan, math.nan)
+        if not name.strip() or not -math.inf < pair[0] < pair[1] < math.inf:
+            raise click.BadParameter(f"{item!r} is no range: write --ranges age=0:120,weight=0:300")
+        found[name.strip()] = pair
+    return tuple((name, *pair) for name, pair in found.items())
+
+
+OPTIONS = (
+    click.option(
+        "--standardize", is_flag=True,
+        help="Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret "
+        "and learn these, the server does not. The limit is then the bound.",
+    ),
+    click.option(
+        "--to-range", is_flag=True,
+        help="Bring every feature between -1 and 1 first, by the least power of two that no value exceeds, "
+        "which clients learn.",
+    ),
+    click.option(
+        "--ranges", callback=ranges, metavar="NAME=LOW:HIGH,...",
+        help="The same by ranges of all features that everybody may know: nothing is learned.",
+    ),
+    click.option(
+        "--limit", type=float, callback=positive, metavar="D",
+        help="With --standardize: deviations from the mean that a value may have.  [default: 10]",
+    ),
+    click.option(
+        "--outside", type=click.Choice(["clip", "refuse"]),
+        help="Values beyond the limit or range: move them there, or refuse them.  [default: clip with "
+        "--standardize, else refuse]",
+    ),
+    click.option(
+        "--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", show_default=True,
+        help="Empty cells, and NA or NaN: refuse, drop their rows, or take the mean of the feature over all "
+        "clients, which they learn.",
+    ),
+)  # fmt: skip
+
+
+def prepared(command: Command) -> Command:
+    """A decorator that adds the options of this file."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def check(asked: Asked) -> None:
+    """Raise UsageError for options that contradict one another."""
+    settings = asked.settings
+    ways = [
+        name for name, given in (("--standardize", settings.standardize), ("--to-range", settings.to_range),
+                                 ("--ranges", settings.ranges is not None)) if given
+    ]  # fmt: skip
+    if len(ways) > 1:
+        raise click.UsageError(f"{ways[0]} and {ways[1]} are two scales: choose one.")
+    if settings.limit is not None and not settings.standardize:
+        raise click.UsageError("--limit counts deviations: it needs --standardize.")
+    if settings.outside is not None and not ways:
+        raise click.UsageError("--outside needs --standardize, --to-range or --ranges, which set limits.")
+    if ways and "bound" in asked.given:
+        raise click.UsageError(f"--bound has no meaning with {ways[0]}, which gives the bound: leave it out.")
+    if settings.missing == "mean" and not ways and asked.get("bound") is None:
+        raise click.UsageError(
+            "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
+        )
+    if settings.missing != "refuse" and settings.features == "union":
+        raise click.UsageError(
+            "--missing has no meaning with --features union, where columns may be absent and no cells: leave "
+            "one of them out."
+        )
+    exact = settings.standardize or settings.to_range or settings.missing == "mean"
+    if exact and asked.noisy and asked.get("server_file") is None:
+        raise click.UsageError(
+            f"{(ways or ['--missing mean'])[0]} tells clients exact facts of the data, which no budget "
+            "covers: with --epsilon give --ranges that everybody may know, or leave it out."
+        )
+
+
+def way_of(asked: Asked) -> Any:
+    """How features are scaled, None if they are not."""
+    from secfc.scaling.ways import FillMeans, Range, Standardize
+
+    settings = asked.settings
+    missing = "mean" if settings.missing == "mean" else "refuse"
+    outside = {} if settings.outside is None else {"outside": settings.outside}
+    if settings.standardize:
+        limit = {} if settings.limit is None else {"limit": settings.limit}
+        return Standardize(missing=missing, **limit, **outside)  # type: ignore[arg-type]
+    if settings.to_range or settings.ranges is not None:
+        return Range(settings.ranges, missing=missing, **outside)  # type: ignore[arg-type]
+    return FillMeans(asked["bound"]) if missing == "mean" else None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ready:
+    """The points that are clustered, and how they came about.
+
+    points: scaled, as the algorithm sees them.  raw: as clients bring them.  bound: of the points, None if
+    nobody gave one.  way, applied: the scale, None without.
+    """
+
+    points: Federation
+    raw: Federation
+    bound: float | None
+    way: Any = None
+    applied: Applied | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of it."""
+        if self.applied is None:
+            note = recommendation(self.raw)
+            return () if note is None else (note,)
+        opened = getattr(self.way, "opened", None)
+        told = () if opened is None or self.raw.server_points is not None or self.fixed else (
+            f"scaling lets every client learn {opened}",
+        )  # fmt: skip
+        return (
+            *self.applied.sentences(self.raw.feature_names),
+            *told,
+            "the cost and the steps of rounding are of scaled points, centers are in data units",
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether clients' rows have no gaps."""
+        return self.applied is None or not self.applied.missing
+
+    def asked(self, asked: Asked) -> Asked:
+        """What was asked for, with the bound that follows from the scale."""
+        takes = self.way is not None and "bound" in asked.options
+        return asked.having(bound=self.bound) if takes else asked
+
+    @property
+    def fixed(self) -> bool:
+        """Whether public facts alone gave the scale."""
+        return getattr(self.way, "ranges", None) is not None and not self.way.degree
+
+    def algorithm(self, algorithm: Any) -> Any:
+        """The algorithm, on scaled points if they are."""
+        from secfc.scaling.algorithm import Scaled
+
+        return algorithm if self.way is None else Scaled(algorithm, self.way, told=True)
+
+
+def ready(asked: Asked, federation: Federation) -> Ready:
+    """The points of all clients as they will be clustered: what only a process that sees all data can say.
+
+    Raises InputError.
+    """
+    from secfc.algorithm import Public
+    from secfc.roles.description import Terms
+    from secfc.scaling.algorithm import apply
+    from secfc.scaling.roles import ScaledPlan
+
+    way = way_of(asked)
+    if way is None:
+        return Ready(federation, federation, None)
+    with bad_input(ValueError):
+        public = Public.of(federation, way.limit)
+        plan = ScaledPlan.of(way, public, None, Terms(way, public), way.fixed(public), 1)
+        applied = apply(way, plan, federation)
+        return Ready(applied.scaling.federation(federation), federation, way.limit, way, applied)
+
+
+def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation, Any]:
+    """The rows that will be clustered, and by client which of its rows these are; None if they are all.
+
+    Raises InputError if none is left.
+    """
+    from secfc.data.missing import without_gaps as dropped
+
+    if settings.missing != "drop":
+        return federation, None
+    left, kept = dropped(federation)
+    return left, dict(zip(federation.names, kept, strict=True))
+
+
+def recommendation(federation: Federation) -> str | None:
+    """A note where spreads of features differ so much that some of them hardly count."""
+    import numpy as np
+
+    from secfc.data.resolution import most, sampled
+
+    if federation.observed is not None or federation.d < 2:
+        return None
+    share = min(1.0, most(federation.d) / federation.m)
+    rows = np.concatenate(
+        [
+            np.asarray(block, np.float64)
+            for party in federation.parties
+            for block in sampled(party, max(1, round(share * party.points.shape[0])))
+        ]
+    )
+    deviations = rows.std(axis=0)
+    there = np.flatnonzero(deviations > 0)
+    if len(there) < 2:
+        return None
+    wide, narrow = there[deviations[there].argmax()], there[deviations[there].argmin()]
+    fold = deviations[wide] / deviations[narrow]
+    if fold < FOLD:
+        return None
+    names = federation.feature_names
+    first, second = (f"feature {i}" if names is None else repr(names[i]) for i in (wide, narrow))
+    # To one digit: how wide a column is is a fact of the data.
+    shown = 10 ** int(np.log10(fold))
+    return (
+        f"{first} spreads more than {shown:,} times as wide as {second}, which so hardly counts: bring "
+        "features to a common scale with --standardize"
+    )

@@ -1,0 +1,158 @@
+"""The shell prepares features: scales, ranges, gaps, and what it says of them."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import secfc
+from secfc import cli
+
+FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.main, ["run", *arguments])
+
+
+def asked(*arguments):
+    done = run(*FILES, "-k", "3", "--force", "--json", *arguments)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(autouse=True)
+def _hospitals(tmp_path, monkeypatch):
+    """Four hospitals: age in years, income in dollars, and a bit."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in FILES:
+        kind = rng.integers(0, 3, 30)
+        age, income = rng.normal(20 + 25 * kind, 4), rng.normal(2e4 + 3e4 * (kind % 2), 4e3)
+        rows = [f"{a:.1f},{i:.0f},{b}" for a, i, b in zip(age, income, rng.integers(0, 2, 30), strict=True)]
+        Path(name).write_text("age,income,smoker\n" + "\n".join(rows) + "\n")
+
+
+def holes(text="", rows=(3, 7)):
+    """Some cells of the first file become missing."""
+    lines = Path("a.csv").read_text().splitlines()
+    for row in rows:
+        cells = lines[row + 1].split(",")
+        lines[row + 1] = ",".join([text, *cells[1:]])
+    Path("a.csv").write_text("\n".join(lines) + "\n")
+
+
+def labels():
+    with open("secfc-labels.csv", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def test_standardized_files_give_the_labels_of_the_library():
+    found = asked("--standardize", "--labels", "secfc-labels.csv")
+    assert found["verified"] is True
+    assert {**found["parameters"]}.items() >= {
+        "scale_features": "standard",
+        "limit": 10.0,
+        "bound": 10.0,
+    }.items()
+    federation = secfc.Federation.from_files(FILES)
+    result = secfc.fit(secfc.SecFC(3, 1), federation, seed=0, scale_features="standard")
+    assert [int(row[2]) for row in labels()] == result.flat.tolist()
+    assert any("every client learn" in note for note in found["notes"])
+    assert found["parameters"]["bound_from_data"] is False
+    # Its cost is of scaled points.
+    points = result.scaling.scaling.federation(federation).stacked()
+    assert found["cost"] == pytest.approx(secfc.metrics.cost(points, result.flat, 3))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--standardize --limit 2.5 --outside clip", "--to-range", "--standardize --algorithm lloyd",
+        "--ranges age=0:120,income=0:100000,smoker=0:1", "--standardize --reveal-centers --sealed",
+        "--standardize --disclosure final-labels", "--standardize --checkpoint kept",
+    ],
+)  # fmt: skip
+def test_every_way_is_exact_where_something_is_verified(line):
+    found = asked(*line.split())
+    assert found["verified"] is (None if "lloyd" in line else True)
+    if found["centers"]:
+        assert max(center[1] for center in found["centers"]) > 1e4  # dollars
+
+
+def test_a_common_scale_is_recommended_where_spreads_differ_a_hundredfold():
+    found = asked("--coarse", "allow")
+    said = "'income' spreads more than 10,000 times as wide as 'smoker'"
+    assert any(said in note for note in found["notes"])
+    assert not any("spreads more" in note for note in asked("--standardize")["notes"])
+    assert not any("spreads more" in note for note in asked("--columns", "age,smoker")["notes"])
+
+
+def test_the_comparison_takes_the_scale_of_the_run():
+    # Of one client with all rows the automatic scale is another: blocks of tested rows are larger.
+    assert asked("--columns", "income,smoker", "--coarse", "allow")["verified"] is True
+
+
+@pytest.mark.parametrize("text", ["", "NA", "nan"])
+def test_missing_values_are_refused_dropped_or_taken_for_the_mean(text):
+    holes(text)
+    refused = run(*FILES, "-k", "3")
+    assert refused.exit_code == 2
+    assert "--missing" in refused.stderr
+    asked("--missing", "drop", "--standardize", "--labels", "secfc-labels.csv")
+    left = [int(row) for client, row, _ in labels() if client == "a"]
+    assert left == [i for i in range(30) if i not in (3, 7)]
+    found = asked("--missing", "mean", "--standardize", "--labels", "secfc-labels.csv")
+    assert found["verified"] is True
+    assert found["m"] == len(labels()) == 120
+    assert any("2 missing values were taken for the mean" in note for note in found["notes"])
+    assert asked("--missing", "mean", "--bound", "100000", "--coarse", "allow")["verified"] is True
+
+
+def test_dropping_everything_and_a_column_without_values_are_refused():
+    for name in FILES:
+        rows = Path(name).read_text().splitlines()
+        Path(name).write_text("\n".join([rows[0], *("," + row.partition(",")[2] for row in rows[1:])]) + "\n")
+    done = run(*FILES, "-k", "3", "--missing", "drop")
+    assert done.exit_code == 2
+    assert "every row of all 4 clients misses some value" in done.stderr
+    done = run(*FILES, "-k", "3", "--missing", "mean", "--standardize")
+    assert done.exit_code == 2
+    assert "'age' is missing in every row of all clients" in done.stderr
+    # Without one hospital the rest goes on.
+    asked("--missing", "drop", "--columns", "income,smoker", "--standardize")
+
+
+BAD = [
+    ("--standardize --to-range", "two scales"),
+    ("--standardize --bound 3", "--bound has no meaning with --standardize"),
+    ("--limit 3", "it needs --standardize"),
+    ("--outside clip", "--outside needs"),
+    ("--ranges age", "is no range"),
+    ("--ranges age=5:1", "is no range"),
+    ("--ranges age=0:100", "ranges of age for the features"),
+    ("--ranges age=0:30,income=0:1e5,smoker=0:1", "--outside clip"),
+    ("--missing mean", "--missing mean needs --bound"),
+    ("--standardize --epsilon 3 --radius 2", "which no budget covers"),
+    ("--missing drop --features union", "leave one of them out"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD, ids=[line for line, _ in BAD])
+def test_bad_usage_ends_with_2_and_a_message(line, message):
+    done = run(*FILES, "-k", "3", *line.split())
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr.replace("\n", " ")
+    assert not list(Path().glob("secfc-*"))
+
+
+def test_two_files_cannot_be_standardized_and_one_is_at_home():
+    done = run("a.csv", "b.csv", "-k", "2", "--standardize", "--algorithm", "lloyd")
+    assert done.exit_code == 2
+    assert "n=2 clients cannot scale features" in done.stderr
+    done = run("a.csv", "-k", "2", "--standardize", "--algorithm", "lloyd", "--json")
+    assert done.exit_code == 0
+    assert "SumShares" not in done.stdout
