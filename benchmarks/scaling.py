@@ -35,6 +35,7 @@ STATES = 10
 # Steps within a deviation; None: as many as the run holds.
 SCALES = (None, 2.0**14)
 MAX_ITER = 300
+START = secfc.RandomLabels()
 
 
 def cells(most: int, seeds: int, quick: bool, data: Path | None) -> Iterator[Row]:
@@ -73,7 +74,7 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
     federation, k = federation_of(cell["m"], data), cell["k"]
 
     def run(seed: int, scale: float | None, features: str | None) -> secfc.Clustering:
-        more: dict[str, Any] = {"scale": scale, "coarse": "allow", "max_iter": MAX_ITER}
+        more: dict[str, Any] = {"scale": scale, "coarse": "allow", "max_iter": MAX_ITER, "init": START}
         way: Any = secfc.Lloyd(k, **more)
         if cell["secure"]:
             way = secfc.SecFC(k, (federation.n - 1) // 3, **more)

@@ -51,7 +51,7 @@ def labels():
 
 
 def test_standardized_files_give_the_labels_of_the_library():
-    found = asked("--standardize", "--labels", "secfc-labels.csv")
+    found = asked("--standardize", "--labels", "secfc-labels.csv", "--init", "random-points")
     assert found["verified"] is True
     assert {**found["parameters"]}.items() >= {
         "scale_features": "standard",
@@ -59,7 +59,9 @@ def test_standardized_files_give_the_labels_of_the_library():
         "bound": 10.0,
     }.items()
     federation = secfc.Federation.from_files(FILES)
-    result = secfc.fit(secfc.SecFC(3, 1), federation, seed=0, scale_features="standard")
+    result = secfc.fit(
+        secfc.SecFC(3, 1, init=secfc.RandomPoints()), federation, seed=0, scale_features="standard"
+    )
     assert [int(row[2]) for row in labels()] == result.flat.tolist()
     assert any("every client learn" in note for note in found["notes"])
     assert found["parameters"]["bound_from_data"] is False

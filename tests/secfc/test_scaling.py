@@ -32,6 +32,7 @@ from secfc.sums import SumPlan, add_shares, disjoin
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
 
+START = secfc.RandomPoints()
 RANGES = np.array([1, 100, 1e4, 0.01])
 
 
@@ -116,27 +117,27 @@ def test_what_no_exponent_holds_is_refused(x):
 )
 def test_labels_are_those_of_plaintext_on_the_same_scaled_points_at_every_step(way):
     data = federation()
-    secure = secfc.fit(secfc.SecFC(3, 2), data, scale_features=way)
+    secure = secfc.fit(secfc.SecFC(3, 2, init=START), data, scale_features=way)
     scaling = secure.scaling.scaling
-    plain = secfc.fit(secfc.Lloyd(3), scaling.federation(data), bound=way.limit)
+    plain = secfc.fit(secfc.Lloyd(3, init=START), scaling.federation(data), bound=way.limit)
     assert same(secure, plain)
     assert secure.n_iter > 1
     # Centers are in data units, and of scaled points those of plaintext.
-    lloyd = secfc.fit(secfc.Lloyd(3), data, scale_features=way)
+    lloyd = secfc.fit(secfc.Lloyd(3, init=START), data, scale_features=way)
     assert lloyd.centers == pytest.approx(scaling.back(plain.centers))
     whole = data.stacked()
     means = np.stack([whole[plain.flat == h].mean(axis=0) for h in range(3)])
     assert lloyd.centers == pytest.approx(means, rel=1e-3)
     # Without a scale the third feature decides alone: the control.
-    assert not same(secure, secfc.fit(secfc.Lloyd(3, coarse="allow"), data))
+    assert not same(secure, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), data))
 
 
 def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
     data = federation()
     scales = []
     for held in (data, secfc.Federation.from_arrays(np.split(data.stacked(), [7, 100, 101, 120]))):
-        result = secfc.fit(secfc.Lloyd(3), held, scale_features="standard")
-        way = Scaled(secfc.Lloyd(3), Standardize())
+        result = secfc.fit(secfc.Lloyd(3, init=START), held, scale_features="standard")
+        way = Scaled(secfc.Lloyd(3, init=START), Standardize())
         plan = way.plan(Public.of(held, way.bound))
         assert apply(way.scaling, plan, held).scaling == result.scaling.scaling
         scales.append(result.scaling.scaling)
@@ -148,15 +149,15 @@ def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
 
 def test_new_points_are_scaled_as_those_of_the_fit():
     data = federation()
-    result = secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard")
+    result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     assert all(map(np.array_equal, result.predict(data), result.labels))
     # Fewer and other points, whose own mean would be another.
     new = secfc.Federation.from_arrays([party.read()[:3] + RANGES / 9 for party in data.parties])
-    plain = secfc.fit(secfc.Lloyd(3), data, scale_features="standard")
+    plain = secfc.fit(secfc.Lloyd(3, init=START), data, scale_features="standard")
     assert all(map(np.array_equal, result.predict(new), plain.predict(new)))
 
 
-@pytest.mark.parametrize("algorithm", [secfc.KFed(3, 2), secfc.SecFC(3, 1, membership=Private())])
+@pytest.mark.parametrize("algorithm", [secfc.KFed(3, 2), secfc.SecFC(3, 1, init=START, membership=Private())])
 def test_other_algorithms_are_scaled_alike(algorithm):
     data = federation()
     one = secfc.fit(algorithm, data, scale_features="standard", coins=coins)
@@ -188,7 +189,7 @@ def test_points_that_servers_hold_give_the_scale_without_a_sum():
 
 def test_a_run_that_resumes_and_a_sealed_one_and_one_over_bytes_are_the_same(tmp_path):
     data = federation()
-    way = secfc.SecFC(3, 1)
+    way = secfc.SecFC(3, 1, init=START)
     plain = secfc.fit(way, data, scale_features="standard")
     for how in ({"checkpoint": tmp_path / "kept"}, {"checkpoint": tmp_path / "kept"}, {"sealed": True},
                 {"faults": wire.over_wire()}):  # fmt: skip
@@ -201,7 +202,7 @@ def test_a_run_that_resumes_and_a_sealed_one_and_one_over_bytes_are_the_same(tmp
 
 
 def test_golden_messages_of_finding_a_scale():
-    result = secfc.fit(secfc.Lloyd(3), federation(), scale_features="standard", keep_bodies=True)
+    result = secfc.fit(secfc.Lloyd(3, init=START), federation(), scale_features="standard", keep_bodies=True)
     early = [e for e in result.transcript.envelopes if e.phase in ("scale", "agree") and e.round < 2**32]
     to_server = Counter(e.kind for e in early if e.recipient == SERVER)
     from_server = Counter(e.kind for e in early if e.sender == SERVER)
@@ -214,7 +215,7 @@ def test_golden_messages_of_finding_a_scale():
 
 def test_clients_learn_sums_and_the_ledger_says_so():
     data = federation()
-    result = secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard")
+    result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     (entry,) = [e for e in result.ledger.entries if "mean" in e.what]
     assert entry.seen_by == set(data.names)
     assert result.ledger.epsilon(1e-6, "client-0") == np.inf
@@ -307,7 +308,7 @@ def test_who_vanishes_before_its_sums_are_shared_is_not_in_the_scale():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard", faults=faults)
+        result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard", faults=faults)
     rest = np.concatenate([p.read() for p in data.parties if p.name != "client-3"])
     assert np.array(result.scaling.scaling.centers) == pytest.approx(rest.mean(axis=0), rel=1e-12)
     assert result.excluded == ("client-3",)
@@ -318,7 +319,7 @@ def test_too_many_losses_end_the_run():
         return () if e.sender in ("client-3", "client-2") and e.kind == "SumShares" else (e,)
 
     with pytest.raises(TooFewReplies):
-        secfc.fit(secfc.SecFC(3, 1), federation(), scale_features="standard", faults=faults)
+        secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=faults)
 
 
 def test_a_member_that_tells_clients_different_sums_is_noticed():
@@ -328,7 +329,7 @@ def test_a_member_that_tells_clients_different_sums_is_noticed():
         return (e,)
 
     with pytest.raises(SuspectedParties, match=r"different sums|values exceed"):
-        secfc.fit(secfc.SecFC(3, 1), federation(), scale_features="standard", faults=faults)
+        secfc.fit(secfc.SecFC(3, 1, init=START), federation(), scale_features="standard", faults=faults)
 
 
 # --- what users bring ----------------------------------------------------------------------------------
@@ -336,15 +337,15 @@ def test_a_member_that_tells_clients_different_sums_is_noticed():
 
 def test_a_single_client_is_scaled_at_home_and_two_are_refused():
     alone = federation(n=1)
-    result = secfc.fit(secfc.Lloyd(3), alone, scale_features="standard")
+    result = secfc.fit(secfc.Lloyd(3, init=START), alone, scale_features="standard")
     assert {e.kind for e in result.transcript.envelopes} == {"Hello", "RawPoints", "Final"}
     assert np.array(result.scaling.scaling.units) == pytest.approx(points().std(axis=0))
     two = federation(n=2)
     with pytest.raises(InputError, match=r"n=2 clients cannot scale .* public ranges"):
-        secfc.fit(secfc.Lloyd(3), two, scale_features="standard")
+        secfc.fit(secfc.Lloyd(3, init=START), two, scale_features="standard")
     # What is public needs no sum.
-    given = secfc.fit(secfc.Lloyd(3), two, scale_features=result.scaling.scaling)
-    assert same(given, secfc.fit(secfc.Lloyd(3), alone, scale_features=result.scaling.scaling))
+    given = secfc.fit(secfc.Lloyd(3, init=START), two, scale_features=result.scaling.scaling)
+    assert same(given, secfc.fit(secfc.Lloyd(3, init=START), alone, scale_features=result.scaling.scaling))
 
 
 def test_constant_features_are_named_and_left_out():
@@ -352,20 +353,26 @@ def test_constant_features_are_named_and_left_out():
     data = secfc.Federation.from_arrays(np.array_split(whole, 5))
     data = dataclasses.replace(data, feature_names=("a", "b", "flat", "c", "d"))
     with pytest.warns(Caution, match="'flat' is the same in all rows, and is left out"):
-        result = secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard")
+        result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     assert same(
         result,
-        secfc.fit(secfc.Lloyd(3, scale=float(result.plan.scale)), federation(), scale_features="standard"),
+        secfc.fit(
+            secfc.Lloyd(3, init=START, scale=float(result.plan.scale)),
+            federation(),
+            scale_features="standard",
+        ),
     )
     assert result.scaling.scaling.constant == (2,)
     assert result.scaling.scaling.back(np.zeros((1, 5)))[0, 2] == 7.5
     with pytest.raises(InputError, match="every feature is the same in all rows"):
         secfc.fit(
-            secfc.SecFC(2, 1), secfc.Federation.from_arrays([np.ones((4, 2))] * 3), scale_features="standard"
+            secfc.SecFC(2, 1, init=START),
+            secfc.Federation.from_arrays([np.ones((4, 2))] * 3),
+            scale_features="standard",
         )
 
 
-@pytest.mark.parametrize("algorithm", [secfc.SecFC(3, 1), secfc.KFed(3, 2)])
+@pytest.mark.parametrize("algorithm", [secfc.SecFC(3, 1, init=START), secfc.KFed(3, 2)])
 def test_one_outlier_that_leaves_a_feature_no_steps_is_refused(algorithm):
     whole = points()
     whole[17, 1] = 1e12
@@ -384,7 +391,7 @@ def test_one_outlier_that_leaves_a_feature_no_steps_is_refused(algorithm):
 def test_values_beyond_the_limit_are_moved_or_refused():
     data = federation()
     with pytest.warns(Caution, match=r"\d+ values lie more than 1.2 units"):
-        clipped = secfc.fit(secfc.Lloyd(3), data, scale_features=Standardize(1.2))
+        clipped = secfc.fit(secfc.Lloyd(3, init=START), data, scale_features=Standardize(1.2))
     assert clipped.scaling.beyond == sum(
         int(
             (
@@ -395,7 +402,7 @@ def test_values_beyond_the_limit_are_moved_or_refused():
         for p in data.parties
     )
     with pytest.raises(InputError, match=r"row \d+, feature \d .* more than 1.2 units from its center"):
-        secfc.fit(secfc.Lloyd(3), data, scale_features=Standardize(1.2, outside="refuse"))
+        secfc.fit(secfc.Lloyd(3, init=START), data, scale_features=Standardize(1.2, outside="refuse"))
 
 
 @pytest.mark.parametrize(
@@ -406,7 +413,7 @@ def test_an_offset_that_eats_the_digits_is_refused(offset, message):
     tables = [rng.normal(size=(20, 2)) + np.array([offset, 0]) for _ in range(4)]
     data = secfc.Federation.from_arrays([np.round(table * 4) / 4 for table in tables])
     with pytest.raises(InputError, match=f"feature 0 .*{message}.* [sS]ubtract"):
-        secfc.fit(secfc.Lloyd(2), data, scale_features="standard")
+        secfc.fit(secfc.Lloyd(2, init=START), data, scale_features="standard")
 
 
 @pytest.mark.parametrize(
@@ -426,19 +433,21 @@ def test_an_offset_that_eats_the_digits_is_refused(offset, message):
 )
 def test_what_cannot_be_meant_is_refused(way, message):
     with pytest.raises(InputError, match=message):
-        secfc.fit(secfc.Lloyd(3), federation(), scale_features=way if isinstance(way, str) else way())
+        secfc.fit(
+            secfc.Lloyd(3, init=START), federation(), scale_features=way if isinstance(way, str) else way()
+        )
 
 
 def test_a_bound_and_two_scales_are_refused():
     with pytest.raises(InputError, match="their limit is the bound"):
-        secfc.fit(secfc.Lloyd(3), federation(), scale_features="standard", bound=1e7)
+        secfc.fit(secfc.Lloyd(3, init=START), federation(), scale_features="standard", bound=1e7)
     with pytest.raises(InputError, match="scaled once"):
-        Scaled(Scaled(secfc.Lloyd(3)))
+        Scaled(Scaled(secfc.Lloyd(3, init=START)))
 
 
 def test_sites_that_disagree_on_the_scale_stop_before_anything_is_shared():
     data = federation()
-    one, two = (Scaled(secfc.SecFC(3, 1), way) for way in (Standardize(), Standardize(8.0)))
+    one, two = (Scaled(secfc.SecFC(3, 1, init=START), way) for way in (Standardize(), Standardize(8.0)))
     public = Public.of(data, one.bound)
     plans = {p.name: (two if p.name == "client-2" else one) for p in data.parties}
     roles = {
@@ -452,7 +461,7 @@ def test_sites_that_disagree_on_the_scale_stop_before_anything_is_shared():
 def test_features_that_are_kept_stay_as_they_are():
     whole = np.column_stack([points(), np.arange(150) % 2])
     data = secfc.Federation.from_arrays(np.array_split(whole, 5))
-    result = secfc.fit(secfc.SecFC(3, 1), data, scale_features=Standardize(keep=(4,)))
+    result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features=Standardize(keep=(4,)))
     assert (result.scaling.scaling.federation(data).stacked()[:, 4] == whole[:, 4]).all()
 
 
@@ -462,26 +471,34 @@ def test_missing_values_become_the_mean_of_what_is_there():
     gaps = np.where(holes, np.nan, whole)
     data = secfc.Federation.from_arrays([Gaps(part) for part in np.array_split(gaps, 5)])
     with pytest.raises(InputError, match="NaN"):
-        secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard")
+        secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
     with pytest.warns(Caution, match=f"{holes.sum()} missing values were taken for the mean"):
-        result = secfc.fit(secfc.SecFC(3, 1), data, scale_features=Standardize(missing="mean"))
+        result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features=Standardize(missing="mean"))
     scaling = result.scaling.scaling
     assert np.array(scaling.centers) == pytest.approx(np.nanmean(gaps, axis=0), rel=1e-12)
     assert np.array(scaling.units) == pytest.approx(np.nanstd(gaps, axis=0), rel=1e-12)
     filled = secfc.Federation.from_arrays(np.array_split(np.where(holes, scaling.centers, whole), 5))
     assert same(
-        result, secfc.fit(secfc.Lloyd(3), filled, scale_features=dataclasses.replace(scaling, fill=None))
+        result,
+        secfc.fit(secfc.Lloyd(3, init=START), filled, scale_features=dataclasses.replace(scaling, fill=None)),
     )
     again = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
     with pytest.warns(Caution, match="missing values"):
-        assert same(result, secfc.fit(secfc.Lloyd(3), again, scale_features="standard", missing="mean"))
+        assert same(
+            result, secfc.fit(secfc.Lloyd(3, init=START), again, scale_features="standard", missing="mean")
+        )
     with pytest.warns(Caution, match="missing values"):
-        assert secfc.fit(secfc.Lloyd(3, coarse="allow"), again, missing="mean").scaling.missing == holes.sum()
+        assert (
+            secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), again, missing="mean").scaling.missing
+            == holes.sum()
+        )
     with pytest.raises(InputError, match="missing='zero'"):
-        secfc.fit(secfc.Lloyd(3), again, missing="zero")
+        secfc.fit(secfc.Lloyd(3, init=START), again, missing="zero")
     with pytest.warns(Caution, match="missing values"):
-        unscaled = secfc.fit(secfc.Lloyd(3, coarse="allow"), data, scale_features=FillMeans(2.0**21))
-    assert same(unscaled, secfc.fit(secfc.Lloyd(3, coarse="allow"), filled, bound=2.0**21))
+        unscaled = secfc.fit(
+            secfc.Lloyd(3, init=START, coarse="allow"), data, scale_features=FillMeans(2.0**21)
+        )
+    assert same(unscaled, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), filled, bound=2.0**21))
 
 
 def test_rows_with_gaps_are_dropped_and_have_no_label():
@@ -489,16 +506,16 @@ def test_rows_with_gaps_are_dropped_and_have_no_label():
     gaps[[3, 40, 41], [0, 1, 2]] = np.nan
     gaps[120:, 0] = np.nan  # the last client has nothing left
     data = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
-    result = secfc.fit(secfc.SecFC(3, 1), data, scale_features="standard", missing="drop")
+    result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard", missing="drop")
     absent = np.isnan(gaps).any(axis=1)
     assert ((result.flat == -1) == absent).all()
     left = secfc.Federation.from_arrays([p[~np.isnan(p).any(axis=1)] for p in np.array_split(gaps, 5)[:4]])
-    plain = secfc.fit(secfc.Lloyd(3), left, scale_features="standard")
+    plain = secfc.fit(secfc.Lloyd(3, init=START), left, scale_features="standard")
     assert (result.flat[~absent] == plain.flat).all()
     gaps[:, 3] = np.nan
     empty = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
     with pytest.raises(InputError, match="every row of all 5 clients misses some value"):
-        secfc.fit(secfc.Lloyd(3), empty, missing="drop")
+        secfc.fit(secfc.Lloyd(3, init=START), empty, missing="drop")
 
 
 def test_a_feature_that_is_missing_everywhere_is_refused():
@@ -506,4 +523,4 @@ def test_a_feature_that_is_missing_everywhere_is_refused():
     gaps[:, 1] = np.nan
     data = secfc.Federation.from_arrays([Gaps(part) for part in np.array_split(gaps, 5)])
     with pytest.raises(InputError, match="feature 1 is missing in every row of all clients: leave"):
-        secfc.fit(secfc.SecFC(3, 1), data, scale_features=Standardize(missing="mean"))
+        secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features=Standardize(missing="mean"))
