@@ -51,6 +51,8 @@ _HOME = {
     "NoiseInShares": "secfc.disclosure",
     "Open": "secfc.coded.membership",
     "Party": "secfc.data.party",
+    "Overlap1": "secfc.overlap.overlap1",
+    "Overlap2": "secfc.overlap.overlap2",
     "PlanMismatch": "secfc.roles.exchange",
     "Private": "secfc.coded.membership",
     "ProtocolError": "secfc.roles.exchange",
@@ -98,6 +100,8 @@ if TYPE_CHECKING:
     from secfc.lloyd.starts import RandomLabels as RandomLabels
     from secfc.lloyd.starts import RandomPoints as RandomPoints
     from secfc.overlap.masked import MaskedLloyd as MaskedLloyd
+    from secfc.overlap.overlap1 import Overlap1 as Overlap1
+    from secfc.overlap.overlap2 import Overlap2 as Overlap2
     from secfc.overlap.starts.automatic import Automatic as Automatic
     from secfc.overlap.starts.constrained import Constrained as Constrained
     from secfc.overlap.starts.max_min import MaxMin as MaxMin

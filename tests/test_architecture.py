@@ -75,6 +75,8 @@ STARTS = {
     "secfc/algorithm.py",
     "secfc/kfed.py",
     "secfc/overlap/masked.py",
+    "secfc/overlap/overlap1.py",
+    "secfc/overlap/overlap2.py",
     "secfc/feddp/starts.py",
     "secfc/feddp/public.py",
     "secfc/feddp/aggregator.py",

@@ -106,12 +106,17 @@ class Columns:
 
     def mine(self, client: str) -> Mine:
         """How a client's own columns lie among all."""
-        own = np.array(self.observed[self.number(client)])
+        return self._every[self.number(client)]
+
+    @cached_property
+    def _every(self) -> tuple[Mine, ...]:
+        return tuple(self._mine(j) for j in range(len(self.clients)))
+
+    def _mine(self, number: int) -> Mine:
+        own = np.array(self.observed[number])
         inside = np.isin(own, self.shared)
         shared = np.searchsorted(self.shared, own[inside])
-        return Mine(
-            own, inside, shared, np.flatnonzero(self.patterns[:, self.number(client)]), self.pattern[shared]
-        )
+        return Mine(own, inside, shared, np.flatnonzero(self.patterns[:, number]), self.pattern[shared])
 
     def rows(self, party: Party) -> Array:
         """A client's points (m_j, d_j), its columns in the order of names.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
 from secfc.account import Account
-from secfc.algorithm import Clustering, Outcome, Public, union
+from secfc.algorithm import Clustering, Outcome, Public
 from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word
@@ -19,8 +19,9 @@ from secfc.overlap import lloyd
 from secfc.overlap.lloyd import Known
 from secfc.overlap.matching import join, match, uncovered
 from secfc.overlap.messages import SharedSums
-from secfc.overlap.model import OverlapModel
+from secfc.overlap.model import Exactly
 from secfc.overlap.plan import OverlapPlan, make_plan
+from secfc.overlap.results import completed, in_place
 from secfc.overlap.rounding import judged
 from secfc.overlap.starts.automatic import Automatic
 from secfc.overlap.starts.grouping import Start
@@ -69,9 +70,10 @@ class MaskedLloyd:
     labels stay with clients, and so does every coordinate that one client alone observes.
 
     start: how local clusters are matched; it decides the result (random starts fail).  max_iter: steps of
-    Lloyd's heuristic.  scale: integer steps a data unit, by default the finest that few lanes hold.  t:
-    clients of the committee that may collude.  losses: clients that may vanish, by default as many as leave
-    every shared feature two.  coarse: what to do where rounding leaves a feature few steps, as in `SecFC`.
+    Lloyd's heuristic.  scale: integer steps a data unit, by default the finest that few lanes hold.
+    committee, t: clients that hold shares of sums, and how many of these may collude, by default 15 and a
+    third. losses: clients that may vanish, by default as many as leave every shared feature two.  coarse:
+    what to do where rounding leaves a feature few steps, as in `SecFC`.
 
     Not private where sums are not: exact sums of successive steps tell rows (see the page).  Source: Maritan
     and Schenato, Distributed clustering in partially overlapping feature spaces; the objective is that of
@@ -82,6 +84,7 @@ class MaskedLloyd:
     start: Start = Automatic()
     max_iter: int = 300
     scale: float | None = None
+    committee: int | None = None
     t: int | None = None
     losses: int | None = None
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
@@ -93,7 +96,14 @@ class MaskedLloyd:
     def plan(self, public: Public) -> OverlapPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
         return make_plan(
-            self, public, k=self.k, max_iter=self.max_iter, scale=self.scale, t=self.t, losses=self.losses
+            self,
+            public,
+            k=self.k,
+            max_iter=self.max_iter,
+            scale=self.scale,
+            committee=self.committee,
+            t=self.t,
+            losses=self.losses,
         )
 
     def client(self, plan: OverlapPlan, party: Party, *, coins: Coins) -> Role[Kept]:
@@ -159,15 +169,14 @@ class MaskedLloyd:
         elsewhere.
         """
         columns, scale = plan.columns, plan.quantizer.scale
-        centers = np.full((plan.k, plan.d), np.nan)
         if party != SERVER:
-            centers[:, columns.observed[columns.number(party)]] = returned.known.means / scale
-            steps, shared = len(returned.history) - 1, len(columns.mine(party).shared)
+            mine = columns.mine(party)
+            steps, shared = len(returned.history) - 1, len(mine.shared)
             return Outcome(
                 party,
                 plan,
                 labels=returned.history[-1].astype(np.int32),
-                centers=in_place(columns.places, centers),
+                centers=in_place(columns, returned.known.means / scale, mine.features),
                 n_iter=steps,
                 converged=returned.converged,
                 history=returned.history,
@@ -179,15 +188,15 @@ class MaskedLloyd:
                 share=returned.known,
                 details=returned,
             )
-        centers[:, columns.shared] = returned.known.means / scale
         return Outcome(
             SERVER,
             plan,
-            centers=in_place(columns.places, centers),
+            centers=in_place(columns, returned.known.means / scale, columns.shared),
             n_iter=returned.n_iter,
             converged=returned.converged,
             learned=learned(plan, self.start, returned),
             excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
+            share=returned.known,
             details=returned,
         )
 
@@ -208,20 +217,11 @@ class MaskedLloyd:
         """The clustering.  Its centers are complete, as only an experiment that has all clients' can make
         them; its cost is not known to any party, see `metrics.observed_cost`.
         """
-        plan, server = outcomes[SERVER].plan, outcomes[SERVER]
+        plan = outcomes[SERVER].plan
         own = {name: outcomes[name] for name in plan.clients if name in outcomes}
-        result = union(outcomes, run, counts, k=self.k, model=model_of(plan, server, own))
-        centers = np.array(server.centers)
-        for outcome in own.values():
-            centers = np.where(np.isnan(centers), np.asarray(outcome.centers), centers)
-        return replace(result, centers=centers, history=together(plan, own, counts))
-
-
-def in_place(places: tuple[int, ...], centers: Array) -> Array:
-    """Centers (k, d) in the order of names, in the federation's order of columns."""
-    ordered = np.empty_like(centers)
-    ordered[:, list(places)] = centers
-    return ordered
+        labelers = {name: Exactly(plan.quantizer, outcome.share) for name, outcome in outcomes.items()}
+        result = completed(outcomes, run, counts, k=self.k, labelers=labelers)
+        return replace(result, history=together(plan, own, counts))
 
 
 def together(plan: OverlapPlan, own: Mapping[PartyId, Outcome], counts: tuple[int, ...]) -> tuple[Array, ...]:
@@ -231,20 +231,6 @@ def together(plan: OverlapPlan, own: Mapping[PartyId, Outcome], counts: tuple[in
     return tuple(
         np.concatenate([own[name].history[step] if name in own else nothing[name] for name in plan.clients])
         for step in range(steps)
-    )
-
-
-def model_of(plan: OverlapPlan, server: Outcome, own: Mapping[PartyId, Outcome]) -> OverlapModel:
-    """What labels new points: the server's centers on shared features, and each client's own on all of
-    its.
-    """
-    columns = plan.columns
-    return OverlapModel(
-        plan.quantizer,
-        columns.features,
-        (columns.shared, server.details.known),
-        {name: (columns.mine(name).features, outcome.share) for name, outcome in own.items()},
-        plan.terms.public.features is not None,
     )
 
 

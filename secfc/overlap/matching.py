@@ -12,9 +12,9 @@ from field.secrets.coins import Coins
 from secfc.data.inputs import InputError
 from secfc.overlap.centroids import Centroids
 from secfc.overlap.columns import Columns
-from secfc.overlap.local import numbered
+from secfc.overlap.local import Local, numbered
 from secfc.overlap.messages import LocalCentroids, LocalGroups
-from secfc.overlap.plan import OverlapPlan, local_seed
+from secfc.overlap.plan import OpenPlan, OverlapPlan, local_seed
 from secfc.overlap.starts.grouping import Groups, Start
 from secfc.roles.exchange import (
     SERVER,
@@ -30,17 +30,18 @@ from secfc.roles.exchange import (
 )
 
 Array = NDArray[Any]
+AnyPlan = OverlapPlan | OpenPlan
 
 
-def join(plan: OverlapPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
+def join(plan: AnyPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
     """A client's part: cluster my points (m_j, d_j), send the means, hear what became of them: (m_j,)
     int32.
     """
-    labels = find(plan, start, me, points, coins)
+    labels = find(plan, start.local, me, points, coins)
     count = int(labels.max()) + 1
     inside = plan.columns.mine(me).inside
     means = np.stack([points[labels == a].mean(axis=0) for a in range(count)])[:, inside]
-    sent = LocalCentroids(means / plan.quantizer.scale, np.bincount(labels[labels >= 0]).astype(np.int64))
+    sent = LocalCentroids(means / plan.unit, np.bincount(labels[labels >= 0]).astype(np.int64))
     inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
     told = only(take(inbox, LocalGroups), SERVER)
     if told.k != plan.k or len(told.labels) != count:
@@ -48,14 +49,14 @@ def join(plan: OverlapPlan, start: Start, me: PartyId, points: Array, coins: Coi
     return np.append(told.labels, -1)[labels].astype(np.int32)
 
 
-def find(plan: OverlapPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Array:
+def find(plan: AnyPlan, local: Local, me: PartyId, points: Array, coins: Coins) -> Array:
     """A client's local clusters: labels (m_j,) from 0, none without points; -1 for a point of none.
 
     Raises InputError for more than k of them, or none.
     """
     seed = local_seed(plan, me)
     seed = int.from_bytes(coins.bytes(4), "little") if seed is None else seed
-    labels = numbered(start.local.labels(points / plan.quantizer.scale, plan.k, seed, me))
+    labels = numbered(local.labels(points / plan.unit, plan.k, seed, me))
     count = int(labels.max()) + 1
     if not 1 <= count <= plan.k:
         raise InputError(
@@ -80,7 +81,7 @@ class Matched:
         ]
 
 
-def match(plan: OverlapPlan, start: Start) -> Role[Matched]:
+def match(plan: AnyPlan, start: Start) -> Role[Matched]:
     """The server's part: gather all means, group them, tell every client what became of its own."""
     arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
     inbox = everyone(take(arrived, LocalCentroids), plan.clients)

@@ -7,9 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.checks import check_centers, check_labels, is_array, refuse
+from secfc.roles.checks import FARTHEST, check_centers, check_centers_or_none, check_labels, is_array, refuse
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -65,3 +66,75 @@ class SharedSums(Message, tag=112):
         refuse(not is_array(self.there, "b", 1), "which clusters have points are truth values")
         refuse(len({len(self.sums), len(self.counts), len(self.there)}) > 1, "one row a cluster in each")
         refuse(bool((self.counts < 0).any()), "numbers of points are not negative")
+
+
+def _check_partial(centers: Array, what: str) -> None:
+    """Rows of floats, each entry NaN or below 2**400."""
+    refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")
+    known = centers[~np.isnan(centers)]
+    refuse(bool(known.size) and not float(np.abs(known).max()) <= FARTHEST, f"{what} are below 2**400")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GlobalCentroids(Message, tag=113):
+    """Server to client in Overlap1: global centroids (k, s_i) on the features that it shares, in data units.
+
+    NaN where none is known.  last: whether these are the final ones.
+    """
+
+    centers: Array
+    last: bool
+
+    def __post_init__(self) -> None:
+        _check_partial(self.centers, "global centroids")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AlignedCentroids(Message, tag=114):
+    """Client to server in Overlap1: its local centroids (k, s_i), each in the place of its global one, in
+    the clear.
+
+    weights: rows of each (k,), 0 and a row of NaN where it has none.
+    """
+
+    centers: Array
+    weights: Array
+
+    def __post_init__(self) -> None:
+        check_centers_or_none(self.centers, "aligned centroids")
+        refuse(not is_array(self.weights, "i", 1), "weights are a vector of integers")
+        refuse(len(self.centers) != len(self.weights), "every aligned centroid has a weight")
+        refuse(bool((self.weights < 0).any()), "weights are not negative")
+        absent = self.weights[np.isnan(self.centers).any(axis=1)]
+        refuse(bool((absent > 0).any()), "weights are 0 where there is no centroid")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalGaussians(Message, tag=115):
+    """Client to server in Overlap2: what describes its local clusters on features that others observe too.
+
+    centers, variances: (K_i, s_i).  weights: rows of each.  factors: (K_i, r, s_i), whose Gram matrices are
+    the covariances, r = 0 if these stay.  boxes: (K_i, 2, s_i), least and largest values, or (K_i, 0, s_i).
+    """
+
+    centers: Array
+    variances: Array
+    weights: Array
+    factors: Array
+    boxes: Array
+
+    def __post_init__(self) -> None:
+        refuse(
+            not is_array(self.weights, "i", 1) or len(self.weights) == 0, "weights are a vector of integers"
+        )
+        refuse(int(self.weights.min()) < 1, "every local cluster has a row")
+        check_centers(self.centers, "local centroids")
+        check_centers(self.variances, "variances")
+        refuse(self.variances.shape != self.centers.shape, "a variance for every entry of a centroid")
+        refuse(bool((self.variances < 0).any()), "variances are not negative")
+        for extra, what in ((self.factors, "factors"), (self.boxes, "boxes")):
+            refuse(not is_array(extra, "f", 3), f"{what} are three axes of floats")
+            check_centers(extra.reshape(len(extra) * extra.shape[1], extra.shape[2]), what)
+            refuse(extra.shape[::2] != self.centers.shape, f"{what} of every local cluster, on its features")
+        refuse(len(self.weights) != len(self.centers), "every local centroid has a weight")
+        refuse(self.boxes.shape[1] not in (0, 2), "a box has a least and a largest corner")

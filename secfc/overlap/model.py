@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,58 @@ from secfc.roles.exchange import PartyId
 Array = NDArray[Any]
 
 
+class Labeler(Protocol):
+    """Centers on some features, and how points find the nearest."""
+
+    def label(self, points: Array, features: Array, owner: str) -> Array:
+        """Labels (m,) int32 of points (m, c) on some of its features, by their places (c,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exactly:
+    """Centers as fractions of integers: new points are rounded as those of the fit were."""
+
+    quantizer: Quantizer
+    known: Known
+
+    def label(self, points: Array, features: Array, owner: str) -> Array:
+        return nearest(self.quantizer(points, owner=owner), self.known.on(features))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Roughly:
+    """Centers (k, d) as floats, NaN where there is none."""
+
+    centers: Array
+
+    def label(self, points: Array, features: Array, owner: str) -> Array:
+        return nearest_known(points, self.centers[:, features])
+
+
+def nearest_known(points: Array, centers: Array) -> Array:
+    """The nearest of the centers (k, d) without gaps, ties to the lowest index; -1 if all have gaps: (m,)
+    int32.
+    """
+    from scipy.spatial.distance import cdist
+
+    whole = np.flatnonzero(~np.isnan(centers).any(axis=1))
+    if not len(whole):
+        return np.full(len(points), -1, np.int32)
+    return np.asarray(whole[cdist(points, centers[whole], "sqeuclidean").argmin(axis=1)], np.int32)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class OverlapModel:
     """shared: centers on the features (d,) that several clients observe, which all parties may know.
 
-    own: of each client the centers that it knows, on all its features, and the numbers of these.
+    own: of each client the centers that it knows, on all its features, and the numbers of these.  named:
+    whether the fit had names of features.
     """
 
-    quantizer: Quantizer
     features: tuple[str, ...]
-    shared: tuple[Array, Known]
-    own: Mapping[PartyId, tuple[Array, Known]]
+    shared: tuple[Array, Labeler]
+    own: Mapping[PartyId, tuple[Array, Labeler]]
     named: bool
     by_name = True
 
@@ -76,5 +117,4 @@ class OverlapModel:
         if not common:
             return np.full(party.points.shape[0], -1, np.int32)
         here, there = (np.array(side) for side in zip(*common, strict=True))
-        points = self.quantizer(party.read()[:, there], owner=f"client {party.name!r}")
-        return nearest(points, known.on(here))
+        return known.label(party.read()[:, there], here, f"client {party.name!r}")

@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,11 @@ class OverlapPlan:
         """Features of all clients together."""
         return self.columns.d
 
+    @property
+    def unit(self) -> float:
+        """Integer steps a data unit."""
+        return self.quantizer.scale
+
     @cached_property
     def length(self) -> int:
         """Numbers in a sum: sums and counts of every cluster, and how many clients' labels changed."""
@@ -82,8 +87,56 @@ class OverlapPlan:
         return total[:s].reshape(self.k, -1), total[s:-1].reshape(self.k, -1), int(total[-1])
 
 
+@dataclass(frozen=True)
+class OpenPlan:
+    """Of the paper's own algorithms, in which the server sees centroids: columns, k, seed as in
+    `OverlapPlan`.
+    """
+
+    columns: Columns
+    k: int
+    seed: int | None
+    terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+    unit: ClassVar[float] = 1.0  # values stay floats
+
+    @classmethod
+    def of(cls, way: Any, public: Public, k: int) -> OpenPlan:
+        """Raises ValueError, InputError for clients that no feature connects."""
+        columns = Columns.of(public)
+        columns.check()
+        if not 1 <= k <= public.m:
+            raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+        return cls(columns, k, public.seed, Terms(way, public))
+
+    @property
+    def clients(self) -> tuple[PartyId, ...]:
+        return self.columns.clients
+
+    @property
+    def d(self) -> int:
+        """Features of all clients together."""
+        return self.columns.d
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
+        return described(self, self.terms)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return digest_of(self.description)
+
+
 def make_plan(
-    way: Any, public: Public, *, k: int, max_iter: int, scale: float | None, t: int | None, losses: int | None
+    way: Any,
+    public: Public,
+    *,
+    k: int,
+    max_iter: int,
+    scale: float | None,
+    committee: int | None,
+    t: int | None,
+    losses: int | None,
 ) -> OverlapPlan:
     """Raises ValueError for what cannot be: too many clusters, unconnected clients, a scale beyond
     exactness.
@@ -110,7 +163,7 @@ def make_plan(
             f"losses={losses}: feature {feature!r} is seen by {spare + 2} clients, so with that many lost "
             f"its sum could be one client's own. Tolerate at most {spare} losses"
         )
-    sums = SumPlan.of(public.clients, rows * quantizer.max_int, t=t, losses=most)
+    sums = SumPlan.of(public.clients, rows * quantizer.max_int, committee=committee, t=t, losses=most)
     return OverlapPlan(columns, quantizer, sums, k, max_iter, rows, public.seed, Terms(way, public))
 
 
@@ -126,7 +179,7 @@ def finest(bound: float, n: int, rows: int) -> float:
     return math.ldexp(1.0, math.floor(math.log2(most)) - math.ceil(math.log2(bound)))
 
 
-def local_seed(plan: OverlapPlan, client: PartyId) -> int | None:
+def local_seed(plan: OverlapPlan | OpenPlan, client: PartyId) -> int | None:
     """A public seed below 2**32 for a client's local clustering, by its name."""
     if plan.seed is None:
         return None

@@ -216,6 +216,31 @@ def shared_sums(draw):
     return overlap.SharedSums(total, draw(counts), there, draw(st.booleans()))
 
 
+def some_known():
+    floats = st.floats(-(2.0**400), 2.0**400) | st.just(np.nan)
+    return arrays(dtype=np.float64, axes=(2, 2), elements=floats)
+
+
+@st.composite
+def aligned_centroids(draw):
+    shown = draw(centers(st.integers(0, 3)))
+    rows = draw(npst.arrays(np.int64, len(shown), elements=st.integers(0, 2**40)))
+    shown[rows == 0] = np.nan
+    return overlap.AlignedCentroids(shown, rows)
+
+
+@st.composite
+def local_gaussians(draw):
+    a, r, s = (draw(st.integers(low, 3)) for low in (1, 0, 0))
+    box = draw(st.sampled_from([0, 2]))
+    shapes = ((a, s), (a, s), (a, r, s), (a, box, s))
+    means, variances, factors, boxes = (
+        draw(npst.arrays(np.float64, shape, elements=finite)) for shape in shapes
+    )
+    rows = draw(npst.arrays(np.int64, a, elements=st.integers(1, 2**40)))
+    return overlap.LocalGaussians(means, np.abs(variances), rows, factors, boxes)
+
+
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
     shared.Hello: st.builds(shared.Hello, binary),
@@ -275,6 +300,9 @@ MESSAGES = {
     overlap.LocalCentroids: local_centroids(),
     overlap.LocalGroups: local_groups(),
     overlap.SharedSums: shared_sums(),
+    overlap.GlobalCentroids: st.builds(overlap.GlobalCentroids, some_known(), st.booleans()),
+    overlap.AlignedCentroids: aligned_centroids(),
+    overlap.LocalGaussians: local_gaussians(),
     toss.Commitment: st.builds(toss.Commitment, exactly(32)),
     toss.Coin: st.builds(toss.Coin, exactly(32)),
     toss.Tossed: tossed(),
@@ -476,6 +504,11 @@ def examples():
         overlap.LocalCentroids(np.array([[0.5, -2.0]]), np.array([7])),
         overlap.LocalGroups(3, np.array([2, -1], np.int32)),
         overlap.SharedSums(np.array([[4, -5]]), np.array([[3]]), np.array([True]), False),
+        overlap.GlobalCentroids(np.array([[0.5, np.nan]]), True),
+        overlap.AlignedCentroids(np.array([[0.5], [np.nan]]), np.array([3, 0])),
+        overlap.LocalGaussians(
+            np.ones((1, 2)), np.ones((1, 2)), np.array([4]), np.ones((1, 1, 2)), np.zeros((1, 2, 2))
+        ),
         summing.NoisyCenters(np.ones((1, 2))),
         toss.Commitment(bytes(range(32))),
         toss.Coin(bytes(range(32))),

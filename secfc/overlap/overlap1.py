@@ -1,0 +1,238 @@
+"""Algorithm 1 of Maritan and Schenato: global centroids that clients and server update in turns.  Not
+private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from secfc.account import Account
+from secfc.algorithm import Clustering, Outcome, Public
+from secfc.data.federation import Federation
+from secfc.data.inputs import positive
+from secfc.data.party import Party
+from secfc.overlap.centroids import merged
+from secfc.overlap.matching import join, match
+from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
+from secfc.overlap.model import Roughly, nearest_known
+from secfc.overlap.plan import OpenPlan
+from secfc.overlap.results import completed, in_place
+from secfc.overlap.starts.automatic import Automatic
+from secfc.overlap.starts.grouping import Start
+from secfc.roles.agreement import agree_with_server
+from secfc.roles.exchange import (
+    ITERATE,
+    SERVER,
+    STRIDE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    everyone,
+    only,
+    take,
+)
+from secfc.roles.transcript import Run
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ended:
+    """What a party has in the end: centers on its features, a client its labels too, the server words."""
+
+    centers: Array
+    labels: Array | None = None
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Overlap1:
+    """Federated clustering of masked data.
+
+    rounds: F federated ones.  alpha: the step of global centroids towards new ones, in (0, 1].  local_steps:
+    of k-means at a client in a round.  least: points of its own that a client needs to take part in a
+    cluster. start: any, as printed `Automatic(paper=True)`.
+
+    The server sees every client's centroids on features that others observe too, in every round; features of
+    one client are not sent, as merging with nobody's is that client's own business.
+    """
+
+    k: int
+    start: Start = field(default_factory=lambda: Automatic(paper=True))
+    rounds: int = 3
+    alpha: float = 0.8
+    local_steps: int = 3
+    least: int = 1
+    partial: ClassVar[bool] = True  # clients may observe different features
+
+    def __post_init__(self) -> None:
+        for name in ("k", "rounds", "local_steps", "least"):
+            positive(name, getattr(self, name))
+        if not 0 < self.alpha <= 1:
+            raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
+
+    def plan(self, public: Public) -> OpenPlan:
+        """Raises ValueError, InputError for clients that no feature connects."""
+        return OpenPlan.of(self, public, self.k)
+
+    def client(self, plan: OpenPlan, party: Party, *, coins: Coins) -> Role[Ended]:
+        """Lines 2, 3 and 13 to 19: cluster, and in each round improve what is compatible, and align it."""
+        yield from agree_with_server(plan, party.name)
+        points = plan.columns.rows(party).astype(np.float64)
+        labels = yield from join(plan, self.start, party.name, points, coins)
+        mine = plan.columns.mine(party.name)
+        whole = means_of(points, labels, plan.k)
+        reply: dict[PartyId, Any] = {}
+        for number in range(self.rounds + 1):
+            at = ITERATE + number * STRIDE
+            inbox = yield Exchange(
+                reply, (SERVER,), round=at - STRIDE * bool(reply), accept=at, phase="cluster"
+            )
+            told = only(take(inbox, GlobalCentroids), SERVER)
+            if told.centers.shape != (plan.k, len(mine.shared)) or told.last != (number == self.rounds):
+                raise FaultyServer(SERVER, f"sends centroids of shape {told.centers.shape}, or out of turn")
+            whole[:, mine.inside] = told.centers
+            if told.last:
+                break
+            found, weights = self.aligned(points, whole)
+            reply = {SERVER: AlignedCentroids(found[:, mine.inside], weights)}
+            whole = stepped(whole, found, self.alpha)
+        return Ended(whole, nearest_known(points, whole))
+
+    def aligned(self, points: Array, centers: Array) -> tuple[Array, Array]:
+        """Lines 14 to 19: local centroids (k, d_j) in the places of global ones, NaN where none, and their
+        rows.
+        """
+        from scipy.optimize import linear_sum_assignment
+        from scipy.spatial.distance import cdist
+
+        k = len(centers)
+        found, weights = np.full(centers.shape, np.nan), np.zeros(k, np.int64)
+        known = np.flatnonzero(~np.isnan(centers).any(axis=1))
+        first = nearest_known(points, centers)
+        many = np.bincount(first[first >= 0], minlength=k)
+        fits = known[many[known] >= self.least]
+        if not len(fits):
+            return found, weights
+        labels = few_steps(points, centers[fits], self.local_steps)
+        used = np.unique(labels)
+        local = np.stack([points[labels == a].mean(axis=0) for a in used])
+        places, own = linear_sum_assignment(cdist(centers[known], local))
+        found[known[places]] = local[own]
+        weights[known[places]] = np.bincount(labels)[used][own]
+        return found, weights
+
+    def server(self, plan: OpenPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Ended]:
+        """Lines 4 to 11 and 21: match local clusters, then merge what clients aligned, step by step."""
+        yield from agree_with_server(plan, SERVER)
+        matched = yield from match(plan, self.start)
+        found, columns = matched.found, plan.columns
+        centers = np.stack([found.merged(np.flatnonzero(matched.groups.labels == h)) for h in range(plan.k)])
+        for number in range(self.rounds + 1):
+            at, last = ITERATE + number * STRIDE, number == self.rounds
+            told = {c: GlobalCentroids(centers[:, columns.mine(c).shared], last) for c in plan.clients}
+            inbox = yield Exchange(told, () if last else plan.clients, round=at, phase="merge")
+            if last:
+                break
+            heard = everyone(take(inbox, AlignedCentroids), plan.clients)
+            centers = stepped(centers, merged_at(columns, heard, plan.k), self.alpha)
+        return Ended(centers, said=matched.groups.said)
+
+    def outcome(self, plan: OpenPlan, party: PartyId, returned: Ended) -> Outcome:
+        """Labels of a client's points, and centers on its features; the server's centers on shared ones."""
+        columns = plan.columns
+        if party != SERVER:
+            features = columns.mine(party).features
+            return Outcome(
+                party,
+                plan,
+                labels=returned.labels,
+                centers=in_place(columns, returned.centers, features),
+                learned=("the global centroids on its features, in every round",),
+                share=returned.centers,
+            )
+        return Outcome(
+            SERVER,
+            plan,
+            centers=in_place(columns, returned.centers, columns.shared),
+            n_iter=self.rounds,
+            converged=True,
+            learned=(
+                f"every client's centroids on the {len(columns.shared)} features that others observe too, "
+                f"and rows of each, at the start and in {self.rounds} rounds: whose they are is known",
+                *returned.said,
+            ),
+            share=returned.centers,
+        )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+        """What reports say of a run."""
+        return Account(
+            "overlap-1",
+            "Algorithm 1 for partly shared features: federated clustering, not private",
+            {
+                "start": type(self.start).__name__,
+                "rounds": self.rounds,
+                "alpha": self.alpha,
+                "local_steps": self.local_steps,
+            },
+            setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
+        )
+
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
+        labelers = {name: Roughly(outcome.share) for name, outcome in outcomes.items()}
+        return completed(outcomes, run, counts, k=self.k, labelers=labelers)
+
+
+def means_of(points: Array, labels: Array, k: int) -> Array:
+    """Means (k, d) of points by label, NaN of no points."""
+    found = np.full((k, points.shape[1]), np.nan)
+    for h in np.unique(labels[labels >= 0]):
+        found[h] = points[labels == h].mean(axis=0)
+    return found
+
+
+def stepped(old: Array, new: Array, alpha: float) -> Array:
+    """Line 21, (1 - alpha) old + alpha new; a coordinate new to a center is taken whole, one without news
+    stays.
+    """
+    step = np.where(np.isnan(old), new, (1 - alpha) * old + alpha * new)
+    return np.asarray(np.where(np.isnan(new), old, step))
+
+
+def merged_at(columns: Any, heard: Mapping[PartyId, AlignedCentroids], k: int) -> Array:
+    """Eq. 4 of what clients aligned, on shared features: (k, s).  Raises FaultyClient."""
+    names = [columns.clients[j] for j in columns.by_name]
+    values = np.full((len(names), k, len(columns.shared)), np.nan)
+    weights = np.zeros((len(names), k))
+    for j, client in enumerate(names):
+        sent, mine = heard[client], columns.mine(client)
+        if sent.centers.shape != (k, len(mine.shared)):
+            raise FaultyClient(client, f"aligned centroids of shape {sent.centers.shape}")
+        values[j][:, mine.shared] = sent.centers
+        weights[j] = sent.weights
+    return np.stack([merged(values[:, h], weights[:, h]) for h in range(k)])
+
+
+def few_steps(points: Array, centers: Array, steps: int) -> Array:
+    """Labels (m,) after a few steps of scikit-learn's k-means from these centers."""
+    import warnings
+
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        many = min(len(centers), len(points))
+        model = KMeans(many, init=centers[:many], n_init=1, max_iter=steps).fit(points)
+    return np.asarray(model.labels_, np.int64)

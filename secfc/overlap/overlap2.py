@@ -1,0 +1,213 @@
+"""Algorithm 2 of Maritan and Schenato: local clusters as distributions, merged once by attraction.  Not
+private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from secfc.account import Account
+from secfc.algorithm import Clustering, Outcome, Public
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError, positive
+from secfc.data.party import Party
+from secfc.overlap import forces
+from secfc.overlap.centroids import Centroids
+from secfc.overlap.gaussians import drawn, factor
+from secfc.overlap.local import Local, LocalKMeans, Silhouette, numbered
+from secfc.overlap.matching import find, gathered
+from secfc.overlap.messages import LocalGaussians, LocalGroups
+from secfc.overlap.model import Roughly
+from secfc.overlap.overlap1 import Ended, means_of
+from secfc.overlap.plan import OpenPlan
+from secfc.overlap.results import completed, in_place
+from secfc.overlap.starts.grouping import check_enough, leftovers
+from secfc.roles.agreement import agree_with_server
+from secfc.roles.description import LOCAL
+from secfc.roles.exchange import SERVER, SHARE, Exchange, FaultyServer, PartyId, Role, everyone, only, take
+from secfc.roles.transcript import Run
+
+Array = NDArray[Any]
+Proxies = Literal["gaussian", "diagonal", "moments"]
+
+
+@dataclass(frozen=True)
+class Overlap2:
+    """One-shot agglomeration of local clusters by attraction.
+
+    k: clusters, or None for as many as the silhouette of local clusters says, up to `most`.  proxies:
+    "gaussian" or "diagonal", whose points the server draws, `points` a cluster; or "moments", forces in
+    closed form, which draws none and needs no covariance.  w: the exponent of forces.  apart: whether no two
+    clusters of one client are merged, which is right as long as no client splits a cluster.  boxes: whether
+    clients send the least and largest values of each cluster, which are values of single rows, to keep drawn
+    points inside.  local: how clients find their clusters, by default k each, or as many as the silhouette of
+    their own points says.
+
+    The server sees what describes every client's clusters, on features that others observe too.
+    """
+
+    k: int | None
+    proxies: Proxies = "moments"
+    points: int = 100
+    w: float = 2.0
+    apart: bool = True
+    boxes: bool = False
+    most: int = 16
+    local: Local | None = field(default=None, metadata=LOCAL)
+    partial: ClassVar[bool] = True  # clients may observe different features
+
+    def __post_init__(self) -> None:
+        for name in ("points", "most") if self.k is None else ("k", "points", "most"):
+            positive(name, getattr(self, name))
+        if self.proxies not in get_args(Proxies):
+            words = ", ".join(map(repr, get_args(Proxies)))
+            raise InputError(f"proxies={self.proxies!r}: it says how clusters are compared, one of {words}")
+        if not self.w > 1:
+            raise InputError(f"w={self.w}: forces need an exponent above 1. Raise it.")
+
+    def plan(self, public: Public) -> OpenPlan:
+        """Raises ValueError, InputError for clients that no feature connects."""
+        return OpenPlan.of(self, public, min(self.most, public.m) if self.k is None else self.k)
+
+    def client(self, plan: OpenPlan, party: Party, *, coins: Coins) -> Role[Ended]:
+        """Lines 1 to 3: cluster my points, describe the clusters; then hear what became of them."""
+        yield from agree_with_server(plan, party.name)
+        points = plan.columns.rows(party).astype(np.float64)
+        local = self.local or (Silhouette() if self.k is None else LocalKMeans())
+        labels = find(plan, local, party.name, points, coins)
+        count = int(labels.max()) + 1
+        inside = plan.columns.mine(party.name).inside
+        sent = self.described([points[labels == a][:, inside] for a in range(count)])
+        inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
+        told = only(take(inbox, LocalGroups), SERVER)
+        if told.k > plan.k or len(told.labels) != count:
+            raise FaultyServer(SERVER, f"grouped other than my {count} local clusters into k={told.k}")
+        own = np.append(told.labels, -1)[labels].astype(np.int32)
+        return Ended(means_of(points, own, told.k), own)
+
+    def described(self, parts: list[Array]) -> LocalGaussians:
+        """The message about local clusters (m_a, s)."""
+        width = parts[0].shape[1]
+        full = self.proxies == "gaussian"
+        return LocalGaussians(
+            np.stack([part.mean(axis=0) for part in parts]),
+            np.stack([part.var(axis=0) for part in parts]),
+            np.array([len(part) for part in parts], np.int64),
+            np.stack([factor(part) if full else np.empty((0, width)) for part in parts]),
+            np.stack(
+                [
+                    np.stack([part.min(axis=0), part.max(axis=0)]) if self.boxes else np.empty((0, width))
+                    for part in parts
+                ]
+            ),
+        )
+
+    def server(self, plan: OpenPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Ended]:
+        """Lines 4 to 12: measure forces, merge, tell every client what became of its clusters."""
+        yield from agree_with_server(plan, SERVER)
+        arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+        inbox = everyone(take(arrived, LocalGaussians), plan.clients)
+        found = gathered(plan.columns, inbox, plan.k)
+        labels, said = self.merged(found, self.force(plan, found, inbox, rng))
+        k = int(labels.max()) + 1
+        answers = {
+            client: LocalGroups(k, labels[found.of(j)].astype(np.int32))
+            for j, client in enumerate(found.clients)
+        }
+        yield Exchange(answers, round=SHARE, phase="merge")
+        return Ended(np.stack([found.merged(np.flatnonzero(labels == h)) for h in range(k)]), said=said)
+
+    def force(self, plan: OpenPlan, found: Centroids, inbox: Any, rng: np.random.Generator) -> Array:
+        """Forces (N, N) between local clusters, NaN where incomparable."""
+        columns = plan.columns
+        variances, proxies = np.full(found.values.shape, np.nan), []
+        for j, client in enumerate(found.clients):
+            sent, shared = inbox[client], columns.mine(client).shared
+            for a, z in enumerate(found.of(j)):
+                variances[z, shared] = sent.variances[a]
+                if self.proxies != "moments":
+                    wide = np.full((self.points, len(columns.shared)), np.nan)
+                    wide[:, shared] = drawn(
+                        sent.centers[a], sent.factors[a], sent.variances[a], sent.boxes[a], self.points, rng
+                    )
+                    proxies.append(wide)
+        if self.proxies == "moments":
+            return forces.of_moments(found.values, variances, self.w)
+        return forces.of_proxies(proxies, found.owner, self.w, within=not self.apart)
+
+    def merged(self, found: Centroids, force: Array) -> tuple[Array, tuple[str, ...]]:
+        """The cluster of each local one (N,), numbered by its first member, and words about it."""
+        if self.k is not None:
+            check_enough(found, self.k)
+        steps = forces.merges(force, found.owner, apart=self.apart)
+        least = len(np.unique(steps[-1]))
+        said: tuple[str, ...] = ()
+        if self.k is not None:
+            if least > self.k:
+                labels = forces.kept(force, steps[-1], found.weights, self.k)
+                stuck = f"{least - self.k} sets of local clusters were left over, and joined what attracts "
+                "them most"
+                return labels, (stuck, *leftovers(found, labels, "they share no feature with any"))
+            chosen = steps[len(found.values) - self.k]
+        else:
+            open_ = [labels for labels in steps if 2 <= len(np.unique(labels)) <= self.most] or [
+                forces.kept(force, steps[-1], found.weights, self.most)
+            ]
+            chosen = max(open_, key=lambda labels: forces.silhouette(force, labels, self.w))
+            said = (f"k={len(np.unique(chosen))} has the largest silhouette of local clusters",)
+        return numbered(chosen), said
+
+    def outcome(self, plan: OpenPlan, party: PartyId, returned: Ended) -> Outcome:
+        """Labels of a client's points, and means of its own; the server's centers on shared features."""
+        columns = plan.columns
+        if party != SERVER:
+            features = columns.mine(party).features
+            return Outcome(
+                party,
+                plan,
+                labels=returned.labels,
+                centers=in_place(columns, returned.centers, features),
+                learned=("which of its own clusters are of one cluster",),
+                share=returned.centers,
+            )
+        what = {"gaussian": "covariances", "diagonal": "variances", "moments": "variances"}[self.proxies]
+        boxes = ", the least and largest values of each" if self.boxes else ""
+        return Outcome(
+            SERVER,
+            plan,
+            centers=in_place(columns, returned.centers, columns.shared),
+            n_iter=1,
+            converged=True,
+            learned=(
+                f"every client's local centroids, {what}{boxes} and rows of each, on the "
+                f"{len(columns.shared)} features that others observe too: whose they are is known",
+                *returned.said,
+            ),
+            share=returned.centers,
+        )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+        """What reports say of a run."""
+        return Account(
+            "overlap-2",
+            "Algorithm 2 for partly shared features: one-shot agglomeration, not private",
+            {
+                "proxies": self.proxies,
+                "points": self.points,
+                "w": self.w,
+                "apart": self.apart,
+                "boxes": self.boxes,
+            },
+            setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
+        )
+
+    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+        """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
+        labelers = {name: Roughly(outcome.share) for name, outcome in outcomes.items()}
+        return completed(outcomes, run, counts, k=len(outcomes[SERVER].share), labelers=labelers)
