@@ -171,7 +171,11 @@ class Scaled:
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
         """The algorithm's, with centers in data units; its cost is of scaled points."""
         results = {name: had if name == SERVER else had[1] for name, had in run.results.items()}
-        result = self.algorithm.collect(outcomes, replace(run, results=results), counts)
+        # As the algorithm has them: centers of clients that it joins are scaled yet.
+        inner = {
+            name: self.algorithm.outcome(one.plan, name, results[name]) for name, one in outcomes.items()
+        }
+        result = self.algorithm.collect(inner, replace(run, results=results), counts)
         own = {name: one.scaling for name, one in outcomes.items() if name != SERVER}
         scaling = united([applied.scaling for applied in own.values()])
         applied = Applied(

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import secfc
-from secfc import cli
+from secfc import cli, metrics
 
 FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
 
@@ -67,7 +67,7 @@ def test_standardized_files_give_the_labels_of_the_library():
     assert found["parameters"]["bound_from_data"] is False
     # Its cost is of scaled points.
     points = result.scaling.scaling.federation(federation).stacked()
-    assert found["cost"] == pytest.approx(secfc.metrics.cost(points, result.flat, 3))
+    assert found["cost"] == pytest.approx(metrics.cost(points, result.flat, 3))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import secfc
 from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
+from secfc import metrics
 from secfc.algorithm import Public
 from secfc.coded.membership import Private
 from secfc.data.gaps import Gaps
@@ -295,6 +296,26 @@ def test_a_feature_with_one_holder_is_scaled_at_home_and_is_in_no_sum():
         assert [i for i in range(4) if not np.isnan(found.units[i])] == sorted({*own, 1, 2})
         assert found.centers[1] == pytest.approx(whole[:, 1].mean())
     assert done.results["client-0"].units[0] == pytest.approx(whole[0::4, 0].std())
+
+
+def test_partly_shared_features_are_scaled_and_clustered():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 300)
+    whole = np.column_stack([kind * 6, (kind % 2) * 6e4, kind // 2 / 2, kind * 3]) + 0.0
+    whole += rng.normal(size=whole.shape) * [1, 1e4, 0.05, 1]
+    columns = [("a", "b", "c"), ("b", "c"), ("a", "b", "c"), ("b", "c"), ("b", "c", "d")]
+    parts = [whole[j::5][:, ["abcd".index(c) for c in own]] for j, own in enumerate(columns)]
+    data = secfc.Federation.from_arrays(parts, features=columns)
+    result = secfc.fit(secfc.MaskedLloyd(3), data, scale_features="standard")
+    truth = np.concatenate([kind[j::5] for j in range(5)])
+    assert metrics.accuracy(truth, result.flat) == 1
+    assert all(map(np.array_equal, result.predict(data), result.labels))
+    # Centers in data units, also of what one client alone observes.
+    for h in range(3):
+        rows, alone = truth == truth[result.flat == h][0], parts[4][:, 2]
+        assert result.centers[h, 3] == pytest.approx(alone[result.labels[4] == h].mean(), rel=1e-3)
+        stacked = data.stacked()[rows]
+        assert result.centers[h, 1] == pytest.approx(stacked[:, 1].mean(), rel=1e-2, abs=100)
 
 
 # --- losses and lies -----------------------------------------------------------------------------------
