@@ -40,7 +40,7 @@ def gaps(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
     ).transpose(1, 0, 2)
     squares = basis.squares(rows.residues(sums)[:lanes])
     initial = basis.add(basis.multiply(near, squares[:, ::2]), basis.multiply(far, squares[:, 1::2]))
-    factors = basis.multiply(_crossed(rows, sums, lanes), twice[:, :, None])
+    factors = basis.multiply(_crossed(rows, sums, lanes, *halves_of(c)), twice[:, :, None])
     values = rows.products(factors, initial)
     return values[:, sums.labels // 2, np.arange(rows.m)] if c > 1 else values[:, 0]
 
@@ -50,19 +50,25 @@ def widest(sizes: Array) -> int:
     return max((math.lcm(a, b) for a, b in sizes.reshape(-1, 2).tolist()), default=0)
 
 
-def between(rows: CodedRows, sums: ClusterSums) -> Array:
-    """Coded ||b S_a - a S_b||**2 of every cluster: (lanes, c) residues.
+def between(rows: CodedRows, sums: ClusterSums, firsts: Array, seconds: Array) -> Array:
+    """Coded ||b S_a - a S_b||**2 of pairs, of each its first and its second: (lanes, pairs) residues.
 
-    a**2 b**2 times the squared distance of the halves' means; 0 if one is empty.
+    Halves of a cluster, or any two clusters.  a**2 b**2 times the squared distance of their means; 0 if one
+    is empty.
     """
-    return rows.basis.squares(_crossed(rows, sums, rows.basis.lanes))
+    return rows.basis.squares(_crossed(rows, sums, rows.basis.lanes, firsts, seconds))
 
 
-def _crossed(rows: CodedRows, sums: ClusterSums, lanes: int) -> Array:
-    """Coded b S_a - a S_b of every cluster: (lanes, c, width) residues."""
+def halves_of(c: int) -> tuple[Array, Array]:
+    """The first half of every cluster, and the second: (c,) each."""
+    return np.arange(0, 2 * c, 2), np.arange(1, 2 * c, 2)
+
+
+def _crossed(rows: CodedRows, sums: ClusterSums, lanes: int, firsts: Array, seconds: Array) -> Array:
+    """Coded b S_a - a S_b of pairs: (lanes, pairs, width) residues."""
     basis, values = rows.basis.prefix(lanes), rows.residues(sums)[:lanes]
     sizes = basis.reduce(sums.sizes)[:, :, None]
     return basis.add(
-        basis.multiply(values[:, ::2], sizes[:, 1::2]),
-        basis.negate(basis.multiply(values[:, 1::2], sizes[:, ::2])),
+        basis.multiply(values[:, firsts], sizes[:, seconds]),
+        basis.negate(basis.multiply(values[:, seconds], sizes[:, firsts])),
     )

@@ -338,16 +338,28 @@ class MeasureGains(Assignment, tag=76):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedGains(Message, tag=77):
-    """Client to server: for each cluster the coded squared distance of the means of its halves, blinded.
+class MeasureLosses(Assignment, tag=78):
+    """Server to every client, while a start is drawn: clusters, more than k, of which it wants to know what
+    merging each two costs."""
 
-    values: (lanes, k / 2) residues, of that distance times the squared product of the halves' sizes.
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(int(self.labels.min(initial=0)) < 0, "every point is in a cluster when clusters are merged")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedGains(Message, tag=77):
+    """Client to server: for each cluster the coded squared distance of the means of its halves, blinded;
+    after `MeasureLosses` that of each two means.
+
+    values: (lanes, k / 2) or (lanes, k (k - 1) / 2) residues, of that distance times the squared product of
+    both sizes.
     """
 
     values: Array
 
     def __post_init__(self) -> None:
-        refuse(not is_array(self.values, "u", 2), "coded gains are residues, (lanes, clusters)")
+        refuse(not is_array(self.values, "u", 2), "coded gains are residues, (lanes, pairs)")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

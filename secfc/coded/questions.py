@@ -12,6 +12,7 @@ from typing import Any
 
 from secfc.coded.messages import Assignment, RevealCenters
 from secfc.coded.plan import Plan
+from secfc.lloyd.bisecting import with_spare
 from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
 from secfc.roles.messages import Final
 
@@ -21,7 +22,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
 
     Also how many questions before it did not come: lost, or put to others.
 
-    k: clusters, of which starts may ask for fewer, or for both halves of each.
+    k: clusters, of which starts may ask for fewer, for spare ones, or for both halves of each.
 
     Raises FaultyServer; TooFewReplies if the server fell silent.
     """
@@ -37,7 +38,8 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
             )
-            most = 2 * k if isinstance(message, Assignment) and message.halves else k
+            most = with_spare(plan.m, k, plan.init.spare) if isinstance(message, Assignment) else k
+            most *= 2 if isinstance(message, Assignment) and message.halves else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             if isinstance(message, Assignment) and len(message.responders):

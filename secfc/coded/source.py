@@ -15,7 +15,7 @@ from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
 from secfc.coded.messages import Halve
 from secfc.coded.quorum import Quorum
-from secfc.lloyd.loop import Step, Stepper, Trace, gains_of, halves_of, lloyd
+from secfc.lloyd.loop import Step, Stepper, Trace, gains_of, halves_of, lloyd, losses_of
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -51,6 +51,10 @@ class Labeling(Protocol):
         """What the halves of each cluster gain, see `lloyd.Source`."""
         ...
 
+    def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+        """What merging each two clusters costs, see `lloyd.Source`."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedSource:
@@ -75,6 +79,9 @@ class CodedSource:
 
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
         return choose((yield from self.labeling.gains(labels, c)))
+
+    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        return choose((yield from self.labeling.losses(labels, c)))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
         distances = yield from scaled(self.quorum, labels, k)
@@ -141,6 +148,9 @@ class Decoding:
 
     def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         return gains_of((yield from self.pairs(labels, c)), labels, c)
+
+    def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+        return losses_of((yield from scaled(self.quorum, labels, c)), labels, c)
 
     def retained(self, sizes: Array) -> Role[Array]:
         plan = self.quorum.plan

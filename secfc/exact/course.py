@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from field.code.halves import widest
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
-from secfc.coded.messages import Assignment, Compare, CompareHalves, Halve, MeasureCost, MeasureGains
+from secfc.coded.messages import (
+    Assignment,
+    Compare,
+    CompareHalves,
+    Halve,
+    MeasureCost,
+    MeasureGains,
+    MeasureLosses,
+)
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
@@ -131,6 +139,12 @@ class Foreseen:
         told: Array = yield Due(
             MeasureGains if self.compares else Halve, 2 * c, labels, opens=False, last=False
         )
+        return told
+
+    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Asking:
+        """The labels that the server says it chose: those of the next question."""
+        kind = MeasureLosses if self.compares else Assignment
+        told: Array = yield Due(kind, c, labels, opens=False, last=False)
         return told
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:

@@ -1,9 +1,12 @@
-"""A start that splits clusters in two until there are k, by labels and by what splits gain alone."""
+"""A start that splits clusters in two and merges what was cut, by labels and what that gains and costs."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,14 +25,18 @@ PATIENCE = 3
 
 @dataclass(frozen=True)
 class Bisecting:
-    """All points in one cluster, then level by level the best splits, until there are k clusters.
+    """All points in one cluster, then level by level the best splits, to more than k clusters; merges to k.
 
     On every level each cluster is cut into random halves of equal size, by public coins, which up to `steps`
     steps of 2-means improve, in all clusters side by side.  A split gains what it takes off the cost.  Those
-    that gain at least `keep` times the most are accepted, the best first, no more than are missing to k; ties
-    go to the lowest cluster.  Up to `settle` steps of k-means over the clusters so far come before the next
+    that gain at least `keep` times the most are accepted, the best first, no more than are missing; ties go
+    to the lowest cluster.  Up to `settle` steps of k-means over the clusters so far come before the next
     level.  The second half of an accepted cluster becomes a new one, in the order of the clusters; one that
     lost all its points leaves its number to those behind it.
+
+    Splits go on to `spare` times k clusters more than k, rounded up, which settle too.  Then two clusters
+    become one, those whose merging costs least (Ward's method; ties go to the lowest), again and again, until
+    k are left.  So what an early split cut through becomes whole again.
 
     Where points have fewer different values than k, or random halves of equal means come up again and again,
     clusters stay empty.  Accepting all splits would cut compact clusters, and one at a time takes k - 1
@@ -37,12 +44,13 @@ class Bisecting:
     """
 
     keep: float = 0.5
-    steps: int = 6
-    settle: int = 2
+    steps: int = 4
+    settle: int = 1
+    spare: float = 0.5
 
     reveals = (
         "distances of every point to both halves of its cluster on every level, and so what every split "
-        "would gain"
+        "would gain, and distances to the centers of more clusters than k"
     )
     needs_distances = False
     halves = True
@@ -55,32 +63,34 @@ class Bisecting:
             raise ValueError(f"steps={self.steps} of 2-means are too few: random halves need at least 1")
         if self.settle < 0:
             raise ValueError(f"settle={self.settle} is negative: it counts steps of k-means")
+        if not 0 <= self.spare <= 1:
+            raise ValueError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
 
     def check(self, m: int, k: int) -> None:
         """Fits always: k <= m is checked with the plan."""
 
     def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
-        labels, idle = np.zeros(m, np.int32), 0
-        for _ in range(k - 1 + PATIENCE):  # clusters that get lost might go on for ever
+        labels, idle, most = np.zeros(m, np.int32), 0, with_spare(m, k, self.spare)
+        for _ in range(most - 1 + PATIENCE):  # clusters that get lost might go on for ever
             c = int(labels.max()) + 1
-            if c == k or idle == PATIENCE:
+            if c == most or idle == PATIENCE:
                 break
             halves = _random_halves(labels, c, rng)
             for _ in range(self.steps):
                 before, halves = halves, (yield from source.halved(halves, c))
                 if np.array_equal(before, halves):
                     break
-            labels = yield from self._split(halves, c, k - c, source)
+            labels = yield from self._split(halves, c, most - c, source)
             if labels.max() < c:
                 idle += 1
                 continue
             idle, c = 0, int(labels.max()) + 1
-            for _ in range(self.settle if c < k else 0):  # with k clusters these are steps of the run
+            for _ in range(self.settle if c < most or c > k else 0):  # with k at last, they belong to the run
                 before, labels = labels, (yield from source.step(labels, c)).labels
                 if np.array_equal(before, labels):
                     break
             labels = _numbered(labels)
-        return labels
+        return (yield from self._merge(labels, k, source))
 
     def _split(self, halves: Array, c: int, most: int, source: Source) -> Role[Array]:
         """The labels (m,) after those splits that are accepted, no more than `most`."""
@@ -96,6 +106,48 @@ class Bisecting:
         sizes = cluster_sizes(halves, 2 * c)
         new = np.unique(halves[told >= c] // 2)
         return accept(halves, c, [h for h in new.tolist() if sizes[2 * h] and sizes[2 * h + 1]][:most])
+
+    def _merge(self, labels: Array, k: int, source: Source) -> Role[Array]:
+        """The labels (m,) after the cheapest merges, until k clusters are left."""
+        sizes = cluster_sizes(labels, int(labels.max()) + 1)
+        if len(sizes) <= k:
+            return labels
+
+        def choose(losses: tuple[Fraction, ...]) -> Array:
+            return _numbered(merge(losses, sizes.tolist(), k))[labels]
+
+        told = yield from source.merged(labels, len(sizes), choose)
+        # Here too a client takes the server's word for which clusters these are, and for nothing else.
+        firsts = np.unique(labels, return_index=True)[1]
+        lowest, group = np.unique(told[firsts], return_index=True, return_inverse=True)[1:]
+        # Of another number than k nothing follows that the server could go on with, but for this one.
+        joined = lowest[group] if len(lowest) == k else np.minimum(np.arange(len(sizes)), k - 1)
+        return _numbered(joined)[labels]
+
+
+def with_spare(m: int, k: int, spare: float) -> int:
+    """How many clusters of m points are split, for k to be left; one cluster is whole from the beginning."""
+    return min(m, k + math.ceil(spare * k)) if k > 1 else 1
+
+
+def merge(losses: Sequence[Fraction], sizes: list[int], k: int) -> Array:
+    """For each cluster the lowest one that it is in when k are left, merged one after another: (c,) int64.
+
+    losses: what merging each two costs, see `Source.merged`; those that cost least are merged, ties go to the
+    lowest.  What merging costs after that follows from these (Lance and Williams 1967, for Ward's method).
+    """
+    sizes, lowest = list(sizes), np.arange(len(sizes))
+    loss = dict(zip(combinations(range(len(sizes)), 2), losses, strict=True))
+    for _ in range(len(sizes) - k):
+        a, b = min(loss, key=loss.__getitem__)
+        lost = loss.pop((a, b))
+        for h in set(lowest.tolist()) - {a, b}:
+            near, far = (min(a, h), max(a, h)), (min(b, h), max(b, h))
+            more = (sizes[a] + sizes[h]) * loss[near] + (sizes[b] + sizes[h]) * loss.pop(far)
+            loss[near] = (more - sizes[h] * lost) / (sizes[a] + sizes[b] + sizes[h])
+        sizes[a] += sizes[b]
+        lowest[lowest == b] = a
+    return lowest
 
 
 def accept(halves: Array, c: int, accepted: list[int]) -> Array:

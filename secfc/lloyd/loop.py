@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,6 +70,14 @@ class Source(Stepper, Protocol):
         """
         ...
 
+    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        """The labels (m,) that `choose` makes of what merging two of c clusters costs, each with points.
+
+        labels: (m,) in [0, c).  c (c - 1) / 2 exact numbers, of clusters 0 and 1, 0 and 2, ..., 1 and 2, ...
+        What both cost as one more than as two, up to one factor that all share.
+        """
+        ...
+
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         """The center whose factor-fold squared distance is at most every other's, or -1: (m,) int32."""
         ...
@@ -111,6 +120,23 @@ def gains_between(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
     """The same from ||s_b S_a - s_a S_b||**2 of the halves of each cluster, of these sizes (2 c,)."""
     pairs = zip(squares, sizes.reshape(-1, 2).tolist(), strict=True)
     return tuple(Fraction(square, a * b * (a + b)) if a and b else Fraction(0) for square, (a, b) in pairs)
+
+
+def losses_of(scaled: Exact, labels: Array, c: int) -> tuple[Fraction, ...]:
+    """What merging two clusters costs, from distances (c, m) to their centers; see `Source.merged`.
+
+    As of halves in `gains_of`.
+    """
+    sizes = cluster_sizes(labels, c).tolist()
+    # Row a, column b: what the points of cluster b sum up to at the center of a.
+    sums = np.empty((c, c), object)
+    for turn in range(c):
+        sums[np.arange(c), np.arange(c) - turn] = scaled.within((labels + np.int32(turn)) % np.int32(c))
+    return tuple(
+        Fraction(sizes[a], sizes[a] + sizes[b])
+        * (Fraction(sums[a, b], sizes[a] ** 2) - Fraction(sums[b, b], sizes[b] ** 2))
+        for a, b in combinations(range(c), 2)
+    )
 
 
 def members(labels: Array, c: int) -> Iterator[tuple[int, Array]]:
@@ -223,6 +249,9 @@ class PlainSource:
 
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
         return _nobody(choose(gains_of(self.pairs(labels, c), labels, c)))
+
+    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        return _nobody(choose(losses_of(self.scaled(labels, c), labels, c)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))

@@ -49,6 +49,11 @@ class Start(Protocol):
         ...
 
     @property
+    def spare(self) -> float:
+        """How many more clusters than k it asks about, as a part of k."""
+        ...
+
+    @property
     def needs_distances(self) -> bool:
         """Whether it draws from the distances themselves, so that the server must see them."""
         ...
@@ -61,6 +66,7 @@ class RandomLabels:
     reveals = ""
     needs_distances = False
     halves = False
+    spare = 0.0
     factor = 1
 
     def check(self, m: int, k: int) -> None:
@@ -81,6 +87,7 @@ class RandomPoints:
     reveals = "distances of every point to k randomly chosen points"
     needs_distances = False
     halves = False
+    spare = 0.0
     factor = 1
 
     def check(self, m: int, k: int) -> None:
@@ -102,6 +109,7 @@ class GivenLabels:
     reveals = ""
     needs_distances = False
     halves = False
+    spare = 0.0
     factor = 1
 
     def flat(self) -> Array:
@@ -149,6 +157,7 @@ class KMeansPlusPlus:
     )
     needs_distances = True
     halves = False
+    spare = 0.0
     factor = 1
 
     def check(self, m: int, k: int) -> None:
@@ -208,6 +217,10 @@ class CenterSeparation:
     @property
     def halves(self) -> bool:
         return self.base.halves
+
+    @property
+    def spare(self) -> float:
+        return self.base.spare
 
     def check(self, m: int, k: int) -> None:
         """As the base start."""

@@ -25,7 +25,7 @@ def rows_of(basis, points):
 
 
 def by_hand(points, labels, c):
-    """D_a and D_b of each row, ||b S_a - a S_b||**2 of each cluster, sizes: Python integers."""
+    """D_a and D_b of each row, ||b S_a - a S_b||**2 of all pairs of halves, sizes: Python integers."""
     points = points.astype(object)
     sums = [points[labels == h].sum(axis=0) + 0 * points[0] for h in range(2 * c)]
     sizes = np.bincount(labels, minlength=2 * c).tolist()
@@ -33,7 +33,8 @@ def by_hand(points, labels, c):
     own = [
         [sum((sums[h] - sizes[h] * x) ** 2) for h, x in zip(first + q, points, strict=True)] for q in (0, 1)
     ]
-    between = [sum((sizes[h + 1] * sums[h] - sizes[h] * sums[h + 1]) ** 2) for h in range(0, 2 * c, 2)]
+    between = [[sum((b * first - a * second) ** 2) for b, second in zip(sizes, sums, strict=True)]
+               for a, first in zip(sizes, sums, strict=True)]  # fmt: skip
     return own, between, sizes
 
 
@@ -54,7 +55,9 @@ def test_halves_are_measured_as_python_does(name, case):
     sums = rows.sums(labels, 2 * c)
     (near, far), between, sizes = by_hand(points, labels, c)
     assert (halves.own(rows, sums, basis.lanes) == basis.reduce(np.array([near, far], object))).all()
-    assert (halves.between(rows, sums) == basis.reduce(np.array(between, object))).all()
+    for pairs in (halves.halves_of(c), np.triu_indices(2 * c, 1)):
+        expected = basis.reduce(np.array(between, object)[pairs])
+        assert (halves.between(rows, sums, *pairs) == expected).all()
     pairs = [(sizes[2 * (h // 2)], sizes[2 * (h // 2) + 1]) for h in labels]
     common = [math.gcd(a, b) for a, b in pairs]
     weighed = [

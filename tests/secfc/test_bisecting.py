@@ -1,6 +1,8 @@
 """The bisecting start: against Python integers and fractions, at its edges, and what it is worth."""
 
 import dataclasses
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -41,7 +43,7 @@ def fraction_cost(points, own):
     """Sum of squared distances to the mean, of these points: a fraction."""
     sums = [sum(int(x) for x in column) for column in points[own].T]
     return sum(
-        (Fraction(int(x)) - Fraction(s, len(own))) ** 2
+        (Fraction(int(x)) - Fraction(s, len(points[own]))) ** 2
         for column, s in zip(points[own].T, sums, strict=True)
         for x in column
     )
@@ -91,24 +93,36 @@ def test_halves_and_gains_are_those_of_fractions(case):
 def start_by_hand(points, k, rng, start):
     """What the class says, from fractions; numbering and halves are the library's."""
     labels, idle = np.zeros(len(points), np.int32), 0
-    while (c := labels.max() + 1) < k and idle < 3:
+    most = min(len(points), k + math.ceil(start.spare * k)) if k > 1 else 1
+    while (c := labels.max() + 1) < most and idle < 3:
         halves = _random_halves(labels, c, rng)
         for _ in range(start.steps):
             halves = halves_by_hand(points, halves, c)
         gains = gains_by_hand(points, halves, c)
         good = [h for h in range(c) if gains[h] and gains[h] >= max(gains) * Fraction(start.keep)]
         good.sort(key=lambda h: gains[h], reverse=True)  # stable: ties keep the order of clusters
-        labels = accept(halves, c, good[: k - c])
+        labels = accept(halves, c, good[: most - c])
         idle = 0 if good else idle + 1
-        for _ in range(start.settle if good and labels.max() + 1 < k else 0):
+        for _ in range(start.settle if good and (labels.max() + 1 < most or most > k) else 0):
             count = labels.max() + 1
             sizes = np.bincount(labels, minlength=count)
             labels = np.array(reference.nearest(reference.scaled_distances(points, labels, count), sizes))
         labels = np.searchsorted(np.unique(labels), labels).astype(np.int32)
+    while (c := labels.max() + 1) > k:
+        alone = [fraction_cost(points, labels == h) for h in range(c)]
+        merged = {
+            (a, b): fraction_cost(points, (labels == a) | (labels == b)) - alone[a] - alone[b]
+            for a, b in itertools.combinations(range(c), 2)
+        }
+        a, b = min(merged, key=lambda pair: (merged[pair], pair))
+        labels = np.where(labels == b, a, labels - (labels > b)).astype(np.int32)
     return labels
 
 
-@given(cases, st.sampled_from([Bisecting(), Bisecting(1.0, 1, 0), Bisecting(0.0, 3, 5)]))
+STARTED = [Bisecting(), Bisecting(1.0, 1, 0, 1.0), Bisecting(0.0, 3, 5, 0.2), Bisecting(spare=0)]
+
+
+@given(cases, st.sampled_from(STARTED))
 def test_the_start_is_that_of_fractions(case, start):
     m, d, reach, k, seed = case
     points, k = grid(m, d, seed, reach), min(k, m)
@@ -157,7 +171,13 @@ def test_new_clusters_are_numbered_in_the_order_of_those_that_were_split():
 
 @pytest.mark.parametrize(
     ("values", "why"),
-    [({"keep": 1.5}, "keep=1.5 must be in"), ({"steps": 0}, "steps=0"), ({"settle": -1}, "settle=-1")],
+    [
+        ({"keep": 1.5}, "keep=1.5 must be in"),
+        ({"steps": 0}, "steps=0"),
+        ({"settle": -1}, "settle=-1"),
+        ({"spare": -0.1}, "spare=-0.1 must be in"),
+        ({"spare": float("nan")}, "spare=nan must be in"),
+    ],
 )
 def test_values_that_make_no_start_are_refused(values, why):
     with pytest.raises(ValueError, match=why):
@@ -184,7 +204,7 @@ def test_it_finds_sixteen_separated_clusters_where_random_labels_do_not():
 
 
 def test_separation_may_follow_it():
-    points = np.array([[0], [2], [8], [10], [4], [5]])
+    points = np.array([[0], [2], [18], [20], [9], [11]])
     labels = drawn(points, 2, 0, CenterSeparation(Bisecting()))
     assert sorted(np.bincount(labels + 1).tolist()) == [2, 2, 2]
 
@@ -440,15 +460,15 @@ def test_halves_that_the_plan_does_not_have_are_refused(lie, monkeypatch):
 
 
 @pytest.mark.parametrize("dealer", [SERVER, None])
-@pytest.mark.parametrize("kind", ["CompareHalves", "MeasureGains"])
-def test_compared_halves_are_those_that_were_opened(dealer, kind):
+@pytest.mark.parametrize(("kind", "count"), [("CompareHalves", 2), ("MeasureGains", 2), ("MeasureLosses", 1)])
+def test_compared_halves_are_those_that_were_opened(dealer, kind, count):
     """Of another clustering than the last that clients heard the server gets neither labels nor a gain."""
     asked = set()
 
     def lie(e):
         if e.kind == kind:
             asked.add(e.round)
-            if len(asked) == 2:
+            if len(asked) == count:
                 labels = e.body.labels.copy()
                 labels[0] ^= 1  # in the other half of its cluster
                 return (dataclasses.replace(e, body=relabeled(e.body, labels)),)
@@ -468,8 +488,13 @@ def test_what_compared_halves_open():
     questions = [e.body for e in result.transcript.envelopes if e.recipient == "client-0"]
     levels = [q.k // 2 for q in questions if type(q).__name__ == "MeasureGains"]
     assert levels == sorted(levels)
-    assert {body.values.shape[1] for body in sent if type(body).__name__ == "CodedGains"} == set(levels)
+    (spare,) = {q.k for q in questions if type(q).__name__ == "MeasureLosses"}
+    assert levels[-1] <= spare == 9
+    pairs = spare * (spare - 1) // 2
+    counts = {body.values.shape[1] for body in sent if type(body).__name__ == "CodedGains"}
+    assert counts == {*levels, pairs}
     assert "what every split that the start tried takes off the cost of its cluster" in result.learned
+    assert "how far the means of all clusters were apart before the start merged some" in result.learned
 
 
 def lying_split(honest, lie):
@@ -496,6 +521,33 @@ def test_labels_that_no_splits_give_are_refused(monkeypatch):
         run(federation(), secfc.Distances())
 
 
+MERGES = {
+    "other clusters": (lambda told, joined: np.minimum(joined, 5), True),
+    "too many": (lambda told, joined: np.minimum(joined, 4), False),
+    "in a circle": (lambda told, joined: joined % 6, True),
+    "other numbers": (lambda told, joined: 5 - told, False),
+    "parts of clusters": (lambda told, joined: np.where(np.arange(60) == 0, 5 - told, told), False),
+}
+
+
+@pytest.mark.parametrize("policy", [secfc.Distances(), secfc.AssignmentsOnly()])
+@pytest.mark.parametrize("merges", MERGES)
+def test_which_clusters_are_merged_is_the_word_of_the_server(merges, policy, monkeypatch):
+    lie, taken = MERGES[merges]
+    honest = Bisecting._merge
+
+    def merge(self, labels, k, source):
+        told = yield from honest(self, labels, k, source)
+        return lie(told, labels).astype(np.int32) if isinstance(source, CodedSource) else told
+
+    monkeypatch.setattr(Bisecting, "_merge", merge)
+    if taken:
+        assert run(federation(), policy).n_iter
+    else:
+        with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
+            run(federation(), policy)
+
+
 def test_more_levels_than_planned_are_refused(monkeypatch):
     """A server that splits nothing may try again, but not for ever."""
     levels = []
@@ -512,6 +564,15 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
     run(federation(), secfc.Distances())
     assert len(levels) == PATIENCE
     assert levels == [1] * PATIENCE
+
+
+def test_clusters_to_spare_are_merged_in_one_question():
+    """Asked about once, and twice with two restarts."""
+    for n_init in (1, 2):
+        start = {"init": Bisecting(settle=0), "n_init": n_init}
+        result = run(federation(), secfc.Distances(), keep_bodies=True, **start)
+        asked = [e.body for e in result.transcript.envelopes if e.kind == "Assignment"]
+        assert sum(q.k == 9 for q in asked) == 5 * n_init
 
 
 def test_secret_labels_refuse_it_before_anything_is_shared():

@@ -48,4 +48,6 @@ def opened(plan: Plan) -> tuple[str, ...]:
         facts.append(plan.init.reveals)
     if plan.init.halves:
         facts.append("what every split that the start tried takes off the cost of its cluster")
+    if plan.init.spare:
+        facts.append("how far the means of all clusters were apart before the start merged some")
     return tuple(facts)

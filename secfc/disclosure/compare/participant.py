@@ -18,6 +18,7 @@ from secfc.coded.messages import (
     LabelShare,
     MeasureCost,
     MeasureGains,
+    MeasureLosses,
     Unheard,
 )
 from secfc.coded.plan import Plan
@@ -84,7 +85,7 @@ class Participant:
                 if len(self.costed) > self.restarts:
                     raise FaultyServer(SERVER, "asked for costs of more assignments than there are restarts")
                 return self.cost(question, measured)
-            case MeasureGains():
+            case MeasureGains() | MeasureLosses():
                 check_responders(self.plan, question)
                 return self.gains(question, measured)
             case _ if self.consent:
@@ -183,7 +184,7 @@ class Participant:
         return self.number_a_cluster(question, sums, CodedCosts)
 
     def gains(self, question: Assignment, measured: Measured) -> Role[Message | None]:
-        """What tells how far the means of my clusters' halves are apart, blinded."""
+        """What tells how far the means of clusters, or of their halves, are apart, blinded."""
         return self.number_a_cluster(question, measured.between, CodedGains)
 
     def number_a_cluster(

@@ -20,6 +20,7 @@ from secfc.coded.messages import (
     LabelShare,
     MeasureCost,
     MeasureGains,
+    MeasureLosses,
     Unheard,
 )
 from secfc.coded.silence import left_out
@@ -80,9 +81,14 @@ class Committees:
         squares = yield from self.number_a_cluster(MeasureGains, CodedGains, labels, 2 * c, c)
         return gains_between(squares, sizes)
 
+    def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
+        pairs = np.stack(np.triu_indices(c, 1), axis=1)
+        squares = yield from self.number_a_cluster(MeasureLosses, CodedGains, labels, c, len(pairs))
+        return gains_between(squares, cluster_sizes(labels, c)[pairs])
+
     def number_a_cluster(
         self,
-        kind: type[MeasureCost | MeasureGains],
+        kind: type[MeasureCost | MeasureGains | MeasureLosses],
         reply: type[CodedCosts | CodedGains],
         labels: Array,
         k: int,
