@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from secfc.cli.choose import make_public
 from secfc.cli.errors import bad_input, cautions_noted, in_options
 from secfc.cli.method import Asked, Method
-from secfc.cli.preparing import ready
+from secfc.cli.preparing import agree, ready
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.shared import explaining
 
@@ -42,6 +42,8 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
                 label_column=settings.label_column,
                 union=settings.features == "union",
                 gaps=settings.missing != "refuse",
+                categorical=dict(settings.categorical),
+                agree=agree,
             )
             return method.extend(asked, federation), shown + more
     from secfc.data.mixtures import rotated_digits

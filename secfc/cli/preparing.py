@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import click
 
 from secfc.cli.errors import bad_input
 from secfc.cli.method import Asked
-from secfc.cli.settings import Settings, positive
+from secfc.cli.settings import Settings, names, positive
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation
@@ -40,6 +40,11 @@ def ranges(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 OPTIONS = (
+    click.option(
+        "--categorical", callback=lambda *given: categories(*given), metavar="A,B=X|Y,...",
+        help="Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories "
+        "are listed after =, and everybody may know them, or found by a private set union.",
+    ),
     click.option(
         "--standardize", is_flag=True,
         help="Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret "
@@ -71,6 +76,35 @@ OPTIONS = (
 )  # fmt: skip
 
 
+def categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """NAME or NAME=A|B|..., separated by commas, as pairs of a column and its categories, None to agree."""
+    found = []
+    for item in names(context, parameter, value) or ():
+        name, given, listed = item.partition("=")
+        found.append((name, tuple(text.strip() for text in listed.split("|")) if given else None))
+    if len({name for name, _ in found}) < len(found):
+        raise click.BadParameter(f"{value!r} names a column twice")
+    return tuple(found)
+
+
+def agree(column: str, values: Sequence[Sequence[str]]) -> list[str]:
+    """The categories of a column that clients agree on by a private set union, in ascending order."""
+    import psu
+
+    n = len(values)
+    if n == 1:
+        return sorted(values[0])
+    mode = psu.Threshold((n - 1) // 2) if n > 2 else psu.Server()
+    result = psu.union(values, mode=mode, bound=max(64, 2 * sum(map(len, values))))
+    # Each client learns the numbers of its own categories; this process has all, so it can order them.
+    numbered = {
+        int(row): text
+        for own, rows in zip(values, result.rows, strict=True)
+        for text, row in zip(own, () if rows is None else rows, strict=True)
+    }
+    return sorted(numbered.values())
+
+
 def prepared(command: Command) -> Command:
     """A decorator that adds the options of this file."""
     for option in reversed(OPTIONS):
@@ -97,6 +131,8 @@ def check(asked: Asked) -> None:
         raise click.UsageError(
             "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
         )
+    if settings.categorical and (not settings.files or settings.features == "union"):
+        raise click.UsageError("--categorical names columns that all FILEs have: leave it out here.")
     if settings.missing != "refuse" and settings.features == "union":
         raise click.UsageError(
             "--missing has no meaning with --features union, where columns may be absent and no cells: leave "
@@ -110,7 +146,13 @@ def check(asked: Asked) -> None:
         )
 
 
-def way_of(asked: Asked) -> Any:
+def bits_of(settings: Settings, federation: Federation) -> tuple[str, ...]:
+    """Features that are categories: they are bits as they are, and not standardized."""
+    columns = [f"{name}=" for name, _ in settings.categorical]
+    return tuple(name for name in federation.feature_names or () if any(name.startswith(c) for c in columns))
+
+
+def way_of(asked: Asked, federation: Federation) -> Any:
     """How features are scaled, None if they are not."""
     from secfc.scaling.ways import FillMeans, Range, Standardize
 
@@ -119,7 +161,8 @@ def way_of(asked: Asked) -> Any:
     outside = {} if settings.outside is None else {"outside": settings.outside}
     if settings.standardize:
         limit = {} if settings.limit is None else {"limit": settings.limit}
-        return Standardize(missing=missing, **limit, **outside)  # type: ignore[arg-type]
+        keep = bits_of(settings, federation)
+        return Standardize(missing=missing, keep=keep, **limit, **outside)  # type: ignore[arg-type]
     if settings.to_range or settings.ranges is not None:
         return Range(settings.ranges, missing=missing, **outside)  # type: ignore[arg-type]
     return FillMeans(asked["bound"]) if missing == "mean" else None
@@ -187,7 +230,7 @@ def ready(asked: Asked, federation: Federation) -> Ready:
     from secfc.scaling.algorithm import apply
     from secfc.scaling.roles import ScaledPlan
 
-    way = way_of(asked)
+    way = way_of(asked, federation)
     if way is None:
         return Ready(federation, federation, None)
     with bad_input(ValueError):

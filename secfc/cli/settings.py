@@ -37,6 +37,7 @@ class Settings:
     limit: float | None = None
     outside: str | None = None
     missing: str = "refuse"
+    categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
 
 
 def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

@@ -14,7 +14,7 @@ read-only views, so that no step can change the caller's data in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from secfc.data.categories import Agree, joined
 from secfc.data.files import load_parties
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import (
@@ -276,6 +277,8 @@ class Federation:
         label_column: str | None = None,
         union: bool = False,
         gaps: bool = False,
+        categorical: Mapping[str, Sequence[str] | None] | None = None,
+        agree: Agree = joined,
     ) -> Federation:
         """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_parties`."""
         parties, features = load_parties(
@@ -286,6 +289,8 @@ class Federation:
             label_column=label_column,
             union=union,
             gaps=gaps,
+            categorical=categorical,
+            agree=agree,
         )
         return cls(parties, feature_names=features)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from secfc.data.categories import Agree, agreed, bits, joined, named
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
 from secfc.data.parquet import ParquetRows
@@ -50,6 +51,8 @@ def load_parties(
     label_column: str | None = None,
     union: bool = False,
     gaps: bool = False,
+    categorical: Mapping[str, Sequence[str] | None] | None = None,
+    agree: Agree = joined,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
@@ -60,6 +63,8 @@ def load_parties(
     are read into memory.
     gaps: values may be missing (empty, NA or NaN), and are NaN in points that nothing clusters as they are
     (`secfc.data.gaps`).
+    categorical: columns of text, each with its categories, which are public, or None: then `agree` finds
+    them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others.
     id_column becomes the ids of points; label_column their truth, integers as they are, anything
     else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
@@ -70,7 +75,7 @@ def load_parties(
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
     chosen = None if columns is None else tuple(columns)
-    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps)
+    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps, tuple(categorical or ()))
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
@@ -88,6 +93,8 @@ def load_parties(
         if in_memory(table.points) and table.features is not None and not union and not gaps:
             for _ in blocks(table.points, f"client {table.name!r}", table.features):
                 pass  # Party checks this too, but cannot name the feature.
+    if categorical:
+        tables = _with_bits(tables, agreed(categorical, [table.texts for table in tables], agree))
     if gaps:
         tables = [replace(table, points=with_gaps(table.points)) for table in tables]
     truths = _codes([table.labels for table in tables])
@@ -170,9 +177,26 @@ def _by_client(table: Table) -> list[Table]:
             points=points[chosen],
             ids=of(table.ids, chosen),
             labels=of(table.labels, chosen),
+            texts={name: [column[row] for row in chosen] for name, column in table.texts.items()},
         )
         for client, chosen in rows.items()
     ]
+
+
+def _with_bits(tables: list[Table], categories: Mapping[str, tuple[str, ...]]) -> list[Table]:
+    """Tables with a feature more for every category."""
+    found = []
+    for table in tables:
+        owner = f"client {table.name!r}"
+        if table.features is None:
+            raise InputError(f"{table.path} has no column names, so none has categories. Add a header row.")
+        parts = [bits(table.texts[name], listed, owner, name) for name, listed in categories.items()]
+        points = np.asarray(table.points[0 : table.points.shape[0]])
+        names = (*table.features, *named(categories))
+        if len(set(names)) < len(names):
+            raise InputError(f"{table.path} has a column that is called as a category is. Rename it.")
+        found.append(replace(table, points=np.concatenate([points, *parts], axis=1), features=names))
+    return found
 
 
 def _renamed(tables: list[Table]) -> list[Table]:

@@ -13,9 +13,9 @@ import csv
 import re
 import zipfile
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ ABSENT = ("", "na", "n/a", "nan", "null")
 class Wanted:
     """The columns the caller named.  union: files may have other features than the first, and some only.
 
-    gaps: values may be missing.
+    gaps: values may be missing.  texts: columns of categories.
     """
 
     columns: tuple[str, ...] | None
@@ -42,6 +42,7 @@ class Wanted:
     label: str | None
     union: bool = False
     gaps: bool = False
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named) or self.columns == ():
@@ -53,7 +54,7 @@ class Wanted:
     @property
     def apart(self) -> tuple[str, ...]:
         """Columns that are no features."""
-        return tuple(name for name in (self.client, self.ids, self.label) if name is not None)
+        return tuple(name for name in (self.client, self.ids, self.label, *self.texts) if name is not None)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -71,6 +72,7 @@ class Table:
     clients: Sequence[Any] | None = None
     ids: Sequence[Any] | None = None
     labels: Sequence[Any] | None = None
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         several = self.name != self.path.stem
@@ -127,7 +129,9 @@ def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
             raise _bad_cell(path, lines.line_num, features, cells)
         for position, name, column in columns:
             column.append(row[position].strip())
-            if not column[-1]:
+            if wanted.gaps and name in wanted.texts:
+                column[-1] = "" if column[-1].lower() in ABSENT else column[-1]
+            elif not column[-1]:
                 raise _bad_cell(path, lines.line_num, (name,), [""])
     if not values:
         raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
@@ -317,6 +321,8 @@ def _set_apart(table: Table, wanted: Wanted, apart: dict[str, list[Any]]) -> Tab
                 "points is needed. Correct its length."
             )
         for row, value in enumerate(column):
+            if wanted.gaps and name in wanted.texts and (value is None or value != value):
+                continue
             if value is None or value != value or isinstance(value, list | dict):
                 raise InputError(
                     f"{table.path}, column {name!r}, row {row} (counted from 0): the value is "
@@ -325,7 +331,11 @@ def _set_apart(table: Table, wanted: Wanted, apart: dict[str, list[Any]]) -> Tab
     clients, ids, labels = (
         None if name is None else apart[name] for name in (wanted.client, wanted.ids, wanted.label)
     )
-    return replace(table, clients=clients, ids=ids, labels=labels)
+    texts = {
+        name: ["" if value is None or value != value else str(value) for value in apart[name]]
+        for name in wanted.texts
+    }
+    return replace(table, clients=clients, ids=ids, labels=labels, texts=texts)
 
 
 READERS: dict[str, Callable[[Path, Wanted, tuple[str, ...] | None], list[Table]]] = {

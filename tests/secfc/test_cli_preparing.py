@@ -158,3 +158,69 @@ def test_two_files_cannot_be_standardized_and_one_is_at_home():
     done = run("a.csv", "-k", "2", "--standardize", "--algorithm", "lloyd", "--json")
     assert done.exit_code == 0
     assert "SumShares" not in done.stdout
+
+
+def with_sites(names=("north", "south", "west")):
+    """A column of text more in every file."""
+    for j, name in enumerate(FILES):
+        lines = Path(name).read_text().splitlines()
+        sites = [names[(row + j) % len(names)] for row in range(len(lines) - 1)]
+        rows = [f"{line},{site}" for line, site in zip(lines[1:], sites, strict=True)]
+        Path(name).write_text("\n".join([f"{lines[0]},site", *rows]) + "\n")
+
+
+def test_columns_of_text_become_a_bit_a_category_listed_or_agreed_on():
+    with_sites()
+    found = asked("--categorical", "site", "--standardize")
+    bits = ["site=north", "site=south", "site=west"]
+    assert found["columns"] == ["age", "income", "smoker", *bits]
+    assert found["verified"] is True
+    listed = asked("--categorical", "site=north|south|west|east", "--standardize")
+    assert listed["columns"][3:] == [*bits, "site=east"]
+    assert listed["verified"] is True
+    federation = secfc.Federation.from_files(FILES, categorical={"site": None})
+    assert (federation.stacked()[:, 3:].sum(axis=1) == 1).all()
+    # Bits are not standardized: they stay bits.
+    way = secfc.Standardize(keep=tuple(bits))
+    result = secfc.fit(secfc.Lloyd(3), federation, scale_features=way)
+    assert set(np.unique(result.scaling.scaling.federation(federation).stacked()[:, 3:])) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--standardize", "column 'site': the cell is not a number"),
+        ("--categorical site=north|south", "none of the 2 categories that were listed"),
+        ("--categorical place", "has no column 'place'"),
+        ("--categorical site=north|north", "list each once"),
+        ("--categorical site,site", "names a column twice"),
+        ("--categorical site --features union", "leave it out here"),
+    ],
+)
+def test_categories_that_do_not_fit_are_refused_and_never_shown(line, message):
+    with_sites(("north", "south", "secret"))
+    done = run(*FILES, "-k", "3", *line.split())
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.stderr.split())
+    assert "secret" not in done.stderr
+
+
+def test_text_in_one_file_only_is_refused():
+    lines = Path("b.csv").read_text().splitlines()
+    Path("b.csv").write_text(
+        "\n".join([lines[0], "old" + lines[1][lines[1].index(",") :], *lines[2:]]) + "\n"
+    )
+    done = run(*FILES, "-k", "3", "--standardize")
+    assert done.exit_code == 2
+    assert "b.csv, line 2, column 'age': the cell is not a number" in done.stderr
+
+
+def test_a_missing_category_is_dropped_or_is_the_share_of_each():
+    with_sites()
+    text = Path("a.csv").read_text().splitlines()
+    text[4] = text[4][: text[4].rindex(",") + 1]
+    Path("a.csv").write_text("\n".join(text) + "\n")
+    assert asked("--categorical", "site", "--standardize", "--missing", "drop")["m"] == 119
+    found = asked("--categorical", "site", "--standardize", "--missing", "mean")
+    assert any("3 missing values" in note for note in found["notes"])
+    assert found["verified"] is True
