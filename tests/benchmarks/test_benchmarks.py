@@ -20,6 +20,7 @@ SCRIPTS = {
     "resilience": ["--quick"],
     "disclosure": ["--quick"],
     "quality": ["--quick"],
+    "starts": ["--quick"],
     "scaling": ["--quick"],
 }
 
