@@ -28,6 +28,7 @@ _HOME = {
     "Caution": "secfc.data.inputs",
     "CenterSeparation": "secfc.lloyd.starts",
     "Clustering": "secfc.algorithm",
+    "CommonFeatures": "secfc.overlap.common",
     "Constrained": "secfc.overlap.starts.constrained",
     "DisputedRows": "secfc.roles.exchange",
     "Distances": "secfc.disclosure",
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus
     from secfc.lloyd.starts import RandomLabels as RandomLabels
     from secfc.lloyd.starts import RandomPoints as RandomPoints
+    from secfc.overlap.common import CommonFeatures as CommonFeatures
     from secfc.overlap.masked import MaskedLloyd as MaskedLloyd
     from secfc.overlap.overlap1 import Overlap1 as Overlap1
     from secfc.overlap.overlap2 import Overlap2 as Overlap2

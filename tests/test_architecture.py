@@ -74,6 +74,7 @@ EXPERIMENTS = (
 STARTS = {
     "secfc/algorithm.py",
     "secfc/kfed.py",
+    "secfc/overlap/common.py",
     "secfc/overlap/masked.py",
     "secfc/overlap/overlap1.py",
     "secfc/overlap/overlap2.py",

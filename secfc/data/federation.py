@@ -77,7 +77,9 @@ class Federation:
             object.__setattr__(self, "feature_names", names)
         if self.server_points is not None:
             points = read(checked_points(self.server_points, "the server"), "the server")
-            if points.shape[1] != self.d:
+            observed = self.observed or ()
+            both = len(set.intersection(*map(set, observed))) if observed else self.d
+            if points.shape[1] not in (self.d, both):
                 raise InputError(
                     f"the server's points have {points.shape[1]} features and the clients' "
                     f"{self.d}: all must have the same. Give the server the clients' features."

@@ -200,8 +200,9 @@ class FedDPKMeans:
     def outcome(self, plan: FedDPPlan, party: PartyId, returned: Any) -> Outcome:
         """Labels of a client's points, and what of its contributions was clipped; the server's centers."""
         if party != SERVER:
-            labels, shortened = returned
-            return Outcome(party, plan, labels=labels, learned=("the noisy centers",), details=shortened)
+            labels, shortened, centers = returned
+            heard = ("the noisy centers",)
+            return Outcome(party, plan, labels=labels, centers=centers, learned=heard, details=shortened)
         epsilon = returned.ledger.epsilon(plan.budget.delta)
         learned = [
             f"{len(returned.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "

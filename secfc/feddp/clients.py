@@ -98,8 +98,10 @@ class Statistics:
         return short
 
 
-def client(plan: FedDPPlan, party: Party, coins: Coins) -> Role[tuple[Array, dict[str, tuple[int, int]]]]:
-    """My labels (m_j,), which stay with me, and how many of my contributions were shortened."""
+def client(
+    plan: FedDPPlan, party: Party, coins: Coins
+) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
+    """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
     me = party.name
     yield from agree(plan, me, (SERVER, *plan.sums.peers(me)))
     mine = Statistics(plan, party.read())
@@ -153,4 +155,4 @@ def client(plan: FedDPPlan, party: Party, coins: Coins) -> Role[tuple[Array, dic
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")
     with one_thread():
         labels = nearest(mine.rows, told.centers)
-    return labels.astype(np.int32), mine.shortened
+    return labels.astype(np.int32), mine.shortened, told.centers + plan.origin

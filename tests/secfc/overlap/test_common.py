@@ -1,0 +1,79 @@
+"""Common columns: what is released is the algorithm's, and other columns stay at home."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.data.inputs import InputError
+from secfc.metrics import accuracy
+from secfc.overlap.common import refined
+from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
+
+
+def private(home):
+    way = secfc.FedDPKMeans(2, epsilon=2.0, delta=1e-6)
+    return secfc.CommonFeatures(way, home=home)
+
+
+def blurred(seed=0):
+    """Common columns tell two clusters apart badly, others well; the server knows the common ones."""
+    rng = np.random.default_rng(seed)
+    truth = [np.arange(200) % 2 for _ in COMMON]
+    parts = [
+        np.column_stack([own[:, None] * 2 + rng.normal(size=(200, 2)), own * 20 + rng.normal(size=200)])
+        for own in truth
+    ]
+    data = federation(parts, COMMON, truth=truth)
+    held = rng.integers(0, 2, 300)[:, None] * 2 + rng.normal(size=(300, 2))
+    return replace(data, server_points=held)
+
+
+def test_other_columns_refine_labels_at_home_and_release_nothing_more():
+    data = blurred()
+    plain, home = (secfc.fit(private(steps), data, keep_bodies=True) for steps in (0, 10))
+    assert accuracy(data.truth, plain.flat) < 0.95
+    assert accuracy(data.truth, home.flat) > 0.99
+    assert home.ledger.epsilon(1e-6) == plain.ledger.epsilon(1e-6) <= 2.0
+    assert home.transcript.summary() == plain.transcript.summary()
+    assert home.centers.shape == (2, 2)
+    assert "all of this on 'a', 'b' only" in home.learned
+
+
+def test_labels_without_refinement_are_those_of_the_algorithm_on_common_columns():
+    parts, _ = clusters(COMMON, 3, 15, np.random.default_rng(1), spread=12.0)
+    data = federation(parts, COMMON)
+    narrow = secfc.Federation.from_arrays([part[:, :2] for part in parts], features=[("a", "b")] * 4)
+    for way in (secfc.SecFC(3, 1), secfc.Lloyd(3), secfc.KFed(3, 3)):
+        bound = 1024.0
+        ours = secfc.fit(secfc.CommonFeatures(way), data, seed=3, bound=bound)
+        theirs = secfc.fit(way, narrow, seed=3, bound=bound)
+        np.testing.assert_array_equal(ours.flat, theirs.flat)
+
+
+def test_refinement_moves_points_to_centers_of_ones_own_columns():
+    common, others = np.array([[0.0], [0.9], [1.1], [2.0]]), np.array([[0.0], [0.0], [0.2], [9.0]])
+    labels = np.array([0, 0, 1, 1], np.int32)
+    assert refined(common, others, np.array([[0.0], [2.0]]), labels, 5).tolist() == [0, 0, 0, 1]
+    # A cluster that the client has nothing of is not offered to it.
+    only = np.zeros(4, np.int32)
+    assert refined(common, others, np.array([[0.0], [2.0]]), only, 5).tolist() == [0, 0, 0, 0]
+
+
+def test_on_a_chain_there_is_no_private_start():
+    parts, _ = clusters(CHAIN, 2, 12, np.random.default_rng(0))
+    with pytest.raises(
+        InputError, match=r"no feature is common to all clients: on a chain .* no private start"
+    ):
+        secfc.fit(secfc.CommonFeatures(secfc.SecFC(2, 1)), federation(parts, CHAIN))
+
+
+def test_points_of_the_server_need_the_common_columns_or_all():
+    data = blurred()
+    with pytest.raises(InputError, match="the server's points have 4 features"):
+        replace(data, server_points=np.zeros((5, 4)))
+    whole = replace(data, server_points=np.pad(data.server_points, ((0, 0), (0, data.d - 2))))
+    # Noise of each run is its own; that the right columns are read shows in clusters that are about the same.
+    ours, theirs = (secfc.fit(private(0), given, seed=1).flat for given in (whole, data))
+    assert accuracy(ours, theirs) > 0.9
