@@ -32,6 +32,7 @@ _HOME = {
     "Constrained": "secfc.overlap.starts.constrained",
     "DisputedRows": "secfc.roles.exchange",
     "Distances": "secfc.disclosure",
+    "Elbow": "secfc.lloyd.elbow",
     "FaultyClient": "secfc.roles.exchange",
     "FaultyServer": "secfc.roles.exchange",
     "FedDPKMeans": "secfc.feddp.algorithm",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from secfc.fitting import fit as fit
     from secfc.kfed import KFed as KFed
     from secfc.lloyd.bisecting import Bisecting as Bisecting
+    from secfc.lloyd.elbow import Elbow as Elbow
     from secfc.lloyd.starts import CenterSeparation as CenterSeparation
     from secfc.lloyd.starts import GivenLabels as GivenLabels
     from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus

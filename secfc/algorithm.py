@@ -162,6 +162,7 @@ class Outcome:
     row in [0, m) of each of them (m_j,), if points have common rows; secret where owners are hidden.
     share: what the party keeps to label new points together with the others; secret.
     scaling: how a client brought its features to a common scale first (`secfc.scaling`), None if it did not.
+    curve: the costs by which the server chose k (`secfc.lloyd.elbow.Curve`), None if k was given.
     A client's centers are in data units; the server, which does not learn the scale, has them scaled.
     learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
     this party knows it: a client does not know the cost, nor what the server found out about others.
@@ -184,6 +185,7 @@ class Outcome:
     share: Any = None
     details: Any = None
     scaling: Any = None
+    curve: Any = None
 
     def __repr__(self) -> str:
         points = "" if self.labels is None else f", points={len(self.labels)}"
@@ -240,6 +242,8 @@ class Clustering:
     features: names of the features of the federation, if it had any; `predict` matches others by them.
     scaling: how features were brought to a common scale first (`secfc.scaling`), None if they were not; cost
     is of scaled points then, and centers are in data units all the same.
+    curve: the costs of 1, 2, ... clusters by which k was chosen (`secfc.lloyd.elbow.Curve`), None if k was given;
+    of scaled points, as cost is.
     drive: what ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
 
@@ -263,6 +267,7 @@ class Clustering:
     details: Any = None
     features: tuple[str, ...] | None = None
     scaling: Any = None
+    curve: Any = None
     drive: Callable[..., Run] | None = None
 
     def __repr__(self) -> str:
@@ -347,6 +352,7 @@ def union(
         liars=server.liars,
         disputes=server.disputes,
         details=server.details,
+        curve=server.curve,
     )
 
 

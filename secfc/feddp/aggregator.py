@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.feddp.elbow import Elbow, costs_by_k, elbow
+from secfc.feddp.elbow import costs_by_k
 from secfc.feddp.estimates import (
     Groups,
     Proxies,
@@ -28,6 +28,7 @@ from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
+from secfc.lloyd.elbow import Curve, Elbow
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree
@@ -56,7 +57,7 @@ class ServerResult:
     """What the server has in the end.  All of it but exact sums, which it forgets, may be published.
 
     centers: (k, d) in data units.  initial: before FedDP-Lloyds.  proxies: of FedDP-Init, or None.
-    counted: the clients in every sum.
+    counted: the clients in every sum.  curve: that k was chosen by, or None.
     """
 
     centers: Array
@@ -65,6 +66,7 @@ class ServerResult:
     ledger: Ledger
     released: tuple[Released, ...]
     counted: tuple[tuple[PartyId, ...], ...]
+    curve: Curve | None = None
 
 
 class Aggregator:
@@ -155,14 +157,15 @@ class Aggregator:
 def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
     yield from agree(plan, SERVER)
-    books = Aggregator(plan, coins, rng)
+    books, curve = Aggregator(plan, coins, rng), None
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")
     if isinstance(plan.start, FedDPInit):
         proxies = yield from weigh_proxies(plan, books)
         k = plan.k
         if isinstance(k, Elbow):
-            k = elbow(costs_by_k(proxies, k.most, books.seed()))
+            curve = Curve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
+            k = curve.k
         groups = group_proxies(proxies, k, books.seed())
         weights = proxies.weights
         centers = yield from books.centers(0, groups)
@@ -176,7 +179,7 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         centers = yield from books.centers(number, group_about(plan.points, weights, centers))
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
     return ServerResult(
-        centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted)
+        centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted), curve
     )
 
 

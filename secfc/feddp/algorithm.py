@@ -26,7 +26,6 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
-from secfc.feddp.elbow import Elbow
 from secfc.feddp.noise import Laplace, Noise, Placement, ServerNoise, proportional
 from secfc.feddp.plan import FedDPPlan, Noises, scale_for
 from secfc.feddp.public import client_bounds
@@ -41,6 +40,7 @@ from secfc.feddp.variant import (
     Variant,
 )
 from secfc.lloyd.centers import CentersModel
+from secfc.lloyd.elbow import Elbow, clusters, largest
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.neighbors import Neighbors
@@ -59,7 +59,8 @@ STEPS = MAX_REACH // 4
 class FedDPKMeans:
     """Differentially private federated k-means with the server's points (`Federation.server_points`).
 
-    k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost.
+    k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost; also "auto",
+    "2..12".
     epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
     or less; `Neighbors(unit="client")` protects a client's whole data set.
     steps: of FedDP-Lloyds after the initial centers; None is 1 after others than FedDP-Init, and after
@@ -90,15 +91,23 @@ class FedDPKMeans:
     t: int | None = None
     losses: int | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", clusters(self.k))
+
     def plan(self, public: Public) -> FedDPPlan:
         """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan."""
         points = public.server_points
-        most = self.k.most if isinstance(self.k, Elbow) else self.k
-        if points is None or len(points) < max(most, 2):
-            held = 0 if points is None else len(points)
+        if points is None or not len(points):
             raise InputError(
-                f"the server holds {held} points, k={most} clusters need at least {max(most, 2)}: "
-                + ("lower k, or give the server more points" if held else "give the federation server_points")
+                "the server holds 0 points, at least as many as clusters are needed: give the federation "
+                "server_points"
+            )
+        k = self.k.among(len(points), "points of the server") if isinstance(self.k, Elbow) else self.k
+        most = largest(k)
+        if len(points) < max(most, 2):
+            raise InputError(
+                f"the server holds {len(points)} points, k={most} clusters need at least {max(most, 2)}: "
+                "lower k, or give the server more points"
             )
         if most < 1 or (self.steps is not None and self.steps < 0):
             raise InputError(f"k={most}, steps={self.steps}: at least one cluster and no negative steps")
@@ -122,7 +131,7 @@ class FedDPKMeans:
         noises = self._noises(budget, initial, steps, draft.honest)
         scale = scale_for(radius.value, STEPS)
         common: dict[str, Any] = {
-            "k": self.k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
+            "k": k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
             "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
             "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
             "start": self.start, "session": public.session,
@@ -220,6 +229,7 @@ class FedDPKMeans:
             excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
             ledger=returned.ledger,
             details=returned,
+            curve=returned.curve,
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:

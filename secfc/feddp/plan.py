@@ -13,7 +13,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.feddp.elbow import Elbow
 from secfc.feddp.noise import Noise, Placement
 from secfc.feddp.starts import FedDPInit, Start
 from secfc.feddp.statistics import (
@@ -25,6 +24,7 @@ from secfc.feddp.statistics import (
     sums_sensitivity,
 )
 from secfc.feddp.variant import Variant
+from secfc.lloyd.elbow import Elbow, largest
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Composed
@@ -106,7 +106,7 @@ class FedDPPlan:
     @property
     def most(self) -> int:
         """The largest k that may come of it: directions that points are projected to."""
-        return self.k.most if isinstance(self.k, Elbow) else self.k
+        return largest(self.k)
 
     @property
     def bins(self) -> int:
