@@ -242,8 +242,8 @@ class Clustering:
     features: names of the features of the federation, if it had any; `predict` matches others by them.
     scaling: how features were brought to a common scale first (`secfc.scaling`), None if they were not; cost
     is of scaled points then, and centers are in data units all the same.
-    curve: the costs of 1, 2, ... clusters by which k was chosen (`secfc.lloyd.elbow.Curve`), None if k was given;
-    of scaled points, as cost is.
+    curve: the costs of 1, 2, ... clusters by which k was chosen (`secfc.lloyd.elbow.Curve`), None if k was
+    given; of scaled points, as cost is.
     drive: what ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
 

@@ -19,7 +19,8 @@ from field.code.projections import Projections, spare_masks
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, distance_bound
 from secfc.coded.layout import Layout
-from secfc.lloyd.starts import Start
+from secfc.lloyd.elbow import Elbow
+from secfc.lloyd.starts import Start, check_choice
 from secfc.roles.description import LOCAL, Terms, described, digest_of
 from secfc.roles.exchange import PartyId, RangeExceeded, RowsLost
 
@@ -63,7 +64,7 @@ class Plan:
     clients: tuple[PartyId, ...]
     layout: Layout
     d: int
-    k: int
+    k: int  # the most that it may be, if there is an elbow to choose it by
     max_iter: int
     n_init: int
     init: Start
@@ -78,6 +79,7 @@ class Plan:
     seed: int | None = None  # of random starts; None for coins that clients toss
     smallest_center: int = 1  # points of the smallest cluster whose center is opened
     predictions: int = 1  # new points that may be labeled after the run
+    elbow: Elbow | None = None  # by which k is chosen, with `most` a number
 
     def __post_init__(self) -> None:
         least = {
@@ -111,6 +113,9 @@ class Plan:
                 "modulus: lower the scale"
             )
         self.init.check(self.m, self.k)
+        check_choice(self.init, self.choice)
+        if self.elbow is not None:
+            self.elbow.among(self.m)
         strangers = set(self.revealing) - set(self.clients)
         if strangers:
             raise ValueError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a client")
@@ -140,6 +145,15 @@ class Plan:
     @property
     def m(self) -> int:
         return self.layout.m
+
+    @property
+    def choice(self) -> int | Elbow:
+        """Of how many clusters the first labels are."""
+        return self.k if self.elbow is None else self.elbow
+
+    def chosen(self, k: int) -> Plan:
+        """The same plan for k clusters, once that is known."""
+        return self if self.elbow is None else replace(self, k=k, elbow=None)
 
     @cached_property
     def chunk(self) -> int:

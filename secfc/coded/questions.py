@@ -48,7 +48,8 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
                 few = len(message.responders) < plan.code.threshold(2)
                 _refuse(few, "asked fewer clients than decoding needs")
         case Final():
-            _refuse(message.k != k, f"ended with another number of clusters than k={k}")
+            other = message.k > k if plan.elbow else message.k != k
+            _refuse(other, f"ended with another number of clusters than k={plan.choice}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             shown = message.centers
             _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")

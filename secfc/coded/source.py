@@ -15,7 +15,7 @@ from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
 from secfc.coded.messages import Halve
 from secfc.coded.quorum import Quorum
-from secfc.lloyd.loop import Step, Stepper, Trace, gains_of, halves_of, lloyd, losses_of
+from secfc.lloyd.loop import Step, Stepper, Trace, Weighed, gains_of, halves_of, lloyd, losses_of, weighed_by
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -55,6 +55,10 @@ class Labeling(Protocol):
         """What merging each two clusters costs, see `lloyd.Source`."""
         ...
 
+    def weighed(self, labels: Array, c: int) -> Role[Weighed]:
+        """The same, and what the clusters cost."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedSource:
@@ -82,6 +86,9 @@ class CodedSource:
 
     def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
         return choose((yield from self.labeling.losses(labels, c)))
+
+    def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
+        return choose((yield from self.labeling.weighed(labels, c)))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
         distances = yield from scaled(self.quorum, labels, k)
@@ -151,6 +158,9 @@ class Decoding:
 
     def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         return losses_of((yield from scaled(self.quorum, labels, c)), labels, c)
+
+    def weighed(self, labels: Array, c: int) -> Role[Weighed]:
+        return weighed_by((yield from scaled(self.quorum, labels, c)), labels, c)
 
     def retained(self, sizes: Array) -> Role[Array]:
         plan = self.quorum.plan

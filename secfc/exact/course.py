@@ -36,8 +36,8 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
-from secfc.lloyd.loop import Step, Trace, lloyd
-from secfc.lloyd.starts import generators
+from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
+from secfc.lloyd.starts import Drawing, generators
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
 
 Array = NDArray[Any]
@@ -147,6 +147,13 @@ class Foreseen:
         told: Array = yield Due(kind, c, labels, opens=False, last=False)
         return told
 
+    def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Asking:
+        """The same."""
+        if not self.compares:
+            return (yield from self.merged(labels, c, lambda losses: labels))
+        told: Array = yield Due(MeasureCost, c, labels, opens=False, last=False)
+        return told if c == 1 else (yield from self.merged(labels, c, lambda losses: labels))
+
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
         self.started = True
@@ -168,18 +175,27 @@ def told(question: Assignment, due: Due) -> Array:
     return question.labels // 2 if whole else question.labels
 
 
-def restarts(plan: Plan, exposes: Exposure, rng: np.random.Generator) -> Iterator[Course]:
-    """The courses of a run, one a restart; rng: at its beginning, the same for all parties."""
+class Restarts:
+    """The courses of a run, one a restart, which begins when its first question is asked for.
 
-    def restart(own: np.random.Generator) -> Asking:
-        source = Foreseen(plan, exposes)
-        labels = yield from plan.init.draw(plan.m, plan.k, own, source)
-        trace = yield from source.lloyd(labels, plan.k, plan.max_iter)
+    rng: at its beginning, the same for all parties.  drawing: of how many clusters, as far as that is known.
+    """
+
+    def __init__(self, plan: Plan, exposes: Exposure, rng: np.random.Generator) -> None:
+        self.plan, self.exposes = plan, exposes
+        self.drawing = Drawing(plan.init, plan.m, plan.choice)
+        self.each = generators(rng, plan.n_init)
+
+    def __iter__(self) -> Iterator[Course]:
+        return map(self.restart, self.each)
+
+    def restart(self, own: np.random.Generator) -> Asking:
+        plan, source = self.plan, Foreseen(self.plan, self.exposes)
+        labels, k = yield from self.drawing(own, source)
+        trace = yield from source.lloyd(labels, k, plan.max_iter)
         if plan.n_init > 1 and source.compares:
-            yield Due(MeasureCost, plan.k, trace.labels, opens=False)
+            yield Due(MeasureCost, k, trace.labels, opens=False)
         return trace.labels
-
-    return map(restart, generators(rng, plan.n_init))
 
 
 def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
@@ -263,8 +279,8 @@ class Referee:
             return self.go_on(told(question, due))
         if self.opened is not None:
             return self.go_on(self.opened)
-        begins = self.peek()
-        if begins is not None and not self.opens and due.last and begins[1].is_asked(question):
+        begins = self.peek() if due.last else None  # of how many clusters is known then
+        if begins is not None and not self.opens and begins[1].is_asked(question):
             self.ends.append(due.labels)
             return self.begin()
         # Whether the last step changed a label is told by what is asked about next.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -29,8 +30,9 @@ from secfc.data.resolution import Coarse, check_word
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exact import words
 from secfc.exact.account import of_lloyd
+from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
-from secfc.lloyd.starts import RandomLabels, Start, generators
+from secfc.lloyd.starts import Drawing, RandomLabels, Start, check_choice, generators
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.checks import is_array, refuse
 from secfc.roles.description import LOCAL, Terms, described, digest_of
@@ -70,7 +72,7 @@ class PlainPlan:
     quantizer: Quantizer
     clients: tuple[PartyId, ...]
     counts: tuple[int, ...]
-    k: int
+    k: int | Elbow
     d: int
     terms: Terms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
 
@@ -115,7 +117,7 @@ class Lloyd:
     Non-private: the server receives every point.
     """
 
-    k: int
+    k: int | Elbow
     init: Start = RandomLabels()
     n_init: int = 1
     max_iter: int = 300
@@ -128,6 +130,7 @@ class Lloyd:
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
+        object.__setattr__(self, "k", clusters(self.k))
         object.__setattr__(self, "init", words.start(self.init))
         object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
 
@@ -137,10 +140,12 @@ class Lloyd:
         for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
             if value < 1:
                 raise ValueError(f"{name}={value} is too small: it must be at least 1")
-        if not 1 <= self.k <= public.m:
-            raise ValueError(f"k={self.k} clusters of m={public.m} points: 1 <= k <= m is needed")
-        self.init.check(public.m, self.k)
-        return PlainPlan(quantizer, public.clients, public.counts, self.k, public.d, Terms(self, public))
+        k = self.k.among(public.m) if isinstance(self.k, Elbow) else self.k
+        if not 1 <= largest(k) <= public.m:
+            raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+        self.init.check(public.m, largest(k))
+        check_choice(self.init, k)
+        return PlainPlan(quantizer, public.clients, public.counts, k, public.d, Terms(self, public))
 
     def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Send my points in the clear, receive all labels."""
@@ -149,7 +154,8 @@ class Lloyd:
         inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), round=SHARE, phase="send")
         final = only(take(inbox, Final), SERVER)
         labels = final.labels
-        if final.k != plan.k or len(labels) != sum(plan.counts):
+        fits = final.k == plan.k if isinstance(plan.k, int) else final.k <= largest(plan.k)
+        if not fits or len(labels) != sum(plan.counts):
             why = f"labeled {len(labels)} points of m={sum(plan.counts)}, or not with k={plan.k}"
             raise FaultyServer(SERVER, why)
         start = sum(plan.counts[: plan.clients.index(party.name)])
@@ -157,7 +163,7 @@ class Lloyd:
 
     def server(
         self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
-    ) -> Role[tuple[Trace, PlainModel]]:
+    ) -> Role[tuple[Trace, PlainModel, Curve | None]]:
         """Pool the points and run Lloyd's heuristic."""
         yield from agree_with_server(plan, SERVER)
         arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
@@ -170,23 +176,24 @@ class Lloyd:
         points = np.concatenate([inbox[c].points for c in plan.clients])
         source = PlainSource(points)
 
-        each = generators(rng, self.n_init)
+        each, drawing = generators(rng, self.n_init), Drawing(self.init, len(points), plan.k)
 
         def once() -> Role[Trace]:
-            start = yield from self.init.draw(len(points), self.k, next(each), source)
-            return (yield from lloyd(start, self.k, self.max_iter, source))
+            start, k = yield from drawing(next(each), source)
+            return (yield from lloyd(start, k, self.max_iter, source))
 
         trace: Trace = yield from restarts(self.n_init, once, cheaper)
-        yield Exchange(to_all(plan.clients, Final(self.k, trace.labels, None)), round=SHARE, phase="cluster")
+        yield Exchange(to_all(plan.clients, Final(trace.k, trace.labels, None)), round=SHARE, phase="cluster")
         labels = trace.labels.astype(np.int32)
-        model = PlainModel(plan.quantizer, source.sums(labels, self.k), cluster_sizes(labels, self.k))
-        return trace, model
+        model = PlainModel(plan.quantizer, source.sums(labels, trace.k), cluster_sizes(labels, trace.k))
+        return trace, model, drawing.curve
 
     def outcome(self, plan: PlainPlan, party: PartyId, returned: Any) -> Outcome:
         """Labels of a client's points; of the server everything."""
         if party != SERVER:
             return Outcome(party, plan, labels=returned, learned=("all labels at the end",))
-        trace, model = returned
+        trace, model, curve = returned
+        scale = plan.quantizer.scale
         with np.errstate(invalid="ignore"):
             centers = model.sums / (model.sizes[:, None] * plan.quantizer.scale)
         return Outcome(
@@ -199,6 +206,7 @@ class Lloyd:
             history=trace.history,
             learned=("every point of every client",),
             share=model,
+            curve=None if curve is None else curve.over(Fraction(scale) ** 2),
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
@@ -207,4 +215,4 @@ class Lloyd:
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering, its centers included."""
-        return union(outcomes, run, counts, k=self.k, model=outcomes[SERVER].share)
+        return union(outcomes, run, counts, k=len(outcomes[SERVER].share.sizes), model=outcomes[SERVER].share)

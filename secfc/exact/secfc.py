@@ -55,12 +55,12 @@ from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
 from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
-from secfc.exact.course import Referee
-from secfc.exact.course import restarts as planned
+from secfc.exact.course import Referee, Restarts
 from secfc.exact.drafts import Draft
 from secfc.exact.predict import Allowance, CodedModel
+from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import Trace, cheaper, restarts
-from secfc.lloyd.starts import Start, generators
+from secfc.lloyd.starts import Drawing, Start, check_choice, generators
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, Terms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
@@ -101,7 +101,7 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
     yield from mine.settle(rows)
     rows.finish()
     answer = yield from way.disclosure.client(plan, party.name, coins=coins)
-    courses = planned(plan, way.disclosure.exposes, np.random.default_rng(seed))
+    courses = Restarts(plan, way.disclosure.exposes, np.random.default_rng(seed))
     referee = Referee(plan, courses, opens=answer.opens)
     running = RunningSums(rows)
     consenting = party.name in plan.revealing
@@ -123,13 +123,16 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
                 referee.end(request.labels, missed)
+                check_chosen(referee, courses, request.k)
                 final = running.of(request.labels.astype(np.int32), request.k)
                 share = partial(large_only, plan, rows, final)
                 message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
                 wait = reply(request.round, message, "centers")
             case Final():
                 referee.end(request.labels, missed)
+                check_chosen(referee, courses, request.k)
                 final = running.of(request.labels.astype(np.int32), request.k)
+                plan = plan.chosen(request.k)
                 return ClientResult(plan, mine.own(request.labels), mine.rows, request.centers, final)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
@@ -140,6 +143,13 @@ def large_only(plan: Plan, rows: CodedRows, sums: ClusterSums) -> Array:
     shares = rows.residues(sums)
     shares[:, sums.sizes < plan.smallest_center] = 0
     return shares
+
+
+def check_chosen(referee: Referee, courses: Restarts, k: int) -> None:
+    """Raises FaultyServer for another number of clusters than was chosen, if I heard which that is."""
+    chosen = courses.drawing.k
+    if isinstance(chosen, int) and chosen != k and not referee.gap:
+        raise FaultyServer(SERVER, f"ended with k={k} clusters, where k={chosen} was chosen")
 
 
 def start_seed(plan: Plan, name: PartyId, coins: Coins) -> Role[int]:
@@ -176,7 +186,7 @@ def _start(seed: bytes) -> int:
 class ServerResult:
     """The plan that was agreed on, whose rows it leaves out, the best run, and revealed centers.
 
-    standing: who was found lying.
+    standing: who was found lying.  curve: what k was chosen by, in integer units, or None.
     """
 
     plan: Plan
@@ -184,6 +194,7 @@ class ServerResult:
     trace: Trace
     centers: Array | None
     standing: Standing
+    curve: Curve | None = None
 
 
 def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
@@ -196,22 +207,23 @@ def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
     yield from settle()
     source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.threads)
     each = generators(np.random.default_rng(seed), plan.n_init)
+    drawing = Drawing(plan.init, plan.m, plan.choice)
 
     def once() -> Role[Trace]:
-        start = yield from plan.init.draw(plan.m, plan.k, next(each), source)
-        trace = yield from source.lloyd(start, plan.k, plan.max_iter)
+        start, k = yield from drawing(next(each), source)
+        trace = yield from source.lloyd(start, k, plan.max_iter)
         if plan.n_init == 1 or trace.within is not None:
             return trace
-        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), plan.k)))
+        return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
 
     trace: Trace = yield from restarts(plan.n_init, once, cheaper)
-    labels = trace.labels.astype(np.int32)
+    labels, plan = trace.labels.astype(np.int32), plan.chosen(trace.k)
     centers = None
     if plan.revealing:
         centers = yield from source.centers(labels, plan.k)
     final = Final(plan.k, trace.labels, centers)
     yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
-    return ServerResult(plan, plan.excluded(shared), trace, centers, screening.standing)
+    return ServerResult(plan, plan.excluded(shared), trace, centers, screening.standing, drawing.curve)
 
 
 # --- the algorithm -------------------------------------------------------------------------------
@@ -221,12 +233,14 @@ def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
 class SecFC:
     """Exact secure k-means.
 
-    k: clusters. t: colluding clients tolerated; t + 1 may read all that others share. ell: segments of a
-    point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`). n >= 2 (ell + t - 1)
-    + 1 clients are needed. init: a start (`Bisecting()`, `RandomLabels()`, `RandomPoints()`,
-    `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or its word in the shell, as
-    "k-means++"; None for the best that the policy allows: `Bisecting()`, under secret labels and under noise
-    `RandomLabels()`. n_init: restarts, the cheapest is kept. max_iter: steps a restart. scale: integers per
+    k: clusters, or `Elbow(most, least)` to choose k on the way of the first start, which must be
+    `Bisecting()`; also "auto", "2..12". t: colluding clients tolerated; t + 1 may read all that others share.
+    ell: segments of a point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`).
+    n >= 2 (ell + t - 1) + 1 clients are needed. init: a start (`Bisecting()`, `RandomLabels()`,
+    `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or its word in the
+    shell, as "k-means++"; None for the best that the policy allows: `Bisecting()`, under secret labels and
+    under noise `RandomLabels()`. n_init: restarts, the cheapest is kept. max_iter: steps a restart.
+    scale: integers per
     data unit, None for the finest that two lanes hold (three, if distances are compared). basis: primes to
     use, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest",
     or "floor" (eq. (3)). largest: points of the largest cluster that distances are exact for, None for all m.
@@ -249,7 +263,7 @@ class SecFC:
     raises InputError, "warn" warns as it does below 64, "allow" does neither.
     """
 
-    k: int
+    k: int | Elbow
     t: int
     ell: int = 1
     init: Start = None  # type: ignore[assignment]  # resolved below
@@ -273,6 +287,7 @@ class SecFC:
         check_word(self.coarse)
         for name, meant in (("membership", words.membership), ("disclosure", words.disclosure)):
             object.__setattr__(self, name, meant(getattr(self, name)))
+        object.__setattr__(self, "k", clusters(self.k))
         start = self.disclosure.start if self.init is None else self.init
         object.__setattr__(self, "init", words.start(start))
 
@@ -292,6 +307,7 @@ class SecFC:
                 f"liars={self.liars} with {type(self.disclosure).__name__}: this policy does not check what "
                 "clients send. Use disclosure=Distances(), or liars=0"
             )
+        self._check_choice()
         terms = Terms(self, public)
         draft = self.membership.draft(public.clients, public.counts, self.t, public.session, terms)
         plan = draft if isinstance(draft, UnionDraft) else self.complete(public, draft)
@@ -306,18 +322,31 @@ class SecFC:
             warnings.warn(caution, Caution, stacklevel=2)
         return plan
 
+    def _check_choice(self) -> None:
+        """Raises ValueError where k cannot be chosen, whatever the points."""
+        policy = self.disclosure
+        if isinstance(self.k, Elbow) and (policy.exposes == "nothing" or not policy.exact):
+            raise ValueError(
+                f"k={self.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
+                "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"
+            )
+        check_choice(self.init, self.k)
+
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows."""
+        elbow = self.k.among(layout.m) if isinstance(self.k, Elbow) else None
         chosen = choose_range(self, public, layout, self.ell, self.t)
         code = LagrangeCode(chosen.basis, len(public.clients), self.ell, self.t)
         revealing = self.reveal_centers
         if isinstance(revealing, bool):
             revealing = public.clients if revealing else ()
         plan = Plan(
-            code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d, self.k,
-            self.max_iter, self.n_init, self.init, tuple(revealing), self.largest or layout.m,
+            code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d,
+            largest(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
+            self.largest or layout.m,
             chosen.headroom, self.liars, chosen.block, Terms(self, public), public.seed,
             self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
+            elbow,
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan
@@ -367,6 +396,7 @@ class SecFC:
             disputes=result.standing.disputes,
             ledger=self.disclosure.ledger(plan),
             details=result.standing,
+            curve=None if result.curve is None else result.curve.over(plan.scale**2),
         )
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
@@ -386,6 +416,8 @@ class SecFC:
 def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
     facts = [*way.membership.learned, *way.disclosure.learned(plan)]
+    if isinstance(way.k, Elbow):
+        facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
     facts.append(opened_centers(plan) if plan.revealing else "no point and no center")
     return tuple(facts)
 

@@ -179,8 +179,9 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         centers = yield from books.centers(number, group_about(plan.points, weights, centers))
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
     return ServerResult(
-        centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted), curve
-    )
+        centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
+        curve,
+    )  # fmt: skip
 
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
-from secfc.lloyd.loop import Source
+from secfc.lloyd.elbow import Curve, Elbow, largest
+from secfc.lloyd.loop import Source, Weighed
+from secfc.lloyd.merging import curve_of
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -70,7 +72,33 @@ class Bisecting:
         """Fits always: k <= m is checked with the plan."""
 
     def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
-        labels, idle, most = np.zeros(m, np.int32), 0, with_spare(m, k, self.spare)
+        labels = yield from self._grow(m, k, with_spare(m, k, self.spare), rng, source)
+        return (yield from self._merge(labels, k, source))
+
+    def choose(
+        self, m: int, elbow: Elbow, rng: np.random.Generator, source: Source
+    ) -> Role[tuple[Array, Curve | None]]:
+        """The same for k at the elbow of the costs that merging leads to, and these; see `starts.Choosing`.
+
+        Clusters are split as for `most`.  Fewer than `least` come out where there are no more.
+        """
+        most = largest(elbow)
+        labels = yield from self._grow(m, elbow.least, with_spare(m, most, self.spare), rng, source)
+        sizes, curves = cluster_sizes(labels, int(labels.max()) + 1), []
+        c = len(sizes)
+
+        def chosen(weighed: Weighed) -> Array:
+            steps = tuple(merges(weighed.losses, sizes.tolist()))
+            curves.append(curve_of(steps, weighed, labels, sizes, elbow))
+            return _numbered(merged(steps[: max(c - curves[0].k, 0)], c))[labels]
+
+        told = yield from source.weighed(labels, c, chosen)
+        labels = _whole(labels, told, min(elbow.least, c), min(most - 1, c))
+        return labels, curves[0] if curves else None
+
+    def _grow(self, m: int, k: int, most: int, rng: np.random.Generator, source: Source) -> Role[Array]:
+        """The labels (m,) of so many clusters, of which k will be left, or of fewer where nothing splits."""
+        labels, idle = np.zeros(m, np.int32), 0
         for _ in range(most - 1 + PATIENCE):  # clusters that get lost might go on for ever
             c = int(labels.max()) + 1
             if c == most or idle == PATIENCE:
@@ -90,7 +118,7 @@ class Bisecting:
                 if np.array_equal(before, labels):
                     break
             labels = _numbered(labels)
-        return (yield from self._merge(labels, k, source))
+        return labels
 
     def _split(self, halves: Array, c: int, most: int, source: Source) -> Role[Array]:
         """The labels (m,) after those splits that are accepted, no more than `most`."""
@@ -116,13 +144,7 @@ class Bisecting:
         def choose(losses: tuple[Fraction, ...]) -> Array:
             return _numbered(merge(losses, sizes.tolist(), k))[labels]
 
-        told = yield from source.merged(labels, len(sizes), choose)
-        # Here too a client takes the server's word for which clusters these are, and for nothing else.
-        firsts = np.unique(labels, return_index=True)[1]
-        lowest, group = np.unique(told[firsts], return_index=True, return_inverse=True)[1:]
-        # Of another number than k nothing follows that the server could go on with, but for this one.
-        joined = lowest[group] if len(lowest) == k else np.minimum(np.arange(len(sizes)), k - 1)
-        return _numbered(joined)[labels]
+        return _whole(labels, (yield from source.merged(labels, len(sizes), choose)), k, k)
 
 
 def with_spare(m: int, k: int, spare: float) -> int:
@@ -131,23 +153,48 @@ def with_spare(m: int, k: int, spare: float) -> int:
 
 
 def merge(losses: Sequence[Fraction], sizes: list[int], k: int) -> Array:
-    """For each cluster the lowest one that it is in when k are left, merged one after another: (c,) int64.
+    """For each cluster the lowest one that it is in when k are left, see `merges`: (c,) int64."""
+    return merged(tuple(islice(merges(losses, sizes), len(sizes) - k)), len(sizes))
+
+
+def merged(steps: Sequence[tuple[int, int, Fraction]], c: int) -> Array:
+    """For each of c clusters the lowest one that it is in after these merges: (c,) int64."""
+    lowest = np.arange(c)
+    for a, b, _ in steps:
+        lowest[lowest == b] = a
+    return lowest
+
+
+def merges(losses: Sequence[Fraction], sizes: list[int]) -> Iterator[tuple[int, int, Fraction]]:
+    """Cluster a, b that becomes part of it, and what that costs, until one is left.
 
     losses: what merging each two costs, see `Source.merged`; those that cost least are merged, ties go to the
     lowest.  What merging costs after that follows from these (Lance and Williams 1967, for Ward's method).
     """
-    sizes, lowest = list(sizes), np.arange(len(sizes))
+    sizes, alive = list(sizes), set(range(len(sizes)))
     loss = dict(zip(combinations(range(len(sizes)), 2), losses, strict=True))
-    for _ in range(len(sizes) - k):
+    while loss:
         a, b = min(loss, key=loss.__getitem__)
         lost = loss.pop((a, b))
-        for h in set(lowest.tolist()) - {a, b}:
+        alive.remove(b)
+        for h in alive - {a}:
             near, far = (min(a, h), max(a, h)), (min(b, h), max(b, h))
             more = (sizes[a] + sizes[h]) * loss[near] + (sizes[b] + sizes[h]) * loss.pop(far)
             loss[near] = (more - sizes[h] * lost) / (sizes[a] + sizes[b] + sizes[h])
         sizes[a] += sizes[b]
-        lowest[lowest == b] = a
-    return lowest
+        yield a, b, lost
+
+
+def _whole(labels: Array, told: Array, least: int, most: int) -> Array:
+    """The labels (m,) after merges that a client is told of: it takes the server's word for which these are.
+
+    And for nothing else: clusters are merged whole, and from `least` to `most` are left.
+    """
+    firsts = np.unique(labels, return_index=True)[1]
+    lowest, group = np.unique(told[firsts], return_index=True, return_inverse=True)[1:]
+    # Of another number nothing follows that the server could go on with, but for these.
+    fits = least <= len(lowest) <= most
+    return _numbered(lowest[group] if fits else np.minimum(np.arange(len(firsts)), most - 1))[labels]
 
 
 def accept(halves: Array, c: int, accepted: list[int]) -> Array:

@@ -3,8 +3,8 @@
 The rule is Kneedle's (Satopaa, Albrecht, Irwin, Raghavan, 2011): the elbow is where the curve lies farthest
 below the chord from its first point to its last.  Both axes are logarithms.  For points without clusters
 costs fall about as k**(-2 / d) (Marriott 1971; Krzanowski and Lai 1988), which is a straight line there,
-whatever d is: so such points have no elbow, and the choice hardly depends on the largest k that was tried.  On
-plain axes every curve has one, and the more candidates, the larger it is.
+whatever d is: so such points have no elbow, and the choice hardly depends on the largest k that was tried.
+On plain axes every curve has one, and the more candidates, the larger it is.
 
 A choice is public, and parties may have to make the same one: logarithms are decimals, rounded alike on every
 machine, of exact costs.
@@ -116,10 +116,8 @@ def depths(costs: Sequence[Fraction | float]) -> tuple[Decimal, ...]:
         width, (first, last) = Decimal(count).ln(), (exact[0], exact[-1])
         found = []
         for k, cost in enumerate(exact, 1):
-            if last:
-                height = _ln(cost / last) / _ln(first / last)
-            else:  # the limit of ever smaller last costs
-                height = Decimal(1 if cost else 0)
+            # Of a last cost of 0 the limit of ever smaller ones.
+            height = _ln(cost / last) / _ln(first / last) if last else Decimal(1 if cost else 0)
             found.append(round(1 - Decimal(k).ln() / width - height, 40))
         return tuple(found)
 
@@ -192,11 +190,8 @@ class Curve:
                 "those of points without clusters"
             )
             return said + self._silhouette()
-        near = second is not None and self.depths[second - 1] > 0.8 * self.depth
         if self.depth < FAINT:
             clear = "not clear, and points without clusters may show as much"
-        elif near:
-            clear = f"not clear, k = {second} is nearly as good"
         else:
             clear = "clear" if self.depth >= CLEAR else "faint"
         others = "no other lies below the chord"

@@ -40,6 +40,19 @@ class Step:
     within: tuple[int, ...] | None
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Weighed:
+    """Some clusters, each with points: what they cost, and what merging each two of them does.
+
+    losses: see `Source.merged`.  within: see `Step`.  distances: scaled, (c, m), or None if nobody may know
+    them.
+    """
+
+    losses: tuple[Fraction, ...]
+    within: tuple[int, ...]
+    distances: Exact | None
+
+
 class Stepper(Protocol):
     """Where steps come from: a role fragment, driven with `yield from`."""
 
@@ -76,6 +89,10 @@ class Source(Stepper, Protocol):
         labels: (m,) in [0, c).  c (c - 1) / 2 exact numbers, of clusters 0 and 1, 0 and 2, ..., 1 and 2, ...
         What both cost as one more than as two, up to one factor that all share.
         """
+        ...
+
+    def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
+        """The same where `choose` is told more: what the clusters cost, and distances if they are shown."""
         ...
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -139,6 +156,11 @@ def losses_of(scaled: Exact, labels: Array, c: int) -> tuple[Fraction, ...]:
     )
 
 
+def weighed_by(scaled: Exact, labels: Array, c: int) -> Weighed:
+    """What distances (c, m) say of c clusters."""
+    return Weighed(losses_of(scaled, labels, c), scaled.within(labels), scaled)
+
+
 def members(labels: Array, c: int) -> Iterator[tuple[int, Array]]:
     """Of each cluster with points its number and these, ascending; labels (m,) in [0, 2 c) are of halves."""
     order = np.argsort(labels // 2, kind="stable")
@@ -180,11 +202,13 @@ class Trace:
         """Sum of squared distances of points to the means of their clusters, in integer units."""
         if self.within is None:
             return None
-        sizes = cluster_sizes(self.labels, self.k)
-        return sum(
-            (Fraction(w, int(s) ** 2) for w, s in zip(self.within, sizes, strict=True) if s),
-            start=Fraction(0),
-        )
+        return cost_of(self.within, cluster_sizes(self.labels, self.k))
+
+
+def cost_of(within: Sequence[int], sizes: Array) -> Fraction:
+    """The cost of clusters of these sizes from scaled distances, see `Step`."""
+    parts = (Fraction(w, s**2) for w, s in zip(within, sizes.tolist(), strict=True) if s)
+    return sum(parts, start=Fraction(0))
 
 
 def cheaper(a: Trace, b: Trace) -> bool:
@@ -252,6 +276,9 @@ class PlainSource:
 
     def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
         return _nobody(choose(losses_of(self.scaled(labels, c), labels, c)))
+
+    def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
+        return _nobody(choose(weighed_by(self.scaled(labels, c), labels, c)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))

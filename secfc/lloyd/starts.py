@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
 from secfc.lloyd.bisecting import Bisecting
+from secfc.lloyd.elbow import Curve, Elbow
 from secfc.lloyd.loop import Source
 from secfc.roles.exchange import Role
 
@@ -57,6 +58,46 @@ class Start(Protocol):
     def needs_distances(self) -> bool:
         """Whether it draws from the distances themselves, so that the server must see them."""
         ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A start that can choose k on its way."""
+
+    def choose(
+        self, m: int, elbow: Elbow, rng: np.random.Generator, source: Source
+    ) -> Role[tuple[Array, Curve | None]]:
+        """First labels (m,) int32 of k clusters, and what k was chosen by, None for who hears labels only."""
+        ...
+
+
+def check_choice(init: Start, k: int | Elbow) -> None:
+    """Raises ValueError for a start that cannot choose k, where that is asked of it."""
+    if isinstance(k, Elbow) and not isinstance(init, Choosing):
+        raise ValueError(
+            f"k={k} with init={type(init).__name__}(): k is chosen by what merging clusters costs, which "
+            "this start does not measure. Use init=Bisecting(), or give k as a number"
+        )
+
+
+class Drawing:
+    """First labels, restart after restart: of k clusters, or of as many as the first one chooses.
+
+    k: an Elbow until then.  curve: what it was chosen by, None if it was not, or at who hears labels only.
+    """
+
+    def __init__(self, init: Start, m: int, k: int | Elbow) -> None:
+        self.init, self.m, self.k = init, m, k
+        self.curve: Curve | None = None
+
+    def __call__(self, rng: np.random.Generator, source: Source) -> Role[tuple[Array, int]]:
+        """First labels (m,) int32, and of how many clusters."""
+        if isinstance(self.k, int):
+            return (yield from self.init.draw(self.m, self.k, rng, source)), self.k
+        check_choice(self.init, self.k)
+        labels, self.curve = yield from self.init.choose(self.m, self.k, rng, source)  # type: ignore[attr-defined]
+        self.k = found = int(labels.max()) + 1
+        return labels, found
 
 
 @dataclass(frozen=True)

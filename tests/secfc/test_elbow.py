@@ -1,15 +1,25 @@
 """Choosing k: the rule, the value, and every algorithm that takes it."""
 
+import dataclasses
 import math
+import sys
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import secfc
+from secfc.coded.source import CodedSource
 from secfc.data.inputs import InputError
+from secfc.lloyd import bisecting
+from secfc.lloyd.bisecting import Bisecting, with_spare
 from secfc.lloyd.elbow import Curve, Elbow, clusters, depths, elbow, largest
+from secfc.lloyd.loop import PlainSource
+from secfc.privacy import Bound, Budget
+from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 
 # --- the rule -------------------------------------------------------------------------------------------
 
@@ -93,9 +103,9 @@ def test_automatic_candidates(m, most):
 
 
 def test_too_few_points_to_choose():
-    with pytest.raises(ValueError, match="most=3 clusters of 3 points: .* Give k as a number"):
+    with pytest.raises(ValueError, match=r"most=3 clusters of 3 points: .* Give k as a number"):
         Elbow().among(3)
-    with pytest.raises(ValueError, match="most=12 clusters of 12 points: .* Lower most"):
+    with pytest.raises(ValueError, match=r"most=12 clusters of 12 points: .* Lower most"):
         Elbow(12).among(12)
     assert Elbow(12).among(13) == Elbow(12)
 
@@ -121,8 +131,247 @@ def test_a_curve_says_how_clear_its_elbow_is():
     assert "silhouette is largest at k = 3 (0.90)" in clear.words
     assert "No elbow among 1 to 6, so k = 1" in Curve((100, 90, 80, 70, 60, 1)).words
     assert "no less" in Curve((5, 5, 5)).words
-    open_ = Curve((2**12, 2**6, 2**6, 2**2, 2**2, 2**2, 2**2, 1))
-    assert open_.second == 4
-    assert "k = 4 is nearly as good" in open_.words
+    two = Curve((2**12, 2**6, 2**6, 2**2, 2**2, 2**2, 2**2, 1))
+    assert two.second == 4
+    assert "next comes k = 4 with 0.167" in two.words
+    assert "not clear" in Curve((100, 48, 32, 24, 20, 17)).words
     assert "allow more than 4" in Curve((100, 90, 10, 9)).words
     assert "nothing" not in repr(clear)
+
+
+# --- merging --------------------------------------------------------------------------------------------
+
+
+def grid(m, d, seed, reach=3):
+    return np.random.default_rng(seed).integers(-reach, reach + 1, (m, d))
+
+
+def fraction_cost(points, labels):
+    parts = (points[labels == h] for h in set(labels.tolist()))
+    return sum(
+        (sum(Fraction(int(x)) ** 2 for x in column) - Fraction(int(column.sum())) ** 2 / len(part))
+        for part in parts
+        for column in part.T
+    )
+
+
+def drawn(role):
+    """What a role fragment returns that waits for nobody."""
+    with pytest.raises(StopIteration) as done:
+        next(role)
+    return done.value.value
+
+
+cases = st.tuples(st.integers(4, 30), st.integers(1, 3), st.integers(0, 3), st.integers(0, 2**32))
+
+
+@given(
+    cases, st.integers(1, 3), st.sampled_from([Bisecting(), Bisecting(spare=0), Bisecting(1.0, 1, 0, 1.0)])
+)
+def test_the_curve_is_that_of_the_labels_that_merging_leads_to(case, least, start):
+    m, d, reach, seed = case
+    points, elbow = grid(m, d, seed, reach), Elbow(least=min(least, m - 3)).among(m)
+    source = PlainSource(points)
+
+    def chosen(one):
+        return drawn(start.choose(m, one, np.random.default_rng(seed), source))
+
+    labels, curve = chosen(elbow)
+    assert len(curve.costs) == elbow.most
+    assert all(a >= b for a, b in pairwise(curve.costs))
+    assert labels.max() + 1 == min(curve.k, len(np.unique(labels)))
+    assert curve.costs[0] == fraction_cost(points, np.zeros(m, int))
+    assert curve.costs[labels.max()] == fraction_cost(points, labels)
+    # What was chosen is what a start for k alone would be merged to, from as many clusters.
+    clusters_, own = with_spare(m, elbow.most, start.spare), np.random.default_rng(seed)
+    grown = drawn(start._grow(m, elbow.least, clusters_, own, source))
+    assert drawn(start._merge(grown, curve.k, source)).tolist() == labels.tolist()
+    # Silhouettes are those of distances to means.
+    for k, silhouette in enumerate(curve.silhouettes, 2):
+        merged = drawn(start._merge(grown, k, source))
+        means = np.array([points[merged == h].mean(axis=0) for h in range(k)])
+        gaps = np.sqrt(((points[:, None] - means) ** 2).sum(axis=2))
+        own = gaps[np.arange(m), merged]
+        gaps[np.arange(m), merged] = np.inf
+        far = gaps.min(axis=1)
+        wider = np.maximum(own, far)
+        expected = ((far - own) / np.where(wider > 1e-6, wider, np.inf)).mean()
+        assert silhouette == pytest.approx(expected, abs=1e-6)
+
+
+def test_points_that_are_equal_are_one_cluster():
+    points = np.full((30, 2), 7.0)
+    found = secfc.fit(secfc.Lloyd("auto", init="bisecting"), secfc.Federation.from_arrays([points]))
+    assert (found.k, set(found.flat.tolist())) == (1, {0})
+    assert set(found.curve.costs) == {0}
+    assert "as if all points were equal" in found.curve.words
+
+
+def test_two_different_values_are_two_clusters():
+    points = np.repeat([[0.0], [1.0]], [20, 5], axis=0)
+    found = secfc.fit(secfc.Lloyd("auto", init="bisecting"), secfc.Federation.from_arrays([points]))
+    assert (found.k, found.cost) == (2, 0)
+    assert found.curve.costs[1:] == (0,) * 4
+    least = secfc.fit(secfc.Lloyd("4..6", init="bisecting"), secfc.Federation.from_arrays([points]))
+    assert least.k == 2  # there are no more
+
+
+# --- as a protocol --------------------------------------------------------------------------------------
+
+
+def federation(m=60, d=3, seed=0, n=5):
+    return secfc.Federation.from_arrays(np.array_split(grid(m, d, seed).astype(float), n))
+
+
+def blobs(m=60, k=3, n=5):
+    rng = np.random.default_rng(k)
+    points = 8 * rng.normal(size=(k, 2))[np.arange(m) % k] + rng.normal(size=(m, 2))
+    return secfc.Federation.from_arrays(np.array_split(points.round(1), n))
+
+
+def run(data, policy, k="auto", seed=0, **more):
+    drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
+    way = secfc.SecFC(k, t=1, disclosure=policy, coarse="allow", **more)
+    return secfc.fit(way, data, seed=seed, **drive)
+
+
+def twin(secure, data, k="auto", seed=0, **more):
+    way = secfc.Lloyd(
+        k, init=Bisecting(), scale=secure.plan.quantizer.scale, coarse="allow", **more
+    )  # fmt: skip
+    return secfc.fit(way, data, seed=seed)
+
+
+def same(a, b):
+    return a.k == b.k and len(a.history) == len(b.history) and all(map(np.array_equal, a.history, b.history))
+
+
+POLICIES = {
+    "distances": secfc.Distances(),
+    "dealt distances": secfc.Distances(dealt=True),
+    "dealt by the server": secfc.AssignmentsOnly(),
+    "dealt by a client": secfc.AssignmentsOnly(dealer="client-4"),
+    "undealt": secfc.AssignmentsOnly(dealer=None),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("n_init", [1, 2])
+def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
+    for data in (blobs(), federation(seed=1)):
+        secure = run(data, POLICIES[policy], n_init=n_init)
+        plain = twin(secure, data, n_init=n_init)
+        assert same(secure, plain)
+        assert secure.curve.costs == plain.curve.costs
+        assert secure.curve.k == plain.curve.k == secure.k
+        assert (secure.curve.silhouettes == ()) == ("distances" not in policy)
+        assert secure.plan.k == secure.k
+
+
+@given(cases, st.integers(1, 2), st.sampled_from(["distances", "dealt by the server"]))
+@settings(max_examples=15)
+def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init, policy):
+    m, d, reach, seed = case
+    data = federation(max(m, 5), d, seed)
+    if not reach:
+        data = secfc.Federation.from_arrays(np.array_split(np.ones((max(m, 5), d)), 5))
+    secure = run(data, POLICIES[policy], n_init=n_init, seed=seed % 1000)
+    plain = twin(secure, data, n_init=n_init, seed=seed % 1000)
+    assert same(secure, plain)
+    assert secure.curve == dataclasses.replace(plain.curve, silhouettes=secure.curve.silhouettes)
+
+
+def test_no_cost_is_opened_but_those_of_the_clusters_that_are_merged():
+    secure = run(blobs(), secfc.AssignmentsOnly(), keep_bodies=True)
+    kinds = [e.kind for e in secure.transcript.envelopes if e.recipient == "client-0" and e.sender == SERVER]
+    assert kinds.count("MeasureCost") == kinds.count("MeasureLosses") == 1
+    given_k = run(blobs(), secfc.AssignmentsOnly(), k=3, keep_bodies=True)
+    shown = {e.kind for e in given_k.transcript.envelopes if e.recipient == SERVER}
+    assert {e.kind for e in secure.transcript.envelopes if e.recipient == SERVER} - shown == {"CodedCosts"}
+    assert any("and so what fewer clusters cost" in fact for fact in secure.learned)
+
+
+@pytest.mark.parametrize("kind", ["CodedCosts", "CodedGains"])
+def test_replies_that_are_lost_change_no_choice(kind):
+    def faults(e):
+        return () if e.sender == "client-1" and e.kind == kind else (e,)
+
+    data = blobs(n=6)
+    whole, lossy = (run(data, secfc.AssignmentsOnly(), **more) for more in ({}, {"faults": faults}))
+    assert same(whole, lossy)
+    assert whole.curve == lossy.curve
+
+
+def other_labels(e):
+    labels = e.body.labels.copy()
+    labels[0] = (labels[0] + 1) % e.body.k
+    return dataclasses.replace(e, body=dataclasses.replace(e.body, labels=labels))
+
+
+@pytest.mark.parametrize("kind", ["MeasureCost", "MeasureLosses"])
+def test_costs_of_other_clusters_than_were_opened_are_refused(kind):
+    def lie(e):
+        return (other_labels(e),) if e.kind == kind else (e,)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match=rf"asked {kind}\(k=\d+\) of some labels"):
+        run(blobs(), secfc.AssignmentsOnly(), faults=lie)
+
+
+@pytest.mark.parametrize("policy", ["distances", "dealt by the server"])
+def test_labels_that_no_merges_give_are_refused(policy, monkeypatch):
+    honest = CodedSource.weighed
+
+    def lying(self, labels, c, choose):
+        told = yield from honest(self, labels, c, choose)
+        return np.roll(told, 1)
+
+    monkeypatch.setattr(CodedSource, "weighed", lying)
+    monkeypatch.setattr(bisecting, "_whole", whole_for_clients(bisecting._whole))
+    with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has"):
+        run(blobs(), POLICIES[policy])
+
+
+def whole_for_clients(honest):
+    """The check that only honest parties make: a lying server goes on with what it said."""
+
+    def whole(labels, told, least, most):
+        caller = sys._getframe(1).f_locals
+        return told if isinstance(caller["source"], CodedSource) else honest(labels, told, least, most)
+
+    return whole
+
+
+def test_another_k_at_the_end_than_was_chosen_is_refused():
+    def lie(e):
+        if e.kind == "Final":
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, k=e.body.k + 1)),)
+        return (e,)
+
+    with pytest.raises(FaultyServer, match="ended with k=4 clusters, where k=3 was chosen"):
+        run(blobs(), secfc.AssignmentsOnly(), faults=lie)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"init": "random"}, r"k=auto with init=RandomLabels\(\): .* Use init=Bisecting\(\), or give k"),
+        ({"k": "2..60"}, r"most=60 clusters of 60 points: .* Lower most"),
+        ({"policy": secfc.FinalLabelsOnly()}, r"k=auto with FinalLabelsOnly: .* opens to nobody. Give k as"),
+        (
+            {"policy": secfc.NoiseAtServer(Budget(1.0, 1e-6), Bound.given(4.0))},
+            r"k=auto with NoiseAtServer: .* Give k as a number",
+        ),
+        ({"data": federation(m=3, n=3)}, r"most=3 clusters of 3 points: .* Give k as a number"),
+    ],
+)
+def test_runs_that_cannot_choose_are_refused_before_anything_is_shared(more, why):
+    given_ = {"data": blobs(), "policy": secfc.AssignmentsOnly(), **more}
+    with pytest.raises(ValueError, match=why):
+        run(**given_)
+
+
+def test_plaintext_refuses_the_same():
+    with pytest.raises(ValueError, match=r"k=2..9 with init=RandomLabels\(\)"):
+        secfc.fit(secfc.Lloyd("2..9", init="random"), blobs())
+    with pytest.raises(ValueError, match="most=3 clusters of 3 points"):
+        secfc.fit(secfc.Lloyd("auto", init="bisecting"), federation(m=3, n=3))

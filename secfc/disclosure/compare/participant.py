@@ -64,8 +64,9 @@ class Participant:
         self.plan, self.name, self.keys, self.player, self.consent = plan, name, keys, player, consent
         self.me = plan.clients.index(name)
         self.colluding = max(1, plan.code.t)
-        # Costs are opened for one assignment a restart, however often lost replies make it be asked again.
-        self.restarts = plan.n_init if plan.n_init > 1 else 0
+        # Costs are opened for one assignment a restart, and one that k is chosen by, however often lost
+        # replies make it be asked again.
+        self.restarts = (plan.n_init if plan.n_init > 1 else 0) + (plan.elbow is not None)
         self.costed: set[bytes] = set()
         self.opened: Array | None = None
         self.left_out: set[int] = set()  # clients that the server did without, so called silent
@@ -83,7 +84,7 @@ class Participant:
                 check_responders(self.plan, question)
                 self.costed.add(question.labels.tobytes())
                 if len(self.costed) > self.restarts:
-                    raise FaultyServer(SERVER, "asked for costs of more assignments than there are restarts")
+                    raise FaultyServer(SERVER, "asked for costs of more assignments than the plan has")
                 return self.cost(question, measured)
             case MeasureGains() | MeasureLosses():
                 check_responders(self.plan, question)

@@ -28,7 +28,7 @@ from secfc.disclosure.compare.dealer import deal
 from secfc.disclosure.compare.match import DEAL, Match, Seating, labels_of
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import Responders
-from secfc.lloyd.loop import Step, gains_between
+from secfc.lloyd.loop import Step, Weighed, gains_between
 from secfc.roles.exchange import (
     Exchange,
     FaultyClient,
@@ -85,6 +85,11 @@ class Committees:
         pairs = np.stack(np.triu_indices(c, 1), axis=1)
         squares = yield from self.number_a_cluster(MeasureLosses, CodedGains, labels, c, len(pairs))
         return gains_between(squares, cluster_sizes(labels, c)[pairs])
+
+    def weighed(self, labels: Array, c: int) -> Role[Weighed]:
+        within = yield from self.costs(labels, c)
+        losses = () if c == 1 else (yield from self.losses(labels, c))
+        return Weighed(losses, within, None)
 
     def number_a_cluster(
         self,
