@@ -19,6 +19,8 @@ OFFERS = {
     "disclosure=Distances()": "--disclosure distances",
     "disclosure=AssignmentsOnly()": "--disclosure assignments",
     "AssignmentsOnly(consent=True)": "--consent",
+    "init=Bisecting()": "--init bisecting",
+    "init=RandomLabels()": "--init random",
     "(bound=)": "(--bound)",
     "(scale=)": "(--scale)",
     "use MaskedLloyd.": "use --algorithm masked-lloyd.",

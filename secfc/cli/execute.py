@@ -110,6 +110,7 @@ def execute(
     from secfc.data.units import unlike
     from secfc.exact.replay import Witness
     from secfc.fitting import fit
+    from secfc.lloyd.elbow import Elbow
     from secfc.report import against_ordinary, compare, in_row_order, pooled, report
     from secfc.report.curious import Finding, curious_server
     from secfc.report.origin import Origin, digests, look_like_ids
@@ -170,6 +171,8 @@ def execute(
     if choice.twin is not None:
         # Of one client with all rows an automatic scale may be another.
         twin = replace(choice.twin, scale=result.plan.quantizer.scale)
+        if result.curve is not None:  # among as many, also if fewer points are left
+            twin = replace(twin, k=Elbow(len(result.curve.costs), result.curve.least))
         with screen.status("Comparing with plaintext k-means"):
             plain, wall["verify"] = timed(
                 lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)

@@ -71,8 +71,8 @@ class Asked:
                 raise click.UsageError(why.format(option=self.given[name]))
 
     @property
-    def k(self) -> int:
-        """Clusters to look for; the demonstration has four."""
+    def k(self) -> Any:
+        """Clusters to look for, an int or an Elbow; the demonstration has four."""
         return 4 if self.settings.k is None else self.settings.k
 
     @property
@@ -140,6 +140,7 @@ class Method:
     foresee: the plan as far as it is known before the parties talk.  Raises ValueError.
     prepare: loads or compiles what a run of an algorithm under a plan needs.
     compile: compiles all that any run of this method needs.
+    chooses: whether it can choose k.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Method:
     foresee: Callable[[Any, Public], Any] = planned
     prepare: Callable[[Any, Any], None] = nothing
     compile: Callable[[], None] = nothing
+    chooses: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

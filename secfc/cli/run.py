@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, wr
 from secfc.cli.preparing import check as check_preparing
 from secfc.cli.preparing import prepared, without_gaps
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, check_k, names, refuse
+from secfc.cli.settings import Clusters, Settings, check_choice, check_k, names, refuse
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -45,7 +46,11 @@ def offered(part: str) -> Callable[[Command], Command]:
 
 @click.command(cls=Remembering, short_help="Cluster files, or a demonstration data set.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
-@click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
+@click.option(
+    "-k", type=Clusters(), metavar="K",
+    help="Number of clusters, required with files; 2..12 chooses it among these, and auto among 1 to 20 or "
+    "fewer, by the elbow of the costs.",
+)  # fmt: skip
 @offered("sharing")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
@@ -94,6 +99,10 @@ def offered(part: str) -> Callable[[Command], Command]:
     "--report", type=ANY_PATH, metavar="OUT.json",
     help=f"Where the report goes. Default with files and without --json: {REPORT}.",
 )  # fmt: skip
+@click.option(
+    "--plot", type=ANY_PATH, metavar="OUT.png",
+    help="With -k auto or 2..12: a picture of the costs by which k was chosen.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite existing output files.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
 @click.pass_context
@@ -112,6 +121,7 @@ def run(context: click.Context, /, **values: Any) -> None:
       secfc run
       secfc run a.csv b.csv c.csv -k 4
       secfc run all.csv --client-column hospital --id-column patient -k 5
+      secfc run a.csv b.csv c.csv -k 2..12 --plot costs.png     choose k, and draw why
       secfc run *.parquet -k 8 --columns age,weight --bound 200 --n-init 5
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
@@ -138,11 +148,25 @@ def run(context: click.Context, /, **values: Any) -> None:
     result, found = execute(method, asked, federation, source, screen, given(context))
     labels = None if found.verified is False else label_lines(federation, result, kept)
     outputs.write(labels, found)
+    if settings.plot is not None:
+        draw(found, settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         forget(settings.checkpoint, federation)
     _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
     if found.verified is False:
         context.exit(1)
+
+
+def draw(found: Report, path: Path) -> None:
+    """The costs by which k was chosen, as a picture.  Raises Refused."""
+    from secfc.report import plot_curve
+
+    if found.curve is None:
+        return
+    try:
+        plot_curve(found.curve).savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise Refused(f"--plot {path} cannot be written: {error}") from error
 
 
 def checked(context: click.Context, method: Method, settings: Settings) -> Asked:
@@ -153,6 +177,7 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
     others = [name for name in options() if name not in method.names]
     refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
     check_k(settings)
+    check_choice(settings, method.name, method.chooses)
     if not settings.files:
         columns = ("client_column", "columns", "features", "id_column", "label_column")
         refuse(context, columns, "{option} needs a FILE whose columns it names.")
@@ -184,8 +209,10 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
     else:
         console = Console(markup=False, highlight=False, emoji=False, stderr=outputs.to_stdout)
         show(console, found)
-        if outputs.labels or outputs.report:
+        if outputs.labels or outputs.report or settings.plot:
             console.print()
+        if settings.plot:
+            console.print(f"Picture written to {settings.plot}", soft_wrap=True)
         if outputs.labels and not withheld and not outputs.to_stdout:
             own = "" if found.labels_paid else " (each client's own: not covered by epsilon)"
             console.print(f"Labels written to {outputs.labels}{own}", soft_wrap=True)
@@ -218,7 +245,12 @@ class Outputs:
             raise Refused("--labels - and --json both want stdout: name a file for one, as with --labels.")
         if labels and report and labels.resolve() == report.resolve():
             raise Refused(f"--labels and --report are both {labels}: give them different names.")
-        for path, option in ((labels, "--labels"), (report, "--report")):
+        named = {labels, report} - {None}
+        if settings.plot and settings.plot.resolve() in {path.resolve() for path in named if path}:
+            raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
+        if settings.plot and not find_spec("matplotlib"):
+            raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
+        for path, option in ((labels, "--labels"), (report, "--report"), (settings.plot, "--plot")):
             if path is not None and not (path == STDOUT and option == "--labels"):
                 check_output(path, option, asked.read, force=settings.force)
         return cls(labels, report, settings.force)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -17,7 +18,7 @@ class Settings:
     """What is asked whatever the algorithm: data, clusters, and where results go; None is "choose for me"."""
 
     files: tuple[Path, ...]
-    k: int | None
+    k: Any  # int | Elbow | None
     client_column: str | None
     columns: tuple[str, ...] | None
     id_column: str | None
@@ -30,6 +31,7 @@ class Settings:
     checkpoint: Path | None = None
     labels: Path | None = None
     report: Path | None = None
+    plot: Path | None = None
     features: str = "same"
     standardize: bool = False
     to_range: bool = False
@@ -38,6 +40,24 @@ class Settings:
     outside: str | None = None
     missing: str = "refuse"
     categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
+
+
+class Clusters(click.ParamType[Any]):
+    """A number of clusters, or among which to choose it."""
+
+    name = "clusters"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """An int or an Elbow."""
+        from secfc.lloyd.elbow import clusters
+
+        try:
+            k = clusters(value)
+        except ValueError as error:
+            self.fail(f"{error}.".replace("k=", ""), param, ctx)
+        if isinstance(k, int) and k < 1:
+            self.fail(f"{k} is not in the range x>=1.", param, ctx)
+        return k
 
 
 def positive(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -69,3 +89,12 @@ def check_k(settings: Settings) -> None:
     """Raise UsageError if nobody said how many clusters files are to have."""
     if settings.files and settings.k is None:
         raise click.UsageError("-k is missing: say how many clusters to look for, for example -k 4.")
+
+
+def check_choice(settings: Settings, name: str, chooses: bool) -> None:
+    """Raise UsageError for an algorithm of this name that cannot choose k, and for a picture of no choice."""
+    chosen = settings.k is not None and not isinstance(settings.k, int)
+    if chosen and not chooses:
+        raise click.UsageError(f"--algorithm {name} cannot choose k: give a number, for example -k 4.")
+    if settings.plot is not None and not chosen:
+        raise click.UsageError("--plot draws the costs by which k is chosen: add -k auto, or leave it out.")

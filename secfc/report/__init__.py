@@ -13,6 +13,7 @@ from secfc.report.data import Report, report
 from secfc.report.ordinary import Ordinary, against_ordinary
 from secfc.report.outcome import Comparison, compare, in_row_order, pooled
 from secfc.report.people import as_text, show, verdict
+from secfc.report.pictures import plot_curve
 from secfc.report.programs import as_json, strict
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "as_text",
     "compare",
     "in_row_order",
+    "plot_curve",
     "pooled",
     "report",
     "rounds",

@@ -23,6 +23,7 @@ from secfc.account import Account
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
 from secfc.data.resolution import Resolution
+from secfc.lloyd.elbow import Curve
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.costs import rounds, seconds
 from secfc.report.curious import Finding
@@ -54,6 +55,8 @@ class Report:
     about choices made for them.  comparison: None if nothing was verified.  ordinary: the labels against
     k-means on the unrounded points, None if that was not compared.  resolution: steps of rounding within the
     spread of each feature, None if not judged.  quantizer: how points became integers, None if they did not.
+    curve: the costs by which k was chosen, None if it was given; of what a policy opens, so under a budget
+    they are paid for.
     steps: how often distances were asked for.  moved: whether labels were improved step by step.
     traffic: (messages, bytes) by direction and kind.  ledger, delta: what privacy is reported for.
     origin: of a command, what it was given.  evaluated: whether what no budget paid for is in it.
@@ -76,6 +79,7 @@ class Report:
     quantizer: Quantizer | None
     n_iter: int
     converged: bool
+    curve: Curve | None
     moved: bool
     steps: int
     centers: Array | None
@@ -167,6 +171,7 @@ def report(
         quantizer=quantizer if rounding else None,
         n_iter=result.n_iter,
         converged=result.converged,
+        curve=result.curve,
         moved=bool(result.history),
         steps=rounds(result),
         centers=result.centers,

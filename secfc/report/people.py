@@ -219,7 +219,7 @@ def _quality(found: Report) -> list[tuple[str, str]]:
 
 def _iterations(found: Report) -> list[tuple[str, str]]:
     """What follows from the labels alone."""
-    lines = []
+    lines = [] if found.curve is None else [("Choice of k", f"{found.curve.words}.")]
     if found.moved:
         end = "converged" if found.converged else "NOT converged: raise --max-iter"
         if found.noisy:

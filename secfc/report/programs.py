@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import secfc
+from secfc.lloyd.elbow import Curve
 from secfc.report import privacy
 from secfc.report.attacks import as_object
 from secfc.report.data import Report
@@ -47,6 +48,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "truth": found.scores,
         "cost": found.cost,
         "cost_known_to_server": found.cost_known,
+        "choice": _choice(found.curve),
         "n_iter": found.n_iter,
         "converged": found.converged,
         "cluster_sizes": None if counts is None else counts.clusters,
@@ -101,6 +103,23 @@ def _verification(comparison: Comparison | None) -> dict[str, Any] | None:
         "iterations": comparison.steps,
         "first_difference": comparison.first,
         "points_that_differ": comparison.points,
+    }
+
+
+def _choice(curve: Curve | None) -> dict[str, Any] | None:
+    """The costs by which k was chosen, of 1, 2, ... clusters; silhouettes are of 2, 3, ..."""
+    if curve is None:
+        return None
+    return {
+        "k": curve.k,
+        "least": curve.least,
+        "most": len(curve.costs),
+        "costs": [float(cost) for cost in curve.costs],
+        "depths": curve.depths,
+        "depth": curve.depth,
+        "second": curve.second,
+        "silhouettes": curve.silhouettes or None,
+        "words": curve.words,
     }
 
 

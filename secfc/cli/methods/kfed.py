@@ -16,8 +16,10 @@ def choose(asked: Asked, public: Public) -> Choice:
     """k-FED, by default with as many local clusters as its authors recommend."""
     from secfc.kfed import KFed
 
-    k_local = math.isqrt(asked.k) if asked["k_local"] is None else asked["k_local"]
+    # Where k is to be chosen, it may turn out to be 4 or more, of which this is the root.
+    k_local = math.isqrt(asked.k if isinstance(asked.k, int) else max(asked.k.least, 4))
     notes = () if asked["k_local"] else (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
+    k_local = asked["k_local"] or k_local
     return Choice(KFed(asked.k, k_local, seed=asked.settings.seed), notes=notes)
 
 

@@ -68,4 +68,5 @@ METHOD = Method(
     choose,
     settle=settle,
     inspect=inspect,
+    chooses=False,
 )

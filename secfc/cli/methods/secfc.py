@@ -267,11 +267,13 @@ def foresee(algorithm: SecFC, public: Public) -> Any:
     Raises ValueError.
     """
     from secfc.coded.membership import Open
+    from secfc.lloyd.elbow import Elbow, largest
 
     if isinstance(algorithm.membership, Open):
         return algorithm.plan(public)
-    if algorithm.k > public.m:
-        raise ValueError(f"k={algorithm.k} clusters of m={public.m} points: lower k or add points")
+    k = algorithm.k.among(public.m) if isinstance(algorithm.k, Elbow) else algorithm.k
+    if largest(k) > public.m:
+        raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
     smallest = replace(public, counts=(1,) * len(public.clients))
     plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
     algorithm.plan(public)  # the union's own parameters
@@ -294,7 +296,8 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
     from secfc.cli.tiny import tiny_run
     from secfc.data.inputs import InputError
 
-    k = DIRECT + 1 if algorithm.k > DIRECT else 2  # other kernels compare many
+    # Other kernels compare many.
+    k = DIRECT + 1 if not isinstance(algorithm.k, int) or algorithm.k > DIRECT else 2
     small = replace(
         algorithm, k=k, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
