@@ -19,6 +19,7 @@ SCRIPTS = {
     "scale": ["--quick"],
     "resilience": ["--quick"],
     "disclosure": ["--quick"],
+    "elbow": ["--quick"],
     "quality": ["--quick"],
     "starts": ["--quick"],
     "scaling": ["--quick"],
