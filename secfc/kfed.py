@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
 from secfc.lloyd.centers import CentersModel, nearest_center
+from secfc.lloyd.elbow import Curve, Elbow, clusters, falling, largest
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.checks import (
     check_centers,
@@ -133,6 +135,23 @@ def merge_centers(centers: Sequence[npt.ArrayLike], k: int, seed: int) -> tuple[
     return merged, np.split(labels, bounds[1:-1])
 
 
+def choose_k(centers: Sequence[Array], elbow: Elbow, seed: int) -> Curve:
+    """The costs of clustering all clients' centers, each counted once as in `merge_centers`: a choice of k.
+
+    It is not below the number of centers of any client, which belong to different clusters.
+    """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    stacked = np.concatenate(centers)
+    distinct = len(np.unique(stacked, axis=0))
+    costs = [0.0] * largest(elbow)
+    with threadpool_limits(limits=1):
+        for k in range(1, min(distinct - 1, len(costs)) + 1):
+            costs[k - 1] = KMeans(k, n_init=10, random_state=seed).fit(stacked).inertia_
+    return Curve(falling(costs), max(elbow.least, *map(len, centers)))
+
+
 def _kmeans_labels(points: Array, k: int, random_state: int) -> Array:
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
@@ -186,7 +205,7 @@ class OneShotPlan:
     """Public parameters; `seed` makes the clients' local clustering reproducible."""
 
     clients: tuple[PartyId, ...]
-    k: int
+    k: int | Elbow
     k_local: int
     seed: int
     counts: tuple[int, ...]
@@ -209,20 +228,28 @@ class KFed:
 
     A client has at most k_local local clusters, fewer if it has fewer distinct points.  Works well while
     k_local <= sqrt(k).  Non-private: the server receives local means of private points.
+    k: clusters, or an `Elbow`, "auto", "2..12" to choose k by the costs of merging local centers, k_local at
+    least.
     """
 
-    k: int
+    k: int | Elbow
     k_local: int
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", clusters(self.k))
+
     def plan(self, public: Public) -> OneShotPlan:
         """Raises ValueError if k clusters cannot come of it."""
-        if not 1 <= self.k_local <= self.k:
-            raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={self.k}]")
-        if self.k > public.m:
-            raise ValueError(f"k={self.k} clusters of m={public.m} points: lower k or add points")
+        k = self.k
+        if isinstance(k, Elbow):
+            k = k.among(min(public.m, len(public.clients) * self.k_local), "points or local centers")
+        if not 1 <= self.k_local <= largest(k):
+            raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={largest(k)}]")
+        if largest(k) > public.m:
+            raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
         terms = Terms(self, public)
-        return OneShotPlan(public.clients, self.k, self.k_local, self.seed, public.counts, public.d, terms)
+        return OneShotPlan(public.clients, k, self.k_local, self.seed, public.counts, public.d, terms)
 
     def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Cluster my points, send the centers, label my points by what became of my centers."""
@@ -233,13 +260,17 @@ class KFed:
         mine = nearest_center(points, centers)
         inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), round=SHARE, phase="cluster")
         merged = only(take(inbox, CenterLabels), SERVER)
-        if merged.labels.shape != (len(centers),) or merged.centers.shape != (plan.k, plan.d):
+        count, d = merged.centers.shape
+        fits = count == plan.k if isinstance(plan.k, int) else 1 <= count <= largest(plan.k)
+        if merged.labels.shape != (len(centers),) or not fits or d != plan.d:
             raise FaultyServer(SERVER, f"merged other than {len(centers)} local centers into k={plan.k}")
         labels: Array = merged.labels[mine].astype(np.int32)
         yield Exchange({SERVER: OwnLabels(labels)}, round=ITERATE, phase="label")
         return labels
 
-    def server(self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Array]:
+    def server(
+        self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins
+    ) -> Role[tuple[Array, Curve | None]]:
         """Group the local centers, tell every client what became of its own."""
         yield from agree_with_server(plan, SERVER)
         arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
@@ -249,7 +280,11 @@ class KFed:
             if not 1 <= rows <= plan.k_local or d != plan.d:
                 raise FaultyClient(sender, f"sent {rows} local centers of {d} features")
         seed = int(rng.integers(2**31))
-        centers, groups = merge_centers([inbox[c].centers for c in plan.clients], plan.k, seed)
+        sent, curve, k = [inbox[c].centers for c in plan.clients], None, plan.k
+        if isinstance(k, Elbow):
+            curve = choose_k(sent, k, seed)
+            k = curve.k
+        centers, groups = merge_centers(sent, k, seed)
         answers = {
             c: CenterLabels(group.astype(np.int32), centers)
             for c, group in zip(plan.clients, groups, strict=True)
@@ -257,18 +292,20 @@ class KFed:
         arrived = yield Exchange(answers, plan.clients, round=SHARE, accept=ITERATE, phase="merge")
         for sender, own in take(arrived, OwnLabels).items():
             count = plan.counts[plan.clients.index(sender)]
-            if len(own.labels) != count or int(own.labels.max()) >= plan.k:
-                raise FaultyClient(sender, f"labeled other points than its {count}, or beyond k={plan.k}")
-        return centers
+            if len(own.labels) != count or int(own.labels.max()) >= k:
+                raise FaultyClient(sender, f"labeled other points than its {count}, or beyond k={k}")
+        return centers, curve
 
-    def outcome(self, plan: OneShotPlan, party: PartyId, returned: Array) -> Outcome:
+    def outcome(self, plan: OneShotPlan, party: PartyId, returned: Any) -> Outcome:
         """Labels of a client's points; of the server all centers.  No party knows the cost."""
         if party != SERVER:
             return Outcome(party, plan, labels=returned, learned=("the merged centers",))
+        centers, curve = returned
         return Outcome(
             party,
             plan,
-            centers=returned,
+            centers=centers,
+            curve=curve,
             n_iter=1,
             converged=True,
             learned=("every client's local centers in the clear", "all labels"),
@@ -282,5 +319,5 @@ class KFed:
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""
-        centers = run.results[SERVER]
-        return union(outcomes, run, counts, k=self.k, model=CentersModel(centers))
+        centers, _ = run.results[SERVER]
+        return union(outcomes, run, counts, k=len(centers), model=CentersModel(centers))

@@ -1,6 +1,7 @@
 """Choosing k: the rule, the value, and every algorithm that takes it."""
 
 import dataclasses
+import json
 import math
 import sys
 from fractions import Fraction
@@ -8,10 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secfc
+from secfc.cli import main as program
 from secfc.coded.source import CodedSource
 from secfc.data.inputs import InputError
 from secfc.lloyd import bisecting
@@ -19,6 +22,7 @@ from secfc.lloyd.bisecting import Bisecting, with_spare
 from secfc.lloyd.elbow import Curve, Elbow, clusters, depths, elbow, largest
 from secfc.lloyd.loop import PlainSource
 from secfc.privacy import Bound, Budget
+from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 
 # --- the rule -------------------------------------------------------------------------------------------
@@ -375,3 +379,90 @@ def test_plaintext_refuses_the_same():
         secfc.fit(secfc.Lloyd("2..9", init="random"), blobs())
     with pytest.raises(ValueError, match="most=3 clusters of 3 points"):
         secfc.fit(secfc.Lloyd("auto", init="bisecting"), federation(m=3, n=3))
+
+
+# --- k-FED ----------------------------------------------------------------------------------------------
+
+
+def islands(k=4, n=12):
+    """Clients of two clusters each."""
+    rng = np.random.default_rng(1)
+    means = 30 * np.array([[0, 0], [0, 1], [1, 0], [1, 1]])[:k]
+    own = [rng.choice(k, 2, replace=False) for _ in range(n)]
+    return secfc.Federation.from_arrays(
+        [means[np.repeat(pair, 30)] + rng.normal(size=(60, 2)) for pair in own]
+    )
+
+
+def test_k_fed_chooses_by_the_centers_that_it_has():
+    result = secfc.fit(secfc.KFed("2..9", k_local=2), islands(), seed=0)
+    given_k = secfc.fit(secfc.KFed(4, k_local=2), islands(), seed=0)
+    assert result.k == result.curve.k == 4
+    assert np.array_equal(result.flat, given_k.flat)
+    assert result.curve.depth > 0.2
+    assert given_k.curve is None
+
+
+def test_k_fed_chooses_no_less_than_any_client_has():
+    result = secfc.fit(secfc.KFed("auto", k_local=3), islands(k=2), seed=0)
+    assert result.curve.least == result.k == 3
+    with pytest.raises(ValueError, match="most=9 clusters of 8 points or local centers"):
+        secfc.fit(secfc.KFed("2..9", k_local=2), islands(n=4))
+    alike = secfc.Federation.from_arrays([np.ones((9, 1)) * (j % 2) for j in range(6)])
+    assert secfc.fit(secfc.KFed("1..5", k_local=1), alike).k == 2
+
+
+# --- in the shell ---------------------------------------------------------------------------------------
+
+
+def shell(folder, *arguments):
+    return CliRunner().invoke(program, ["run", *map(str, arguments), "--force"], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    for party in blobs(k=3, m=90).parties:
+        np.savetxt(folder / f"{party.name}.csv", party.points, delimiter=",", header="x,y", comments="")
+    return folder
+
+
+@pytest.mark.parametrize("algorithm", ["secfc", "lloyd", "k-fed"])
+def test_the_shell_chooses_k_and_draws_why(algorithm, files):
+    out = ["--labels", files / "labels.csv", "--report", files / "report.json", "--plot", files / "k.png"]
+    found = shell(files, *sorted(files.glob("client*.csv")), "-k", "2..8", "--algorithm", algorithm, *out)
+    assert found.exit_code == 0, found.output
+    report = json.loads((files / "report.json").read_text())
+    assert report["parameters"]["k"] == report["choice"]["k"]
+    # Two local centers of a client that has all three clusters mix them.
+    assert report["choice"]["k"] == (2 if algorithm == "k-fed" else 3)
+    assert len(report["choice"]["costs"]) == report["choice"]["most"] == 8
+    assert (report["choice"]["silhouettes"] is None) == (algorithm != "lloyd")
+    assert report["choice"]["words"].startswith(f"The elbow at k = {report['choice']['k']}")
+    assert "Choice of k" in found.output
+    assert (files / "k.png").read_bytes().startswith(b"\x89PNG")
+    assert report["verified"] is (True if algorithm == "secfc" else None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["-k", "8..2"], "most=2 is below least=8: exchange them"),
+        (["-k", "many"], "'many' is no number of clusters"),
+        (["-k", "0"], "not in the range"),
+        (["-k", "auto", "--init", "random"], "Use --init bisecting, or give k as a number"),
+        (["-k", "auto", "--disclosure", "final-labels"], "or use --disclosure assignments"),
+        (["-k", "2..90"], "to choose k there must be more of them than clusters. Lower most"),
+        (["-k", "3", "--plot", "k.png"], "--plot draws the costs by which k is chosen"),
+        (["-k", "auto", "--algorithm", "masked-lloyd"], "masked-lloyd cannot choose k"),
+    ],
+)
+def test_the_shell_says_what_is_wrong_and_how_to_mend_it(arguments, why, files):
+    found = shell(files, *sorted(files.glob("client*.csv")), *arguments)
+    assert found.exit_code == 2
+    assert why in " ".join(found.output.split())
+
+
+@pytest.mark.parametrize("costs", [(5, 5, 5), (0, 0, 0), (9, 2, 0, 0), (1e-9, 1e-10, 9e-11)])
+def test_any_curve_is_drawn(costs, tmp_path):
+    plot_curve(Curve(costs)).savefig(tmp_path / "curve.png")
