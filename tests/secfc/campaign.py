@@ -591,6 +591,10 @@ SCENARIOS = {
         vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
     ),
     "bisecting, distances": Scenario(vary(BASE, init=Bisecting())),
+    "k chosen": Scenario(
+        vary(BASE, k=secfc.Elbow(5), init=Bisecting(), disclosure=secfc.AssignmentsOnly(), n_init=1)
+    ),
+    "k chosen, distances": Scenario(vary(BASE, k=secfc.Elbow(5), init=Bisecting())),
     "predict": Scenario(BASE, predict=True),
     "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
     "private": Scenario(vary(BASE, membership=Private(bound=64))),
