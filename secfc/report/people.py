@@ -153,7 +153,8 @@ def _setup(found: Report) -> list[tuple[str, str]]:
     if names := found.columns:
         more = f", ... ({len(names)} in all)" if len(names) > COLUMNS else ""
         lines.append(("Columns", ", ".join(names[:COLUMNS]) + more))
-    task = (f"k = {text.count(found.parameters['k'], 'cluster')}", *found.account.task)
+    among = "" if found.curve is None else f", chosen among {found.curve.least} to {len(found.curve.costs)}"
+    task = (f"k = {text.count(found.parameters['k'], 'cluster')}{among}", *found.account.task)
     seed = (f"seed {found.parameters['seed']}",) if "seed" in found.parameters else ()
     lines.append(("Task", ", ".join((*task, *seed))))
     lines += found.account.setup
