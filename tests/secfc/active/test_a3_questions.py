@@ -225,7 +225,7 @@ def test_without_a_seed_clients_toss_the_start_and_the_run_is_exact():
     starts = set()
     for number in range(3):
         result = secfc.fit(
-            secfc.SecFC(k=3, t=1, n_init=2), federation(), seed=None,
+            secfc.SecFC(k=3, t=1, n_init=2, init="random"), federation(), seed=None,
             coins=lambda name, number=number: SeededCoins(number, name),
         )  # fmt: skip
         starts.add(result.history[0].tobytes())
