@@ -86,6 +86,8 @@ class Questions:
     def distances(self, question: Question) -> Array:
         """Squared distances (k, m) in squared data units; a row of NaN for an empty cluster.
 
+        Where clusters are halved, those to both halves of a point's own cluster: (2, m).
+
         Those of the quantized points, exact up to the rounding of one division.
 
         Raises CannotDecode.
@@ -129,4 +131,8 @@ class Questions:
         # scaled[h, i] = (size_h scale)**2 ||x_i - c_h||**2, with the scale of rows as they are computed on.
         sizes = cluster_sizes(question.labels, question.k).astype(np.float64)
         sizes[sizes == 0] = np.nan
-        return np.asarray(scaled.floats() / (sizes[:, None] * float(self.view.plan.scale)) ** 2)
+        floats, sizes = scaled.floats(), sizes[:, None]
+        if not question.whole:  # to both halves of its own cluster, for each point
+            first = question.labels // 2 * 2
+            sizes = sizes[np.stack([first, first + 1]), 0]
+        return np.asarray(floats / (sizes * float(self.view.plan.scale)) ** 2)
