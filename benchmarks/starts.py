@@ -21,9 +21,9 @@ from typing import Any
 import click
 import numpy as np
 
-import secfc
 from benchmarks.accuracy import data_of, load_mnist
 from benchmarks.common import Row, run_grid, show
+from secfc.lloyd.bisecting import MERGING
 from secfc.lloyd.loop import PlainSource, Trace, lloyd
 from secfc.metrics import accuracy
 from secfc.roles.exchange import Role
@@ -96,7 +96,7 @@ def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
         return trace
 
     def draw(seed: int, asked: PlainSource) -> Trace:
-        return finish(alone(secfc.Bisecting().draw(len(points), k, np.random.default_rng(seed), asked)))
+        return finish(alone(MERGING.draw(len(points), k, np.random.default_rng(seed), asked)))
 
     begun = time.process_time()
     ours = draw(cell["run"], source)

@@ -44,7 +44,7 @@ ROOMS = {
     "secfc.overlap": "field.secrets field.ring secfc.roles secfc.data secfc.algorithm secfc.account "
     "secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
-    "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.coded",
+    "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.lloyd secfc.coded",
     "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure.joint": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "

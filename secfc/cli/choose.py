@@ -53,10 +53,8 @@ def steps(asked: Asked) -> dict[str, Any]:
     from secfc.disclosure import Distances
     from secfc.lloyd.starts import STARTS
 
-    # One start can choose k: it is taken then if nobody named another.
-    chooses = not isinstance(asked.k, int) and "init" not in asked.given
     values = {
-        "init": STARTS["bisecting" if chooses else asked["init"]],
+        "init": None if asked["init"] is None else STARTS[asked["init"]],
         "n_init": asked["n_init"],
         "max_iter": asked["max_iter"],
         "largest": asked["largest"],

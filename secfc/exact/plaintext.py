@@ -32,7 +32,7 @@ from secfc.exact import words
 from secfc.exact.account import of_lloyd
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
-from secfc.lloyd.starts import Drawing, RandomLabels, Start, check_choice, generators
+from secfc.lloyd.starts import Drawing, Start, check_choice, generators
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.checks import is_array, refuse
 from secfc.roles.description import LOCAL, Terms, described, digest_of
@@ -118,7 +118,7 @@ class Lloyd:
     """
 
     k: int | Elbow
-    init: Start = RandomLabels()
+    init: Start = None  # type: ignore[assignment]  # resolved below
     n_init: int = 1
     max_iter: int = 300
     scale: float | None = None
@@ -131,8 +131,8 @@ class Lloyd:
     def __post_init__(self) -> None:
         check_word(self.coarse)
         object.__setattr__(self, "k", clusters(self.k))
-        object.__setattr__(self, "init", words.start(self.init))
         object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
+        object.__setattr__(self, "init", words.start_for(self.init, self.k, self.disclosure))
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""

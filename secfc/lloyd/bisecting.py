@@ -46,9 +46,9 @@ class Bisecting:
     """
 
     keep: float = 0.5
-    steps: int = 4
-    settle: int = 1
-    spare: float = 0.5
+    steps: int = 6
+    settle: int = 2
+    spare: float = 0.0
 
     reveals = (
         "distances of every point to both halves of its cluster on every level, and so what every split "
@@ -145,6 +145,10 @@ class Bisecting:
             return _numbered(merge(losses, sizes.tolist(), k))[labels]
 
         return _whole(labels, (yield from source.merged(labels, len(sizes), choose)), k, k)
+
+
+# The better start, where distances are seen anyway: fewer steps are enough if what was cut is merged.
+MERGING = Bisecting(steps=4, settle=1, spare=0.5)
 
 
 def with_spare(m: int, k: int, spare: float) -> int:

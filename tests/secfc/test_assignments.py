@@ -28,7 +28,7 @@ from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.member import Member
 from secfc.disclosure.compare.participant import Participant
 from secfc.exact.readings import Questions
-from secfc.lloyd.bisecting import Bisecting
+from secfc.lloyd.bisecting import MERGING
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.transport.wire import over_wire
@@ -53,12 +53,14 @@ def federation(n=N, m=90, d=5, seed=0, integers=False):
 
 
 def run(data, *, k=3, t=T, ell=2, dealer=SERVER, consent=False, seed=0, faults=None, **parameters):
+    parameters = {"init": RandomLabels(), **parameters}
     algorithm = secfc.SecFC(k=k, t=t, ell=ell, disclosure=AssignmentsOnly(dealer, consent), **parameters)
     extra = {} if faults is None else {"faults": faults}
     return secfc.fit(algorithm, data, seed=seed, keep_bodies=True, bound=6.0, **extra)
 
 
 def plain(data, *, k=3, seed=0, **parameters):
+    parameters = {"init": RandomLabels(), **parameters}
     return secfc.fit(secfc.Lloyd(k=k, disclosure=AssignmentsOnly(), **parameters), data, seed=seed, bound=6.0)
 
 
@@ -101,7 +103,7 @@ def test_every_start_restarts_and_predictions(dealer, init):
 
 def test_membership_sealing_and_bytes_change_nothing():
     data = federation(m=60)
-    algorithm = secfc.SecFC(k=3, t=2, disclosure=AssignmentsOnly())
+    algorithm = secfc.SecFC(k=3, t=2, init=RandomLabels(), disclosure=AssignmentsOnly())
     open_run = secfc.fit(algorithm, data)
     sealed = secfc.fit(algorithm, data, sealed=True)
     assert set(sealed.transcript.summary()["client -> client"]) == {"Greeting", "Countersign", "Sealed"}
@@ -215,7 +217,7 @@ def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
 
     ask(1, 0), ask(2, 1)
     ask(3, 1)  # again, since a reply was lost: the same assignment under other masks
-    with pytest.raises(FaultyServer, match="more assignments than there are restarts"):
+    with pytest.raises(FaultyServer, match="more assignments than the plan has"):
         ask(4, 2)
 
 
@@ -235,7 +237,7 @@ def test_lost_costs_are_asked_for_again(dealer):
 @pytest.mark.parametrize("kind", ["CodedGains", "LabelShare"])
 def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     data = federation()
-    ways = {"dealer": dealer, "init": Bisecting(), "max_iter": STEPS}
+    ways = {"dealer": dealer, "init": MERGING, "max_iter": STEPS}
     full = run(data, **ways)
     lossy = run(data, faults=silent("client-1", kinds=(kind,)), **ways)
     assert same(full, lossy)
@@ -428,7 +430,7 @@ def test_what_members_and_server_receive_is_uniform():
 
 def test_coins_are_reproducible_and_change_no_label():
     data = federation()
-    algorithm = secfc.SecFC(k=3, t=T, ell=2, disclosure=AssignmentsOnly(), max_iter=2)
+    algorithm = secfc.SecFC(k=3, t=T, ell=2, init=RandomLabels(), disclosure=AssignmentsOnly(), max_iter=2)
     fits = [
         secfc.fit(algorithm, data, coins=lambda name, s=s: SeededCoins(s, name), keep_bodies=True)
         for s in (1, 1, 2)

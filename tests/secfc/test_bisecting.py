@@ -18,7 +18,7 @@ from secfc.attacks.geometry import attack, labels_only
 from secfc.coded.source import CodedSource
 from secfc.exact.course import Referee
 from secfc.exact.readings import Questions
-from secfc.lloyd.bisecting import PATIENCE, Bisecting, _random_halves, accept
+from secfc.lloyd.bisecting import MERGING, PATIENCE, Bisecting, _random_halves, accept
 from secfc.lloyd.loop import PlainSource, gains_of, halves_of
 from secfc.lloyd.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
@@ -29,7 +29,7 @@ from tests.oracles import field as reference
 
 def drawn(points, k, seed, start=None):
     """The first labels on plaintext integers, without anybody to talk to."""
-    role = (start or Bisecting()).draw(len(points), k, np.random.default_rng(seed), PlainSource(points))
+    role = (start or MERGING).draw(len(points), k, np.random.default_rng(seed), PlainSource(points))
     with pytest.raises(StopIteration) as done:
         next(role)
     return done.value.value
@@ -119,7 +119,7 @@ def start_by_hand(points, k, rng, start):
     return labels
 
 
-STARTED = [Bisecting(), Bisecting(1.0, 1, 0, 1.0), Bisecting(0.0, 3, 5, 0.2), Bisecting(spare=0)]
+STARTED = [MERGING, Bisecting(1.0, 1, 0, 1.0), Bisecting(0.0, 3, 5, 0.2), Bisecting()]
 
 
 @given(cases, st.sampled_from(STARTED))
@@ -138,7 +138,7 @@ def test_the_start_is_that_of_fractions(case, start):
 def test_as_many_clusters_as_different_points(m, seed):
     # Of cubes random halves of equal means, which split nothing, are rare.
     points = np.array([[x**3] for x in range(m)])
-    labels = drawn(points, m, seed, Bisecting(steps=50))
+    labels = drawn(points, m, seed, Bisecting(steps=50, settle=1, spare=0.5))
     assert np.bincount(labels).tolist() == [1] * m
 
 
@@ -205,7 +205,7 @@ def test_it_finds_sixteen_separated_clusters_where_random_labels_do_not():
 
 def test_separation_may_follow_it():
     points = np.array([[0], [2], [18], [20], [9], [11]])
-    labels = drawn(points, 2, 0, CenterSeparation(Bisecting()))
+    labels = drawn(points, 2, 0, CenterSeparation(MERGING))
     assert sorted(np.bincount(labels + 1).tolist()) == [2, 2, 2]
 
 
@@ -322,7 +322,7 @@ def federation(n=5, m=60, d=3, seed=0):
 
 def run(data, policy, seed=0, k=6, **more):
     drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
-    way = secfc.SecFC(k, t=1, init=more.pop("init", Bisecting()), disclosure=policy, coarse="allow", **more)
+    way = secfc.SecFC(k, t=1, init=more.pop("init", MERGING), disclosure=policy, coarse="allow", **more)
     return secfc.fit(way, data, seed=seed, bound=4.0, **drive)
 
 
@@ -363,7 +363,7 @@ def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
             assert rows.tolist() == list(range(len(rows)))
         plain = secfc.fit(
             secfc.Lloyd(
-                6, init=Bisecting(), n_init=n_init, disclosure=policy, coarse="allow",
+                6, init=MERGING, n_init=n_init, disclosure=policy, coarse="allow",
                 scale=secure.plan.quantizer.scale,
             ),
             data, seed=seed, bound=4.0,
@@ -380,7 +380,7 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
     k = min(k, len(points))
     data = secfc.Federation.from_arrays(np.array_split(points, 5))
     secure = run(data, secfc.Distances(), seed % 1000, k, n_init=n_init)
-    way = secfc.Lloyd(k, init=Bisecting(), n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
+    way = secfc.Lloyd(k, init=MERGING, n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
     assert same(secure, secfc.fit(way, data, seed=seed % 1000, bound=4.0))
 
 
@@ -569,14 +569,14 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
 def test_clusters_to_spare_are_merged_in_one_question():
     """Asked about once, and twice with two restarts."""
     for n_init in (1, 2):
-        start = {"init": Bisecting(settle=0), "n_init": n_init}
+        start = {"init": Bisecting(steps=4, settle=0, spare=0.5), "n_init": n_init}
         result = run(federation(), secfc.Distances(), keep_bodies=True, **start)
         asked = [e.body for e in result.transcript.envelopes if e.kind == "Assignment"]
         assert sum(q.k == 9 for q in asked) == 5 * n_init
 
 
 def test_secret_labels_refuse_it_before_anything_is_shared():
-    for init in (Bisecting(), CenterSeparation(Bisecting())):
+    for init in (MERGING, CenterSeparation(MERGING)):
         with pytest.raises(ValueError, match="opens labels"):
             run(federation(), secfc.FinalLabelsOnly(), init=init)
 

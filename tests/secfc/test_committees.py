@@ -15,7 +15,7 @@ from secfc.disclosure.compare import dealt, participant
 from secfc.disclosure.compare.consent import may_ask
 from secfc.disclosure.decoded import distances
 from secfc.disclosure.joint.messages import Cluster, FinalShare
-from secfc.lloyd.bisecting import Bisecting
+from secfc.lloyd.bisecting import MERGING
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import (
@@ -39,6 +39,7 @@ def federation(n=7, m=70, d=3, seed=0):
 
 def run(data, policy, *, k=3, t=1, ell=2, max_iter=3, **parameters):
     extra = {name: parameters.pop(name) for name in ("faults",) if name in parameters}
+    parameters = {"init": secfc.RandomLabels(), **parameters}
     way = secfc.SecFC(k=k, t=t, ell=ell, max_iter=max_iter, disclosure=policy, **parameters)
     return secfc.fit(way, data, seed=0, keep_bodies=True, bound=6.0, **extra)
 
@@ -268,7 +269,7 @@ class Overheard:
 CONSENTED = [
     ("CodedCosts", {"n_init": 2}),
     ("CodedDistances", {"init": KMeansPlusPlus()}),
-    ("CodedGains", {"init": Bisecting()}),
+    ("CodedGains", {"init": MERGING}),
 ]
 
 

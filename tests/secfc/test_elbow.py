@@ -18,7 +18,7 @@ from secfc.cli import main as program
 from secfc.coded.source import CodedSource
 from secfc.data.inputs import InputError
 from secfc.lloyd import bisecting
-from secfc.lloyd.bisecting import Bisecting, with_spare
+from secfc.lloyd.bisecting import MERGING, Bisecting, with_spare
 from secfc.lloyd.elbow import Curve, Elbow, clusters, depths, elbow, largest
 from secfc.lloyd.loop import PlainSource
 from secfc.privacy import Bound, Budget
@@ -169,9 +169,7 @@ def drawn(role):
 cases = st.tuples(st.integers(4, 30), st.integers(1, 3), st.integers(0, 3), st.integers(0, 2**32))
 
 
-@given(
-    cases, st.integers(1, 3), st.sampled_from([Bisecting(), Bisecting(spare=0), Bisecting(1.0, 1, 0, 1.0)])
-)
+@given(cases, st.integers(1, 3), st.sampled_from([MERGING, Bisecting(), Bisecting(1.0, 1, 0, 1.0)]))
 def test_the_curve_is_that_of_the_labels_that_merging_leads_to(case, least, start):
     m, d, reach, seed = case
     points, elbow = grid(m, d, seed, reach), Elbow(least=min(least, m - 3)).among(m)
@@ -241,7 +239,7 @@ def run(data, policy, k="auto", seed=0, **more):
 
 def twin(secure, data, k="auto", seed=0, **more):
     way = secfc.Lloyd(
-        k, init=Bisecting(), scale=secure.plan.quantizer.scale, coarse="allow", **more
+        k, init=MERGING, scale=secure.plan.quantizer.scale, coarse="allow", **more
     )  # fmt: skip
     return secfc.fit(way, data, seed=seed)
 

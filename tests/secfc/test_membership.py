@@ -146,7 +146,7 @@ def test_golden_view_of_each_party():
     assert received("client-3") == {
         "Introduction", "Offer", "KeyPacket", "ShareBlock", "Confirmation", "Hello", "Shares",
         "Tossed", "Hiding", "Contributors", "PublicKey",
-        "Begin", "Turn", "UnionTags", "Multiplicities", "Disputes", "Assignment", "Final",
+        "Begin", "Turn", "UnionTags", "Multiplicities", "Disputes", "Assignment", "Halve", "Final",
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def federation() -> secfc.Federation:
     return secfc.Federation.from_labelled(points, truth, n=5)
 
 
-WAY = secfc.SecFC(3, t=1, ell=2, n_init=2, disclosure=SHOWN)
+WAY = secfc.SecFC(3, t=1, ell=2, init=secfc.RandomLabels(), n_init=2, disclosure=SHOWN)  # of many steps
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def relabelled(result: Clustering, step: int, points: int) -> Clustering:
 
 
 def test_a_run_equals_its_twin_and_itself(federation: secfc.Federation, fitted: Clustering) -> None:
-    plain = secfc.fit(secfc.Lloyd(3, n_init=2), federation, seed=4)
+    plain = secfc.fit(secfc.Lloyd(3, init=secfc.RandomLabels(), n_init=2), federation, seed=4)
     assert compare(fitted, plain) == compare(fitted, fitted) == Comparison(fitted.n_iter)
     assert compare(fitted, plain).equal
 
@@ -127,10 +127,12 @@ def test_times_are_means_and_maxima_over_clients(fitted: Clustering) -> None:
 
 
 def test_steps_count_all_restarts(federation: secfc.Federation, fitted: Clustering) -> None:
-    once = secfc.fit(secfc.SecFC(3, t=1, ell=2, disclosure=SHOWN), federation, seed=4)
+    once = secfc.fit(replace(WAY, n_init=1), federation, seed=4)
     assert report.rounds(once) == once.n_iter
+    started = secfc.fit(replace(WAY, init=secfc.Bisecting(), n_init=1), federation, seed=4)
+    assert report.rounds(started) > started.n_iter + 2  # the start asks as well
     assert report.rounds(fitted) > fitted.n_iter
-    stopped = secfc.fit(secfc.SecFC(3, t=1, max_iter=1, disclosure=SHOWN), federation, seed=4)
+    stopped = secfc.fit(replace(WAY, n_init=1, max_iter=1), federation, seed=4)
     assert report.rounds(stopped) == 2  # one iteration, and the cost of its result
 
 
@@ -306,8 +308,9 @@ def test_sentences_fit_the_terminal_without_trailing_blanks(
 
 
 def test_many_clusters_are_abridged_and_empty_ones_counted(federation: secfc.Federation) -> None:
-    result = secfc.fit(secfc.Lloyd(60), federation)
-    shown = report.as_text(made(federation, result, secfc.Lloyd(60), comparison=None))
+    way = secfc.Lloyd(60, init=secfc.RandomLabels())
+    result = secfc.fit(way, federation)
+    shown = report.as_text(made(federation, result, way, comparison=None))
     empty = int((np.bincount(result.flat, minlength=60) == 0).sum())
     assert empty > 1
     assert f", ... ({empty} clusters empty)" in shown
@@ -361,7 +364,7 @@ def test_words_stand_for_values_in_parameters(federation: secfc.Federation) -> N
     parameters = report.as_json(made(federation, result, WAYS["private"]))["parameters"]
     expected = {"membership": "private", "merge": True, "id_column": None, "disclosure": "assignments"}
     assert expected.items() <= parameters.items()
-    assert {"init": "random", "field": "ring", "dealer": "server"}.items() <= parameters.items()
+    assert {"init": "bisecting", "field": "ring", "dealer": "server"}.items() <= parameters.items()
     shown = " ".join(report.as_text(made(federation, result, WAYS["private"])).split())
     assert "the rows themselves are the IDs" in shown
     named = secfc.Federation.from_arrays([p.points for p in federation.parties], ids=[

@@ -31,6 +31,7 @@ def federation(n, m, d, seed=0, whole=False):
 
 
 def run(data, *, k=3, t=1, ell=1, max_iter=6, seed=0, faults=None, **parameters):
+    parameters = {"init": secfc.RandomLabels(), **parameters}
     way = secfc.SecFC(
         k=k, t=t, ell=ell, max_iter=max_iter, disclosure=secfc.AssignmentsOnly(None), **parameters
     )
@@ -332,7 +333,9 @@ def test_bytes_and_hidden_membership_change_nothing(policy):
     points, ids = rng.integers(-3, 4, (40, 2)).astype(float), np.arange(40)
     parts = [slice(0, 20), slice(10, 30), slice(25, 40)]
     data = secfc.Federation.from_arrays([points[p] for p in parts], ids=[ids[p] for p in parts])
-    way = secfc.SecFC(k=3, t=1, max_iter=3, membership=secfc.Private(), disclosure=policy)
+    way = secfc.SecFC(
+        k=3, t=1, init=secfc.RandomLabels(), max_iter=3, membership=secfc.Private(), disclosure=policy
+    )
     sent = secfc.fit(way, data, seed=2, faults=over_wire())
     start, last = sent.history[0].astype(np.int32), sent.history[-1]
     integers = np.empty((40, 2), np.int64)

@@ -28,7 +28,9 @@ def federation(n=N, m=90, d=5, seed=0):
 def run(federation, *, k=3, t=T, ell=2, keep_bodies=True, **parameters):
     # Unblinded, so that everybody answers and segments can be read.
     unblinded = secfc.Distances(blind=False)
-    algorithm = secfc.SecFC(k=k, t=t, ell=ell, **{"disclosure": unblinded, **parameters})
+    algorithm = secfc.SecFC(
+        k=k, t=t, ell=ell, **{"init": secfc.RandomLabels(), "disclosure": unblinded, **parameters}
+    )
     return secfc.fit(algorithm, federation, keep_bodies=keep_bodies)
 
 
@@ -239,7 +241,14 @@ def test_a_lost_reply_is_missing_and_a_repeated_one_counts_once():
         return (envelope, envelope) if envelope.kind == "CodedDistances" else (envelope,)
 
     result = secfc.fit(
-        secfc.SecFC(k=3, t=T, ell=2, max_iter=STEPS, disclosure=secfc.Distances(blind=False)),
+        secfc.SecFC(
+            k=3,
+            t=T,
+            ell=2,
+            init=secfc.RandomLabels(),
+            max_iter=STEPS,
+            disclosure=secfc.Distances(blind=False),
+        ),
         federation(),
         keep_bodies=True,
         faults=faults,

@@ -39,7 +39,9 @@ def federation(n=7, rows=10, d=3, seed=1):
 
 
 def algorithm(policy, **options):
-    return secfc.SecFC(**{"k": 2, "t": 2, "max_iter": 3, **options}, disclosure=policy)
+    return secfc.SecFC(
+        **{"k": 2, "t": 2, "init": secfc.RandomLabels(), "max_iter": 3, **options}, disclosure=policy
+    )
 
 
 def far(plan):
@@ -300,6 +302,6 @@ def test_a_client_lost_while_rows_are_tested_costs_its_rows_at_most(kind):
     result = secfc.fit(way, fed, faults=lost, bound=BOUND)
     kept = [p for p in fed.parties if p.name not in result.excluded]
     assert set(result.excluded) <= {"client-2"}
-    plain = secfc.Lloyd(k=2, max_iter=3, scale=result.plan.quantizer.scale)
+    plain = secfc.Lloyd(k=2, init=secfc.RandomLabels(), max_iter=3, scale=result.plan.quantizer.scale)
     expected = secfc.fit(plain, secfc.Federation(tuple(kept)), bound=BOUND)
     assert all((a == b).all() for a, b in zip(result.history, expected.history, strict=True))

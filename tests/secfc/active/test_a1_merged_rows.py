@@ -38,7 +38,7 @@ def holding(counts, n=N, d=3, seed=1):
 def way(policy=secfc.AssignmentsOnly(), merge=True, mode=None, **options):  # noqa: B008 - a frozen value
     hidden = Private(mode, sized=False, bound=512, merge=merge)
     chosen = {"k": 2, "t": 1, "max_iter": 3, **options}
-    return secfc.SecFC(**chosen, disclosure=policy, membership=hidden)
+    return secfc.SecFC(**{"init": secfc.RandomLabels(), **chosen}, disclosure=policy, membership=hidden)
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +200,11 @@ def expected_of(result, federation, **options):
     points = np.full((len(result.history[0]), federation.d), np.nan)
     for rows, party in zip(result.rows, federation.parties, strict=True):
         points[rows] = party.points
-    plain = secfc.Lloyd(k=result.k, scale=result.plan.quantizer.scale, **{"max_iter": 3, **options})
+    plain = secfc.Lloyd(
+        k=result.k,
+        scale=result.plan.quantizer.scale,
+        **{"init": secfc.RandomLabels(), "max_iter": 3, **options},
+    )
     return secfc.fit(plain, secfc.Federation.from_arrays([points]), bound=BOUND)
 
 

@@ -113,7 +113,9 @@ def ask_more(monkeypatch, questions, policy, **parameters):
         return Trace(k, (np.maximum(history[-1], 0),), (0,) * k, True)
 
     monkeypatch.setattr(CodedSource, "lloyd", lloyd)
-    way = secfc.SecFC(**{"k": 3, "t": 1, "max_iter": 3, "disclosure": policy} | parameters)
+    way = secfc.SecFC(
+        **{"k": 3, "t": 1, "init": secfc.RandomLabels(), "max_iter": 3, "disclosure": policy} | parameters
+    )
     try:
         secfc.fit(way, federation())
     except (FaultyServer, SuspectedParties) as error:
@@ -292,13 +294,13 @@ def seat(monkeypatch, friend):
     """A server that seats a friend, for no reason: the labels it gets, or why it is refused."""
     players = Committees.players
 
-    def seated(self, labels, k, factor):
-        question = players(self, labels, k, factor)
+    def seated(self, *asked):
+        question = players(self, *asked)
         committee = np.array([question.committee[0], friend], np.int32)
         return dataclasses.replace(question, committee=committee)
 
     monkeypatch.setattr(Committees, "players", seated)
-    return secfc.fit(secfc.SecFC(k=3, t=1, max_iter=2), federation())
+    return secfc.fit(secfc.SecFC(k=3, t=1, init=secfc.RandomLabels(), max_iter=2), federation())
 
 
 def test_a_friend_is_not_seated_while_others_are_there(monkeypatch):

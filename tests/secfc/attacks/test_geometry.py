@@ -28,7 +28,15 @@ class Case:
     def __init__(self, points, k, *, seed=0, faults=None, **parameters):
         self.federation = secfc.Federation.from_arrays(np.array_split(points, N))
         algorithm = secfc.SecFC(
-            k=k, t=1, ell=2, **{"disclosure": secfc.Distances(), "coarse": "allow", **parameters}
+            k=k,
+            t=1,
+            ell=2,
+            **{
+                "init": secfc.RandomLabels(),
+                "disclosure": secfc.Distances(),
+                "coarse": "allow",
+                **parameters,
+            },
         )
         extra = {} if faults is None else {"faults": faults(algorithm)}
         self.result = secfc.fit(algorithm, self.federation, seed=seed, keep_bodies=True, **extra)
