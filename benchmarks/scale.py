@@ -86,7 +86,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     """Times of one fit, by what the server waits for."""
     algorithm = secfc.SecFC(
         k=cell["k"], t=cell["t"], ell=cell["ell"], max_iter=cell["max_iter"], threads=cell["threads"],
-        disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
+        init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
     )  # fmt: skip
     shared, asked = [0.0], []
 
