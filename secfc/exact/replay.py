@@ -19,7 +19,7 @@ from secfc.algorithm import Clustering
 from secfc.attacks.geometry import averages
 from secfc.attacks.seen import Question
 from secfc.attacks.views import Held
-from secfc.coded.messages import Assignment
+from secfc.coded.messages import Assignment, Halve
 from secfc.data.federation import Federation
 from secfc.roles.exchange import SERVER, Exchange, PartyId
 
@@ -41,7 +41,7 @@ class Witness:
         if party == SERVER and asked is not None:
             whole = not asked.halves or asked.k == 2
             self.questions.append(Question(asked.round, asked.labels, asked.k, {}, whole))
-            if type(asked) is Assignment:  # others ask for something that is made of distances
+            if type(asked) in (Assignment, Halve):  # others ask for something that is made of distances
                 self.measured.add(asked.round)
 
 
