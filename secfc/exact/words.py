@@ -51,9 +51,10 @@ def membership(value: Any) -> Membership:
 
 
 def word_of(value: Any, table: Mapping[str, Any]) -> str:
-    """The word for a kind of value in a table, whatever parameters it has; else the name of its class."""
-    words = (word for word, item in table.items() if type(item) is type(value))
-    return next(words, type(value).__name__)
+    """The word for a value in a table, else for its kind, whatever parameters it has; else its class's name."""
+    equal = (word for word, item in table.items() if item == value)
+    alike = (word for word, item in table.items() if type(item) is type(value))
+    return next(equal, None) or next(alike, type(value).__name__)
 
 
 def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
