@@ -51,7 +51,7 @@ def membership(value: Any) -> Membership:
 
 
 def word_of(value: Any, table: Mapping[str, Any]) -> str:
-    """The word for a value in a table, else for its kind, whatever parameters it has; else its class's name."""
+    """The word for a value in a table, else for its kind, whatever parameters it has; else its class."""
     equal = (word for word, item in table.items() if item == value)
     alike = (word for word, item in table.items() if type(item) is type(value))
     return next(equal, None) or next(alike, type(value).__name__)
