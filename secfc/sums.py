@@ -21,6 +21,11 @@ follow the protocol, as everywhere here.
 What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
 summand beyond it, or shares on no polynomial, moves the sum by any amount, and nobody notices or is named.
 It learns nothing by it but what follows from the sums that are published.
+
+Where it is public that a client adds nothing to some numbers (`Spread`), it deals no shares of these zeros.
+That costs no secrecy: what hides a summand from a coalition are the polynomials of others that add to the
+same number; zeros of everybody else are public.  A number to which one client alone adds is that client's
+own, with shares of zeros or without.
 """
 
 from __future__ import annotations
@@ -149,6 +154,22 @@ class SumPlan:
         return tuple(c for c in (self.clients if me in self.seats else self.committee) if c != me)
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Who adds to which numbers of a sum: public, and the same for all parties.
+
+    length: numbers in the sum.  places: of each client those that it adds to, ascending (D_j,).
+    """
+
+    length: int
+    places: Mapping[PartyId, Array]
+
+    def check(self, plan: SumPlan) -> None:
+        """Raises ValueError for a plan that packs several numbers into a share: they would not line up."""
+        if plan.code.ell != 1:
+            raise ValueError(f"ell={plan.code.ell} numbers in a share: a sum that is spread takes ell=1")
+
+
 # --- pure steps -------------------------------------------------------------------------------------
 
 
@@ -185,13 +206,19 @@ def disjoin(plan: SumPlan, bits: Array, coins: Coins) -> Array:
     return residues
 
 
-def add_shares(plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array) -> Array:
+def add_shares(
+    plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array, spread: Spread | None = None
+) -> Array:
     """A member's share of the sum over the counted clients, (n,) bool: (lanes, width) residues."""
     present = [name for name, there in zip(plan.clients, counted, strict=True) if there]
+    shape = next(iter(shares.values())).shape
     # n residues below 2**31 sum to less than 2**63 for n < 2**32 clients.
-    total = np.zeros(next(iter(shares.values())).shape, np.uint64)
+    total = np.zeros(shape if spread is None else (shape[0], spread.length), np.uint64)
     for name in present:
-        total += shares[name]
+        if spread is None:
+            total += shares[name]
+        else:
+            total[:, spread.places[name]] += shares[name]
     primes = plan.code.basis.column(total.ndim, np.uint64)
     return np.asarray(total % primes, plan.code.basis.dtype)
 
@@ -208,13 +235,25 @@ def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> 
 
 
 def contribute(
-    plan: SumPlan, me: PartyId, vector: Array, number: int, coins: Coins, *, phase: str = "sum"
+    plan: SumPlan,
+    me: PartyId,
+    vector: Array,
+    number: int,
+    coins: Coins,
+    *,
+    phase: str = "sum",
+    spread: Spread | None = None,
 ) -> Role[None]:
     """A client's part of one sum, in rounds number, number + 1, number + 2: deal out, and help to add.
 
-    vector is (D,) int64, secret; the same D for all.  Whom the server does not hear goes on without adding.
+    vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
+    Whom the server does not hear goes on without adding.
+
+    Raises ValueError for a number beyond the plan's bound.
     """
-    coded = yield from _add(plan, me, share_vector(plan, vector, coins), number, phase)
+    if spread is not None:
+        spread.check(plan)
+    coded = yield from _add(plan, me, share_vector(plan, vector, coins), number, phase, spread)
     if coded is not None:
         yield Exchange({SERVER: CodedSum(coded)}, round=number + 2, phase=phase)
 
@@ -246,7 +285,9 @@ def open_sum(
     return np.ascontiguousarray(segments.reshape(segments.shape[0], -1)[:, : residues.shape[1]])
 
 
-def _add(plan: SumPlan, me: PartyId, dealt: list[Array], number: int, phase: str) -> Role[Array | None]:
+def _add(
+    plan: SumPlan, me: PartyId, dealt: list[Array], number: int, phase: str, spread: Spread | None = None
+) -> Role[Array | None]:
     """Deal shares, and add those of the clients that count: my share of the sum, None if I have none."""
     shares = dict(zip(plan.committee, dealt, strict=True))
     send = {c: SumShares(share) for c, share in shares.items() if c != me}
@@ -257,7 +298,8 @@ def _add(plan: SumPlan, me: PartyId, dealt: list[Array], number: int, phase: str
     inbox = yield Exchange(send, others, 0, round=number, phase=phase)
     held = {me: shares[me]}
     for sender, message in take(inbox, SumShares).items():
-        check_residues(plan.code.basis, sender, message.values, shares[me].shape[1:])
+        shape = shares[me].shape[1:] if spread is None else spread.places[sender].shape
+        check_residues(plan.code.basis, sender, message.values, shape)
         held[sender] = message.values
     mine = np.array([c in held for c in plan.clients])
     inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, phase=phase)
@@ -269,11 +311,11 @@ def _add(plan: SumPlan, me: PartyId, dealt: list[Array], number: int, phase: str
         raise FaultyServer(
             SERVER, f"wants a sum of clients that are not all there, or of fewer than {plan.least}"
         )
-    return add_shares(plan, held, counted)
+    return add_shares(plan, held, counted, spread)
 
 
 def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[Sum]:
-    """The server's part: the exact sum of the vectors (length,) of all clients that could be counted.
+    """The server's part: the exact sum (length,) of the vectors of all clients that could be counted.
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """

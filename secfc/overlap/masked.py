@@ -119,7 +119,7 @@ class MaskedLloyd:
         for question in range(ITERATE, ITERATE + (plan.max_iter + 1) * STRIDE, STRIDE):
             sums, counts = lloyd.sums_of(points, labels, k)
             vector = plan.contribution(me, sums, counts, changed)
-            yield from contribute(plan.sums, me, vector, question + 1, coins)
+            yield from contribute(plan.sums, me, vector, question + 1, coins, spread=plan.spread)
             inbox = yield Exchange({}, (SERVER,), round=question + STRIDE, phase="listen")
             told = only(take(inbox, SharedSums), SERVER)
             if told.sums.shape != (k, len(mine.shared)) or told.counts.shape != (k, len(mine.patterns)):

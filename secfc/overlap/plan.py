@@ -17,7 +17,7 @@ from secfc.algorithm import Public
 from secfc.overlap.columns import Columns
 from secfc.roles.description import LOCAL, Terms, described, digest_of
 from secfc.roles.exchange import PartyId
-from secfc.sums import SumPlan
+from secfc.sums import Spread, SumPlan
 
 Array = NDArray[Any]
 
@@ -72,14 +72,27 @@ class OverlapPlan:
 
     # --- how one client's numbers lie in a sum
 
+    @cached_property
+    def spread(self) -> Spread:
+        """Who adds to which numbers of a sum: a client to those of features that it shares, and of its
+        patterns.
+        """
+        s, p = len(self.columns.shared), len(self.columns.patterns)
+        rows = np.arange(self.k)[:, None]
+        places = {}
+        for client in self.clients:
+            mine = self.columns.mine(client)
+            sums, counts = rows * s + mine.shared, self.k * s + rows * p + mine.patterns
+            places[client] = np.concatenate([sums.reshape(-1), counts.reshape(-1), [self.length - 1]])
+        return Spread(self.length, places)
+
     def contribution(self, client: PartyId, sums: Array, counts: Array, changed: bool) -> Array:
-        """A client's vector (length,) of its sums (k, d_j) and numbers of points (k,)."""
-        mine, columns = self.columns.mine(client), self.columns
-        wide = np.zeros((self.k, len(columns.shared)), np.int64)
-        wide[:, mine.shared] = sums[:, mine.inside]
-        held = np.zeros((self.k, len(columns.patterns)), np.int64)
-        held[:, mine.patterns] = counts[:, None]
-        return np.concatenate([wide.reshape(-1), held.reshape(-1), [int(changed)]])
+        """What a client adds to a sum, in the places of `spread`: of its sums (k, d_j) and numbers of points
+        (k,).
+        """
+        mine = self.columns.mine(client)
+        held = np.repeat(counts[:, None], len(mine.patterns), axis=1)
+        return np.concatenate([sums[:, mine.inside].reshape(-1), held.reshape(-1), [int(changed)]])
 
     def split(self, total: Array) -> tuple[Array, Array, int]:
         """Sums (k, s), counts (k, p), and how many clients' labels changed, of a sum (length,)."""

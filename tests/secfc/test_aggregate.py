@@ -13,9 +13,18 @@ from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc import sums as aggregate
-from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
+from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.roles.messages import Contributors
-from secfc.sums import ROUNDS, SumPlan, SumShares, add_shares, contribute, receive_sum, share_vector
+from secfc.sums import (
+    ROUNDS,
+    Spread,
+    SumPlan,
+    SumShares,
+    add_shares,
+    contribute,
+    receive_sum,
+    share_vector,
+)
 from secfc.transport.simulate import deliver, simulate
 
 
@@ -23,7 +32,7 @@ def names(n):
     return tuple(f"client-{j}" for j in range(n))
 
 
-def run(plan, vectors, faults=deliver, sums=1, keep_bodies=False, dealing=None):
+def run(plan, vectors, faults=deliver, sums=1, keep_bodies=False, dealing=None, spread=None):
     """What the server learns of `sums` sums: vectors[s] is (n, D).
 
     dealing: by client that lies, what it makes of the shares that it should deal.
@@ -44,7 +53,8 @@ def run(plan, vectors, faults=deliver, sums=1, keep_bodies=False, dealing=None):
     def client(j):
         for s in range(sums):
             coins = SeededCoins(s, plan.clients[j])
-            role = contribute(plan, plan.clients[j], vectors[s][j], ROUNDS * s, coins)
+            own = vectors[s][j] if spread is None else vectors[s][j][spread.places[plan.clients[j]]]
+            role = contribute(plan, plan.clients[j], own, ROUNDS * s, coins, spread=spread)
             change = (dealing or {}).get(plan.clients[j])
             yield from role if change is None else dealt_as(change, role)
 
@@ -72,6 +82,36 @@ def test_the_sum_is_the_plain_sum(n, length, seed, bound):
     for total, parts in zip(totals, vectors, strict=True):
         assert total.total.tolist() == parts.astype(object).sum(axis=0).tolist()
         assert total.clients == plan.clients
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(3, 8), st.integers(1, 9), st.integers(0, 2**32))
+def test_a_sum_is_the_same_without_shares_of_public_zeros(n, length, seed):
+    rng = np.random.default_rng(seed)
+    plan = SumPlan.of(names(n), 2**45, losses=1)
+    adds = rng.random((n, length)) < 0.4
+    spread = Spread(length, {c: np.flatnonzero(own) for c, own in zip(plan.clients, adds, strict=True)})
+    vectors = rng.integers(-(2**45), 2**45, (1, n, length), endpoint=True) * adds
+    silent = dropping((plan.clients[-1], "SumShares")) if seed % 2 else deliver
+    ours, done = run(plan, vectors, silent, spread=spread, keep_bodies=True)
+    theirs, _ = run(plan, vectors, silent)
+    assert (ours[0].total.tolist(), ours[0].clients) == (theirs[0].total.tolist(), theirs[0].clients)
+    for e in done.transcript.envelopes:
+        if e.kind == "SumShares":
+            assert e.body.values.shape[1] == len(spread.places[e.sender])
+
+
+def test_a_share_of_other_numbers_than_were_agreed_names_its_sender():
+    plan = SumPlan.of(names(4), 100)
+    spread = Spread(3, {c: np.arange(1 + j % 2) for j, c in enumerate(plan.clients)})
+    role = contribute(plan, "client-0", np.ones(1, np.int64), 0, SeededCoins(0, "a"), spread=spread)
+    next(role)
+    shares = {c: SumShares(np.zeros((1, 1), np.uint32)) for c in plan.clients[1:]}
+    with pytest.raises(FaultyClient, match="client-1"):
+        role.send(shares)
+    packed = SumPlan.of(names(9), 100, t=1, ell=2)
+    with pytest.raises(ValueError, match="ell=2 numbers in a share"):
+        next(contribute(packed, "client-0", np.ones(1, np.int64), 0, SeededCoins(0, "a"), spread=spread))
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -235,14 +275,20 @@ TINY = SimpleNamespace(
 )
 
 
-def joint_views(inputs, colluders, with_server):
+def joint_views(inputs, colluders, with_server, absent=()):
     """How often each joint view of the colluding clients, and the server, arises over all coins.
 
     The colluders' own inputs and coins are fixed; their view is the shares they receive, and with the server
-    the shares of the sum that every member sends.
+    the shares of the sum that every member sends.  absent: clients that add nothing, and deal no shares.
     """
-    honest = [j for j in range(4) if j not in colluders]
+    honest = [j for j in range(4) if j not in (*colluders, *absent)]
+    length = np.arange(1)
+    spread = Spread(1, {name: length[:0] if j in absent else length for j, name in enumerate(names(4))})
     views = Counter()
+
+    def parts(dealt, c):
+        return {n: dealt[j][c][:, : len(spread.places[n])] for j, n in enumerate(TINY.clients)}
+
     for masks in itertools.product(range(7), repeat=len(honest)):
         coins = dict(zip(honest, masks, strict=True))
         dealt = [
@@ -255,10 +301,7 @@ def joint_views(inputs, colluders, with_server):
         sums = ()
         if with_server:
             everybody = np.ones(4, bool)
-            sums = tuple(
-                int(add_shares(TINY, {n: dealt[j][c] for j, n in enumerate(TINY.clients)}, everybody)[0, 0])
-                for c in range(3)
-            )
+            sums = tuple(int(add_shares(TINY, parts(dealt, c), everybody, spread)[0, 0]) for c in range(3))
         views[received + sums] += 1
     return views
 
@@ -275,6 +318,21 @@ def test_a_colluder_and_the_server_learn_the_sum_alone(colluder, with_server):
         known = sum(values) if with_server else None
         law = joint_views(inputs, (colluder,), with_server)
         assert laws.setdefault(known, law) == law
+
+
+@pytest.mark.parametrize("colluder", [0, 1])
+def test_without_shares_of_zeros_they_learn_the_sum_alone_too(colluder):
+    # Client 3, a member or not, adds nothing; the two others that do hide each other.
+    others = [j for j in range(3) if j != colluder]
+    laws = {}
+    for values in itertools.product((0, 1, 3), repeat=2):
+        law = joint_views(
+            {colluder: 2, 3: 0} | dict(zip(others, values, strict=True)), (colluder,), True, (3,)
+        )
+        assert laws.setdefault(sum(values), law) == law
+    # Control: a number to which one client alone adds is that client's own.
+    one, two = ({0: 2, 1: 0, 2: b, 3: 0} for b in (1, 3))
+    assert joint_views(one, (0,), True, (1, 3)) != joint_views(two, (0,), True, (1, 3))
 
 
 def test_two_colluders_of_a_committee_that_tolerates_one_learn_more():
