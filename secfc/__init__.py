@@ -51,6 +51,7 @@ _HOME = {
     "NearestMerge": "secfc.overlap.starts.nearest_merge",
     "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
+    "NoisyStandardize": "secfc.scaling.noisy",
     "Open": "secfc.coded.membership",
     "Party": "secfc.data.party",
     "Overlap1": "secfc.overlap.overlap1",
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from secfc.roles.exchange import TooManyHolders as TooManyHolders
     from secfc.roles.exchange import UnionFailed as UnionFailed
     from secfc.scaling.algorithm import Scaled as Scaled
+    from secfc.scaling.noisy import NoisyStandardize as NoisyStandardize
     from secfc.scaling.scaling import Scaling as Scaling
     from secfc.scaling.ways import Range as Range
     from secfc.scaling.ways import Standardize as Standardize

@@ -166,6 +166,7 @@ def execute(
                 checkpoint=settings.checkpoint,
             )
         )
+    federation, notes = prepared.found(result), notes + prepared.told(result)
     comparison: Comparison | None = None
     ordinary: Ordinary | None = None
     if choice.twin is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,7 @@ from secfc.cli.method import Asked
 from secfc.cli.settings import Settings, names, positive
 
 if TYPE_CHECKING:
+    from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
     from secfc.scaling.algorithm import Applied
 
@@ -57,7 +58,13 @@ OPTIONS = (
     ),
     click.option(
         "--ranges", callback=ranges, metavar="NAME=LOW:HIGH,...",
-        help="The same by ranges of all features that everybody may know: nothing is learned.",
+        help="The same by ranges of all features that everybody may know: nothing is learned, and no budget "
+        "is spent. With --standardize and --epsilon: the ranges that noise covers.",
+    ),
+    click.option(
+        "--scale-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="W",
+        help="With --standardize and --epsilon: the part of the budget that pays for means and deviations, "
+        "found by noisy sums within --ranges.  [default: 0.1]",
     ),
     click.option(
         "--limit", type=float, callback=positive, metavar="D",
@@ -119,8 +126,17 @@ def check(asked: Asked) -> None:
         name for name, given in (("--standardize", settings.standardize), ("--to-range", settings.to_range),
                                  ("--ranges", settings.ranges is not None)) if given
     ]  # fmt: skip
+    noisy = settings.standardize and asked.noisy and asked.get("server_file") is None
+    if noisy and ways == ["--standardize", "--ranges"]:
+        ways = ["--standardize"]
     if len(ways) > 1:
-        raise click.UsageError(f"{ways[0]} and {ways[1]} are two scales: choose one.")
+        more = " With --epsilon both are one." * (ways == ["--standardize", "--ranges"])
+        raise click.UsageError(f"{ways[0]} and {ways[1]} are two scales: choose one.{more}")
+    if settings.scale_share is not None and not noisy:
+        raise click.UsageError(
+            "--scale-share is a part of a budget that a scale takes: it needs --standardize and --epsilon, "
+            "and no --server-file, whose points cost nothing."
+        )
     if settings.limit is not None and not settings.standardize:
         raise click.UsageError("--limit counts deviations: it needs --standardize.")
     if settings.outside is not None and not ways:
@@ -138,11 +154,22 @@ def check(asked: Asked) -> None:
             "--missing has no meaning with --features union, where columns may be absent and no cells: leave "
             "one of them out."
         )
-    exact = settings.standardize or settings.to_range or settings.missing == "mean"
-    if exact and asked.noisy and asked.get("server_file") is None:
+    if noisy and settings.ranges is None:
+        raise click.UsageError(
+            "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
+            "means and deviations covers values within them. Or give --ranges alone, which cost nothing."
+        )
+    if noisy and settings.outside == "refuse":
+        raise click.UsageError(
+            "--outside refuse tells that there is such a value, which no budget covers: leave it out, and "
+            "values beyond the limit are moved to it."
+        )
+    exact = settings.to_range or settings.missing == "mean"
+    if exact and asked.noisy and not noisy and asked.get("server_file") is None:
         raise click.UsageError(
             f"{(ways or ['--missing mean'])[0]} tells clients exact facts of the data, which no budget "
-            "covers: with --epsilon give --ranges that everybody may know, or leave it out."
+            "covers: with --epsilon give --ranges that everybody may know, or --standardize within such "
+            "--ranges, which a part of the budget pays for; or leave it out."
         )
 
 
@@ -154,6 +181,7 @@ def bits_of(settings: Settings, federation: Federation) -> tuple[str, ...]:
 
 def way_of(asked: Asked, federation: Federation) -> Any:
     """How features are scaled, None if they are not."""
+    from secfc.scaling.noisy import NoisyStandardize
     from secfc.scaling.ways import FillMeans, Range, Standardize
 
     settings = asked.settings
@@ -162,6 +190,10 @@ def way_of(asked: Asked, federation: Federation) -> Any:
     if settings.standardize:
         limit = {} if settings.limit is None else {"limit": settings.limit}
         keep = bits_of(settings, federation)
+        if settings.ranges is not None:
+            bits = tuple((name, 0.0, 1.0) for name in keep if missing == "mean")
+            share = {} if settings.scale_share is None else {"share": settings.scale_share}
+            return NoisyStandardize((*settings.ranges, *bits), missing=missing, keep=keep, **limit, **share)  # type: ignore[arg-type]
         return Standardize(missing=missing, keep=keep, **limit, **outside)  # type: ignore[arg-type]
     if settings.to_range or settings.ranges is not None:
         return Range(settings.ranges, missing=missing, **outside)  # type: ignore[arg-type]
@@ -172,8 +204,9 @@ def way_of(asked: Asked, federation: Federation) -> Any:
 class Ready:
     """The points that are clustered, and how they came about.
 
-    points: scaled, as the algorithm sees them.  raw: as clients bring them.  bound: of the points, None if
-    nobody gave one.  way, applied: the scale, None without.
+    points: scaled, as the algorithm sees them; where the scale is noisy, a stand-in until the run draws it.
+    raw: as clients bring them.  bound: of the points, None if nobody gave one.  way, applied: the scale, None
+    without; applied is None as well where the scale is noisy.
     """
 
     points: Federation
@@ -185,6 +218,8 @@ class Ready:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know of it."""
+        if self.noisy:
+            return ()
         if self.applied is None:
             note = recommendation(self.raw)
             return () if note is None else (note,)
@@ -196,6 +231,29 @@ class Ready:
             *self.applied.sentences(self.raw.feature_names),
             *told,
             "the cost and the steps of rounding are of scaled points, centers are in data units",
+        )
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a part of a budget pays for the scale, so that it is known after the run only."""
+        return self.way is not None and self.applied is None
+
+    def found(self, result: Clustering) -> Federation:
+        """The points that were clustered: under noise, by the scale that this run has drawn."""
+        if not self.noisy:
+            return self.points
+        federation: Federation = result.scaling.scaling.federation(self.raw)
+        return federation
+
+    def told(self, result: Clustering) -> tuple[str, ...]:
+        """What the user should know of a scale that a part of a budget paid for."""
+        if not self.noisy:
+            return ()
+        return (
+            f"{100 * self.way.share:g} % of the budget paid for the scale: every client learns "
+            f"{self.way.opened}; the rest, epsilon={result.scaling.noise.rest.epsilon:g}, paid for labels",
+            *result.scaling.released(self.raw.feature_names),
+            "--radius is of scaled points, and centers are in data units",
         )
 
     @property
@@ -228,6 +286,7 @@ def ready(asked: Asked, federation: Federation) -> Ready:
     from secfc.algorithm import Public
     from secfc.roles.description import Terms
     from secfc.scaling.algorithm import apply
+    from secfc.scaling.noisy import NoisyStandardize
     from secfc.scaling.roles import ScaledPlan
 
     way = way_of(asked, federation)
@@ -235,6 +294,10 @@ def ready(asked: Asked, federation: Federation) -> Ready:
         return Ready(federation, federation, None)
     with bad_input(ValueError):
         public = Public.of(federation, way.limit)
+        if isinstance(way, NoisyStandardize):
+            # What stands for them until noise is drawn: nothing but names and numbers of rows is read off it.
+            within = replace(way.within(federation.feature_names, federation.d), limit=way.limit)
+            return Ready(within.federation(federation), federation, way.limit, way)
         plan = ScaledPlan.of(way, public, None, Terms(way, public), way.fixed(public), 1)
         applied = apply(way, plan, federation)
         return Ready(applied.scaling.federation(federation), federation, way.limit, way, applied)

@@ -36,6 +36,7 @@ class Settings:
     standardize: bool = False
     to_range: bool = False
     ranges: tuple[tuple[str, float, float], ...] | None = None
+    scale_share: float | None = None
     limit: float | None = None
     outside: str | None = None
     missing: str = "refuse"

@@ -51,13 +51,14 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import Caution
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word, judge_at_site
-from secfc.disclosure import AssignmentsOnly, Disclosure, Measured
+from secfc.disclosure import AssignmentsOnly, Disclosure, Measured, NoiseAtServer, NoiseInShares
 from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
 from secfc.exact.course import Referee, Restarts
 from secfc.exact.drafts import Draft
 from secfc.exact.predict import Allowance, CodedModel
+from secfc.exact.spending import Spending
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import Trace, cheaper, restarts
 from secfc.lloyd.starts import Drawing, Start, check_choice, generators
@@ -349,6 +350,11 @@ class SecFC:
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan
+
+    @property
+    def spending(self) -> Spending | None:
+        """The budget of differential privacy that it spends, None without noise."""
+        return Spending(self) if isinstance(self.disclosure, NoiseAtServer | NoiseInShares) else None
 
     def foreseen(self, plan: Draft, federation: Federation) -> Plan:
         """The plan that the points of all will lead to, for a process that sees all data."""

@@ -23,18 +23,30 @@ from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.data.resolution import FINE, Resolution, judge, most, resolution, sampled, tell
 from secfc.privacy.events import NonPrivate
+from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.roles.description import LOCAL, Terms
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run
-from secfc.scaling.roles import ScaledPlan, help_to_scale, plaintext, scale_at_client
-from secfc.scaling.scaling import Scaling
+from secfc.scaling.noisy import NoisyStandardize, ScaleNoise, Spending
+from secfc.scaling.roles import (
+    ScaledPlan,
+    help_to_scale,
+    noisy_scale_at_client,
+    plaintext,
+    scale_at_client,
+    sums_for,
+)
+from secfc.scaling.scaling import Scaling, names_of
 from secfc.scaling.ways import Standardize, way_of
 
 Array = NDArray[Any]
 
 # Of a unit, for algorithms that do not round: a spread of fewer than `resolution.LEAST` is squashed.
 STEPS = 1 << 14
-WORDS = {"Standardize": "standard", "Range": "range", "Scaling": "given", "FillMeans": "none"}
+WORDS = {
+    "Standardize": "standard", "NoisyStandardize": "standard", "Range": "range", "Scaling": "given",
+    "FillMeans": "none",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,15 +54,29 @@ class Applied:
     """A scaling, and what became of points under it: values beyond the limit, and missing ones.
 
     Of a client: its own.  Of a `Clustering`: of all clients together, which only an experiment knows.
+    hidden: features whose deviation noise hides.  noise: what it was, None without.
     """
 
     scaling: Scaling
     beyond: int = 0
     missing: int = 0
+    hidden: tuple[int, ...] = ()
+    noise: ScaleNoise | None = field(default=None, repr=False)
+
+    def released(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
+        """What users should know of the scaling itself."""
+        found = self.scaling.sentences(names)
+        if self.hidden:
+            found += (
+                f"noise hides the deviation of {names_of(self.hidden, names)}, which was taken for the least "
+                "that noise does not hide: give a narrower public range, a larger share of the budget, or "
+                "leave the column out",
+            )
+        return found
 
     def sentences(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What users should know of it."""
-        found = list(self.scaling.sentences(names))
+        found = list(self.released(names))
         if self.beyond and self.scaling.outside == "clip":
             found.append(
                 f"{self.beyond} values lie more than {self.scaling.limit:g} units from the center of their "
@@ -65,7 +91,8 @@ class Applied:
 class Scaled:
     """An algorithm on scaled features.
 
-    scaling: `Standardize()`, `Range()`, their words "standard" and "range", or a public `Scaling`.  The bound
+    scaling: `Standardize()`, `Range()`, their words "standard" and "range", a public `Scaling`, or
+    `NoisyStandardize(ranges)` for a part of the algorithm's budget of differential privacy.  The bound
     on the data is the scaling's limit, so it follows from no data.  `Clustering.centers` are in data units,
     as far as they are known; costs are of scaled points.  `Clustering.scaling` maps between the two.
 
@@ -104,9 +131,30 @@ class Scaled:
                 )
             held = fixed.forward(held, "the server")
         after = replace(public, bound=self.bound, derived=False, server_points=held)
-        inner = self.algorithm.plan(after)
         t = max(1, getattr(self.algorithm, "t", None) or 1)
+        if fixed is None and isinstance(self.scaling, NoisyStandardize):
+            self.scaling.within(public.features, public.d)
+            honest = sums_for(public, 1, t).honest
+            noise = self.scaling.noise(self.algorithm, after, honest, len(public.clients))
+            inner = self.paid(noise).plan(after)
+            return ScaledPlan.under(noise, public, inner, Terms(self, public), t)
+        inner = self.algorithm.plan(after)
         return ScaledPlan.of(self.scaling, public, inner, Terms(self, public), fixed, t)
+
+    def paid(self, noise: ScaleNoise | None) -> Any:
+        """The algorithm, for what is left of its budget if a part paid for the scale."""
+        if noise is None:
+            return self.algorithm
+        spending: Spending = self.algorithm.spending  # type: ignore[attr-defined]
+        return spending.within(noise.rest)
+
+    def recorded(self, noise: ScaleNoise | None, ledger: Ledger, clients: tuple[PartyId, ...]) -> Ledger:
+        """A ledger, and that the scale was opened: to clients, or with noise to everybody."""
+        what = self.scaling.opened
+        if noise is None:
+            return ledger.record(NonPrivate(), what=what, seen_by=clients)
+        # All that follows is made of it, labels as well, so it is everybody's.
+        return ledger.record(noise.event, what=f"scaling: {what}, noise in the shares", seen_by=EVERYBODY)
 
     def judged(self, plan: ScaledPlan, federation: Federation) -> tuple[Scaled, Resolution | None]:
         """All data against this scaling and the rounding after it, for a process that sees them.
@@ -114,6 +162,8 @@ class Scaled:
         Warns (`Caution`) of features that are left out and values that are moved or filled in, and as
         `secfc.data.resolution.judge`.  Raises InputError.
         """
+        if plan.noise is not None:
+            return self, None  # noise pays for what is released, and exact facts are not
         applied = apply(self.scaling, plan, federation)
         for sentence in applied.sentences(federation.feature_names):
             warnings.warn(sentence, Caution, stacklevel=3)
@@ -134,14 +184,23 @@ class Scaled:
     def client(self, plan: ScaledPlan, party: Party, *, coins: Coins) -> Role[tuple[Applied, Any]]:
         """Find the scale with the others, then take part with scaled points."""
         plan.terms.check(self)
-        found = yield from scale_at_client(self.scaling, plan, party, coins=coins)
+        hidden: tuple[int, ...] = ()
+        if plan.noise is None:
+            found = yield from scale_at_client(self.scaling, plan, party, coins=coins)
+        else:
+            noisy = yield from noisy_scale_at_client(self.scaling, plan, party, coins=coins)
+            found, hidden = noisy.scaling, noisy.hidden
         columns = None if plan.observed is None else plan.columns(party.name)
         scaled = found.party(party, columns)
-        applied = Applied(found, *found.among(columns).tally(party.points))
+        applied = Applied(found, *found.among(columns).tally(party.points), hidden, plan.noise)
         if not self.told:
             names = plan.terms.public.features
-            for sentence in applied.sentences(names):
-                warnings.warn(f"client {party.name!r}: {sentence}", Caution, stacklevel=2)
+            if plan.noise is not None:
+                for sentence in applied.released(names):  # the same at all clients
+                    warnings.warn(sentence, Caution, stacklevel=2)
+            else:
+                for sentence in applied.sentences(names):
+                    warnings.warn(f"client {party.name!r}: {sentence}", Caution, stacklevel=2)
             if getattr(self.algorithm, "coarse", None) is None:
                 squashed(
                     some(scaled, scaled.points.shape[0]),
@@ -149,22 +208,25 @@ class Scaled:
                     party.features or names,
                     f"features of client {party.name!r}",
                 )
-        returned = yield from self.algorithm.client(plan.inner, scaled, coins=coins)
+        returned = yield from self.paid(plan.noise).client(plan.inner, scaled, coins=coins)
         return applied, returned
 
     def server(self, plan: ScaledPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
         """Help to add what it does not learn, then serve."""
         plan.terms.check(self)
         yield from help_to_scale(plan)
-        return (yield from self.algorithm.server(plan.inner, rng=rng, coins=coins))
+        return (yield from self.paid(plan.noise).server(plan.inner, rng=rng, coins=coins))
 
     def outcome(self, plan: ScaledPlan, party: PartyId, returned: Any) -> Outcome:
         """The algorithm's; a client also has the scaling, and centers that it learned in data units."""
+        algorithm = self.paid(plan.noise)
         if party == SERVER:
-            return self.algorithm.outcome(plan.inner, party, returned)
+            own: Outcome = algorithm.outcome(plan.inner, party, returned)
+            noisy = plan.noise is not None
+            return replace(own, ledger=self.recorded(plan.noise, own.ledger, ())) if noisy else own
         applied, rest = returned
-        own = self.algorithm.outcome(plan.inner, party, rest)
-        learned = (*own.learned, self.scaling.opened) if plan.magnitudes is not None else own.learned
+        own = algorithm.outcome(plan.inner, party, rest)
+        learned = (*own.learned, self.scaling.opened) if plan.sums or plan.magnitudes else own.learned
         centers = None if own.centers is None else applied.scaling.back(own.centers)
         return replace(own, learned=learned, centers=centers, scaling=applied)
 
@@ -172,20 +234,23 @@ class Scaled:
         """The algorithm's, with centers in data units; its cost is of scaled points."""
         results = {name: had if name == SERVER else had[1] for name, had in run.results.items()}
         # As the algorithm has them: centers of clients that it joins are scaled yet.
-        inner = {
-            name: self.algorithm.outcome(one.plan, name, results[name]) for name, one in outcomes.items()
-        }
-        result = self.algorithm.collect(inner, replace(run, results=results), counts)
         own = {name: one.scaling for name, one in outcomes.items() if name != SERVER}
+        noise = next((applied.noise for applied in own.values()), None)
+        algorithm = self.paid(noise)
+        inner = {name: algorithm.outcome(one.plan, name, results[name]) for name, one in outcomes.items()}
+        result: Clustering = algorithm.collect(inner, replace(run, results=results), counts)
         scaling = united([applied.scaling for applied in own.values()])
-        applied = Applied(
-            scaling, sum(one.beyond for one in own.values()), sum(one.missing for one in own.values())
+        applied = replace(
+            next(iter(own.values())),
+            scaling=scaling,
+            beyond=sum(one.beyond for one in own.values()),
+            missing=sum(one.missing for one in own.values()),
         )
         model = result.model and ScaledModel(result.model, scaling)
         ledger, learned = result.ledger, result.learned
         if any(e.kind == "Opened" for e in run.transcript.envelopes):
             learned = (*learned, "of the scale of features nothing: clients open the sums")
-            ledger = ledger.record(NonPrivate(), what=self.scaling.opened, seen_by=tuple(own))
+            ledger = self.recorded(noise, ledger, tuple(own))
         centers = None if result.centers is None else scaling.back(result.centers)
         return replace(result, centers=centers, model=model, learned=learned, ledger=ledger, scaling=applied)
 
@@ -200,6 +265,8 @@ class Scaled:
         }.get(name, "as they are")
         if name != "none":
             said += "; values beyond are " + ("moved there" if way.outside == "clip" else "refused")
+        if isinstance(way, NoisyStandardize):
+            said += f"; found by noisy sums within public ranges, for {100 * way.share:g} % of the budget"
         gaps = getattr(way, "missing", "mean" if getattr(way, "fill", None) is not None else "refuse")
         return said + "; missing values are the mean" * (gaps == "mean")
 
@@ -212,6 +279,8 @@ class Scaled:
             "outside": getattr(way, "outside", "refuse"),
             "missing": getattr(way, "missing", "refuse"),
         }
+        if (noise := getattr(result.scaling, "noise", None)) is not None:
+            found |= {"scale_share": way.share, "epsilon_after_scaling": noise.rest.epsilon}
         quantizer = getattr(result.plan, "quantizer", None)
         return found | ({"steps_a_unit": quantizer.scale} if isinstance(quantizer, Quantizer) else {})
 

@@ -6,7 +6,8 @@
     4  clients              compare a digest of what they opened
 
 The server helps to add and learns who takes part, nothing of the sums.  A feature that one client alone
-observes is scaled at home: it is in no sum.
+observes is scaled at home: it is in no sum.  Under a budget of differential privacy (`secfc.scaling.noisy`)
+ranges are public, so step 2 is left out, and the sums of step 3 are noisy.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from secfc.roles.checks import refuse
 from secfc.roles.description import LOCAL, Terms, described, digest_of
 from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, SuspectedParties, take, to_all
 from secfc.roles.messages import Message
-from secfc.scaling import moments
+from secfc.scaling import moments, noisy
+from secfc.scaling.noisy import NoisyScaling, NoisyStandardize, ScaleNoise
 from secfc.scaling.scaling import Scaling, raw_blocks
 from secfc.sums import COMMITTEE, ROUNDS, SumPlan, disjoin, open_sum, settle_sum
 
@@ -59,6 +61,7 @@ class ScaledPlan:
 
     observed: of each client the numbers of its features, None if all have all d.  fixed: the scaling where it
     needs no data.  magnitudes, sums: the secure sums, None where nothing is summed.  bits: of an integer.
+    noise: on the sums, where a part of a budget pays for them, else None.
     """
 
     clients: tuple[PartyId, ...]
@@ -70,6 +73,7 @@ class ScaledPlan:
     bits: int
     inner: Any = field(compare=False, repr=False, metadata=LOCAL)
     terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+    noise: ScaleNoise | None = None
 
     @classmethod
     def of(
@@ -82,15 +86,16 @@ class ScaledPlan:
         )
         if fixed is not None or not plan.shared:
             return plan
-        if n < 3:
-            raise InputError(
-                f"n={n} clients cannot scale features by a secure sum: of two, each would read the other's "
-                "mean off it. Give public ranges (Range(ranges=...)) or a public Scaling, or add a client"
-            )
-        seats = {"committee": min(n, max(COMMITTEE, 2 * t + 1)), "t": min(t, (n - 1) // 2)}
         bound = moments.ROWS << 2 * plan.bits
-        sums = SumPlan.of(public.clients, bound, **seats) if way.degree else None
-        return replace(plan, magnitudes=SumPlan.of(public.clients, WIDE, **seats), sums=sums)
+        sums = sums_for(public, bound, t) if way.degree else None
+        return replace(plan, magnitudes=sums_for(public, WIDE, t), sums=sums)
+
+    @classmethod
+    def under(cls, noise: ScaleNoise, public: Public, inner: Any, terms: Terms, t: int) -> ScaledPlan:
+        """The same where a part of a budget pays for the scale: one sum, with noise."""
+        bound = 2 * moments.ROWS * noisy.STEPS + noise.largest
+        sums = sums_for(public, bound, t)
+        return cls(public.clients, public.d, None, None, None, sums, 0, inner, terms, noise)
 
     @cached_property
     def description(self) -> bytes:
@@ -110,6 +115,18 @@ class ScaledPlan:
         if self.observed is None:
             return tuple(range(self.d))
         return self.observed[self.clients.index(name)]
+
+
+def sums_for(public: Public, bound: int, t: int) -> SumPlan:
+    """A secure sum that clients open.  Raises InputError where it would tell one client of the other."""
+    n = len(public.clients)
+    if n < 3:
+        raise InputError(
+            f"n={n} clients cannot scale features by a secure sum: of two, each would read the other's "
+            "mean off it. Give public ranges (Range(ranges=...)) or a public Scaling, or add a client"
+        )
+    committee = min(n, max(COMMITTEE, 2 * t + 1))
+    return SumPlan.of(public.clients, bound, committee=committee, t=min(t, (n - 1) // 2))
 
 
 def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -> Role[Scaling]:
@@ -152,6 +169,31 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
     found = way.scaling(exponents, totals, plan.bits, features)
     check_constant(found.among(plan.columns(me)), party)
     return without(found, np.flatnonzero(elsewhere).tolist())
+
+
+def noisy_scale_at_client(
+    way: NoisyStandardize, plan: ScaledPlan, party: Party, *, coins: Coins
+) -> Role[NoisyScaling]:
+    """The scaling that all clients find together from noisy sums within public ranges."""
+    me, features = party.name, plan.terms.public.features
+    if (noise := plan.noise) is None or (sums := plan.sums) is None:
+        raise ValueError("this plan has no noise: make it with `plan` of the same algorithm")
+    yield from agree(plan, me, number=PREPARE)
+    if party.points.shape[0] > moments.ROWS:
+        raise InputError(f"client {me!r} has more than {moments.ROWS} rows: split it")
+    within, summed = way.within(features, plan.d), list(way.summed(features, plan.d))
+
+    def parts() -> Iterator[tuple[Array, Array]]:
+        for first, block in raw_blocks(party.points):
+            values = within.forward(block, f"client {me!r}", first)
+            yield values[:, summed], ~np.isnan(block[:, summed].astype(np.float64))
+
+    own = noisy.noised(noisy.statistics(parts(), noise.kinds, noise.features), noise, coins)
+    residues = sums.code.basis.reduce(own)
+    opened = yield from open_sum(sums, me, residues, MOMENTS, coins, phase=PHASE)
+    totals = sums.code.basis.lift_signed(opened).astype(object)
+    yield from compare(plan, sums.committee, me, np.zeros(0, np.int64), totals)
+    return noisy.scaling_of(way, noise, totals, features, plan.d)
 
 
 def compare(

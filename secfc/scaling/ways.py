@@ -120,18 +120,8 @@ class Range:
 
     def __post_init__(self) -> None:
         check(1.0, self.outside, self.missing)
-        given = self.ranges
-        if isinstance(given, Mapping):
-            given = [(str(name), *pair) for name, pair in given.items()]
-        if given is None:
-            return
-        rows = []
-        for item in given:
-            *name, low, high = item
-            if not (math.isfinite(low) and math.isfinite(high) and low < high):
-                raise InputError(f"the range ({low}, {high}) is none: its first end is less than its second")
-            rows.append((*name, float(low), float(high)))
-        object.__setattr__(self, "ranges", tuple(rows))
+        if self.ranges is not None:
+            object.__setattr__(self, "ranges", pairs(self.ranges))
 
     @property
     def limit(self) -> float:
@@ -162,15 +152,7 @@ class Range:
         return Scaling((0.0,) * len(units), tuple(units.tolist()), 1.0, self.outside, fill)
 
     def _given(self, features: Any, d: int, fill: tuple[float, ...] | None) -> Scaling:
-        pairs = {row[0]: row[1:] for row in self.ranges if len(row) == 3}
-        rows: Sequence[Any] = self.ranges
-        if pairs:
-            if features is None or set(pairs) != set(features):
-                names = ", ".join(features or ()) or "none has a name"
-                raise InputError(f"ranges of {', '.join(pairs)} for the features ({names}): give all of them")
-            rows = [pairs[name] for name in features]
-        if len(rows) != d:
-            raise InputError(f"{len(rows)} ranges for d={d} features: give one each")
+        rows = pairs_in_order(self.ranges, features, d, tuple(range(d)))
         centers = tuple((low + high) / 2 for low, high in rows)
         units = tuple((high - low) / 2 for low, high in rows)
         return Scaling(centers, units, 1.0, self.outside, fill)
@@ -200,6 +182,37 @@ class FillMeans:
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
         fill = tuple(means(exponents, totals, bits, features))
         return Scaling((0.0,) * len(fill), (1.0,) * len(fill), self.limit, "refuse", fill)
+
+
+def pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:
+    """Public ranges as (least, most) or (name, least, most), of a sequence or mapping.  Raises InputError."""
+    given = ranges
+    if isinstance(given, Mapping):
+        given = [(str(name), *pair) for name, pair in given.items()]
+    rows = []
+    for item in given:
+        *name, low, high = item
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InputError(f"the range ({low}, {high}) is none: its first end is less than its second")
+        rows.append((*name, float(low), float(high)))
+    return tuple(rows)
+
+
+def pairs_in_order(
+    ranges: Sequence[Any], features: Any, d: int, wanted: tuple[int, ...]
+) -> list[tuple[float, float]]:
+    """The (least, most) of each wanted feature, by name or in their order.  Raises InputError."""
+    named = {row[0]: row[1:] for row in ranges if len(row) == 3}
+    if named:
+        all_of = [] if features is None else [features[i] for i in wanted]
+        if features is None or set(named) != set(all_of):
+            names = ", ".join(all_of) or "none has a name"
+            raise InputError(f"ranges of {', '.join(named)} for the features ({names}): give all of them")
+        return [named[name] for name in all_of]
+    if len(ranges) != len(wanted):
+        which = f"d={d} features" if len(wanted) == d else f"the {len(wanted)} features that are scaled"
+        raise InputError(f"{len(ranges)} ranges for {which}: give one each")
+    return list(ranges)
 
 
 def means(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:

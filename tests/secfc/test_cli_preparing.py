@@ -128,6 +128,7 @@ def test_dropping_everything_and_a_column_without_values_are_refused():
     asked("--missing", "drop", "--columns", "income,smoker", "--standardize")
 
 
+PUBLIC = "--ranges age=0:120,income=0:100000,smoker=0:1"
 BAD = [
     ("--standardize --to-range", "two scales"),
     ("--standardize --bound 3", "--bound has no meaning with --standardize"),
@@ -138,7 +139,12 @@ BAD = [
     ("--ranges age=0:100", "ranges of age for the features"),
     ("--ranges age=0:30,income=0:1e5,smoker=0:1", "--outside clip"),
     ("--missing mean", "--missing mean needs --bound"),
-    ("--standardize --epsilon 3 --radius 2", "which no budget covers"),
+    ("--standardize --epsilon 3 --radius 2", "needs --ranges NAME=LOW:HIGH"),
+    (f"--standardize --epsilon 3 --radius 2 --outside refuse {PUBLIC}", "which no budget covers"),
+    ("--to-range --epsilon 3 --radius 2", "which a part of the budget pays for"),
+    (f"--standardize {PUBLIC}", "two scales: choose one. With --epsilon both are one"),
+    ("--standardize --scale-share 0.2", "it needs --standardize and --epsilon"),
+    (f"--standardize --epsilon 3 --radius 2 --scale-share 1 {PUBLIC}", "scale-share"),
     ("--missing drop --features union", "leave one of them out"),
 ]
 
@@ -149,6 +155,30 @@ def test_bad_usage_ends_with_2_and_a_message(line, message):
     assert done.exit_code == 2, done.output
     assert message in done.stderr.replace("\n", " ")
     assert not list(Path().glob("secfc-*"))
+
+
+def test_a_part_of_the_budget_pays_for_a_scale():
+    holes()
+    line = f"--standardize --epsilon 2000 --radius 6 {PUBLIC} --missing mean --scale-share 0.3"
+    found = asked(*line.split(), "--noise", "shares")
+    assert found["parameters"]["scale_share"] == 0.3
+    assert found["parameters"]["epsilon"] == 2000
+    assert found["parameters"]["epsilon_after_scaling"] < 2000
+    assert found["privacy"]["epsilon"]["everybody"] <= 2000
+    assert any(
+        "scaling: of every feature a noisy mean" in one["what"] for one in found["privacy"]["released"]
+    )
+    assert any("30 % of the budget paid for the scale" in note for note in found["notes"])
+    # What no budget paid for is not told: how many values lie beyond, or are missing, or what spreads differ.
+    assert not any(
+        "moved to" in note or "missing values" in note or "spreads" in note for note in found["notes"]
+    )
+    assert found["cost"] is None
+    assert asked(*line.split(), "--evaluate")["evaluation"]["cost"] > 0
+    # Public ranges alone take nothing of it.
+    holes("50")
+    found = asked("--epsilon", "2000", "--radius", "1.5", *PUBLIC.split())
+    assert len(found["privacy"]["released"]) == 1
 
 
 def test_two_files_cannot_be_standardized_and_one_is_at_home():
