@@ -20,7 +20,7 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from secfc.lloyd.bisecting import MERGING
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.elbow import CLEAR, FAINT, elbow, falling
 
 Array = Any
@@ -72,7 +72,7 @@ def measure(cell: Row) -> Iterator[Row]:
     from sklearn.cluster import KMeans
 
     points = points_of(cell)
-    way = secfc.Lloyd("auto", init=MERGING, disclosure=secfc.Distances(), coarse="allow")
+    way = secfc.Lloyd("auto", init=Bisecting(), disclosure=secfc.Distances(), coarse="allow")
     result = secfc.fit(way, secfc.Federation.from_arrays([points]), seed=cell["seed"])
     curve = result.curve
     counts = range(1, len(curve.costs) + 1)

@@ -25,7 +25,6 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.data.mixtures import gaussian_mixture
-from secfc.lloyd.bisecting import MERGING
 from secfc.lloyd.starts import RandomPoints
 from secfc.metrics import cost
 
@@ -37,8 +36,7 @@ STARTS: dict[str, tuple[Any, int]] = {
     "KMeansPlusPlus": (secfc.KMeansPlusPlus(), 1),
     "Bisecting": (secfc.Bisecting(), 1),
     "Bisecting, n_init=3": (secfc.Bisecting(), 3),
-    "merging": (MERGING, 1),
-    "merging, n_init=3": (MERGING, 3),
+    "Bisecting(spare=0)": (secfc.Bisecting(spare=0), 1),
 }
 RIVALS = {"scikit-learn, n_init=1": 1, "scikit-learn, n_init=10": 10}
 # scikit-learn's own data, and how many clusters.

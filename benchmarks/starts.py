@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.accuracy import data_of, load_mnist
 from benchmarks.common import Row, run_grid, show
-from secfc.lloyd.bisecting import MERGING
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.loop import PlainSource, Trace, lloyd
 from secfc.metrics import accuracy
 from secfc.roles.exchange import Role
@@ -54,9 +54,9 @@ class Counting(PlainSource):
         self.sums_only, self.steps = self.sums_only + 2, self.steps + 1
         return super().split(labels, c, choose)
 
-    def merged(self, labels: Array, c: int, choose: Any) -> Any:
+    def merged(self, labels: Array, c: int, pairs: Array, choose: Any) -> Any:
         self.sums_only, self.steps = self.sums_only + c, self.steps + 1
-        return super().merged(labels, c, choose)
+        return super().merged(labels, c, pairs, choose)
 
 
 def alone(role: Role[Any]) -> Any:
@@ -96,7 +96,7 @@ def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
         return trace
 
     def draw(seed: int, asked: PlainSource) -> Trace:
-        return finish(alone(MERGING.draw(len(points), k, np.random.default_rng(seed), asked)))
+        return finish(alone(Bisecting().draw(len(points), k, np.random.default_rng(seed), asked)))
 
     begun = time.process_time()
     ours = draw(cell["run"], source)

@@ -44,7 +44,7 @@ def attack() -> None:
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
-@click.option("--init", type=click.Choice(STARTS), help="The start. Default: bisecting-merging.")
+@click.option("--init", type=click.Choice(STARTS), help="The start. Default: bisecting.")
 @click.option("--n-init", type=click.IntRange(1), default=1, show_default=True,
               help="Starts: each shows the server more.")  # fmt: skip
 @click.option("--max-iter", type=click.IntRange(1), default=300, show_default=True,

@@ -340,19 +340,33 @@ class MeasureGains(Assignment, tag=76):
 @dataclass(frozen=True, eq=False, repr=False)
 class MeasureLosses(Assignment, tag=78):
     """Server to every client, while a start is drawn: clusters, more than k, of which it wants to know what
-    merging each two costs."""
+    merging some two costs.  pairs: (pairs, 2) int32, the lower cluster first, ascending."""
+
+    pairs: Array
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse(int(self.labels.min(initial=0)) < 0, "every point is in a cluster when clusters are merged")
+        pairs = self.pairs
+        refuse(not is_array(pairs, "i", 2) or pairs.shape[1] != 2, "pairs of clusters are (p, 2) integers")
+        a, b = pairs.astype(np.int64).T
+        fit = (a >= 0) & (a < b) & (b < self.k)
+        refuse(not fit.all(), f"clusters to merge are two of k={self.k}, the lower first")
+        refuse(bool((np.diff(a * self.k + b) <= 0).any()), "pairs of clusters are ascending, each once")
+
+    @property
+    def subject(self) -> bytes:
+        state = hashlib.blake2b(super().subject, digest_size=32, person=b"secfc-pairs")
+        state.update(np.ascontiguousarray(self.pairs, "<i4").data)
+        return state.digest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedGains(Message, tag=77):
     """Client to server: for each cluster the coded squared distance of the means of its halves, blinded;
-    after `MeasureLosses` that of each two means.
+    after `MeasureLosses` that of the means of each pair.
 
-    values: (lanes, k / 2) or (lanes, k (k - 1) / 2) residues, of that distance times the squared product of
+    values: (lanes, k / 2) or (lanes, pairs) residues, of that distance times the squared product of
     both sizes.
     """
 

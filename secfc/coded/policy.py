@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from field.code import halves
@@ -57,12 +56,10 @@ class Measured:
         residues, a share, secret."""
         return halves.gaps(self.rows, self.sums, lanes)
 
-    def between(self) -> Array:
-        """What tells how far the halves of each cluster are apart, or each two clusters
-        (`field.code.halves.between`): (lanes, pairs) residues, a share, secret."""
-        k = len(self.sizes)
-        pairs = halves.halves_of(k // 2) if self.halves else np.triu_indices(k, 1)
-        return halves.between(self.rows, self.sums, *pairs)
+    def between(self, firsts: Array, seconds: Array) -> Array:
+        """What tells how far these clusters are apart (`field.code.halves.between`): (lanes, pairs) residues,
+        a share, secret."""
+        return halves.between(self.rows, self.sums, firsts, seconds)
 
 
 # A client's part in answering an assignment, given its shares of what it asks about: a fragment that may

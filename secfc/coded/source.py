@@ -51,12 +51,12 @@ class Labeling(Protocol):
         """What the halves of each cluster gain, see `lloyd.Source`."""
         ...
 
-    def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
-        """What merging each two clusters costs, see `lloyd.Source`."""
+    def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
+        """What merging these clusters costs, (pairs, 2) of them, see `lloyd.Source`."""
         ...
 
     def weighed(self, labels: Array, c: int) -> Role[Weighed]:
-        """The same, and what the clusters cost."""
+        """The same of every two, and what the clusters cost."""
         ...
 
 
@@ -84,8 +84,10 @@ class CodedSource:
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
         return choose((yield from self.labeling.gains(labels, c)))
 
-    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
-        return choose((yield from self.labeling.losses(labels, c)))
+    def merged(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return choose((yield from self.labeling.losses(labels, c, pairs)))
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
         return choose((yield from self.labeling.weighed(labels, c)))
@@ -156,8 +158,8 @@ class Decoding:
     def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         return gains_of((yield from self.pairs(labels, c)), labels, c)
 
-    def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
-        return losses_of((yield from scaled(self.quorum, labels, c)), labels, c)
+    def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
+        return losses_of((yield from scaled(self.quorum, labels, c)), labels, c, pairs)
 
     def weighed(self, labels: Array, c: int) -> Role[Weighed]:
         return weighed_by((yield from scaled(self.quorum, labels, c)), labels, c)

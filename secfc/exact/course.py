@@ -13,7 +13,7 @@ and the labels of a step may be a lie.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +37,7 @@ from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
 from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
+from secfc.lloyd.neighbors import every_two
 from secfc.lloyd.starts import Drawing, generators
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
 
@@ -51,7 +52,7 @@ class Due:
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
-    halves: whether its answer is halves of clusters.
+    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.
     """
 
     kind: type[Assignment]
@@ -62,6 +63,7 @@ class Due:
     result: bool = True
     last: bool = True
     halves: bool = False
+    pairs: Array | None = None
 
     def is_asked(self, question: Assignment) -> bool:
         """Whether this is what the question asks."""
@@ -69,6 +71,7 @@ class Due:
         return (
             same
             and getattr(question, "factor", 1) == self.factor
+            and (self.pairs is None or np.array_equal(getattr(question, "pairs", ()), self.pairs))
             and np.array_equal(question.labels, self.labels)
         )
 
@@ -141,18 +144,20 @@ class Foreseen:
         )
         return told
 
-    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Asking:
+    def merged(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Asking:
         """The labels that the server says it chose: those of the next question."""
-        kind = MeasureLosses if self.compares else Assignment
-        told: Array = yield Due(kind, c, labels, opens=False, last=False)
+        due = Due(Assignment, c, labels, opens=False, last=False)
+        told: Array = yield replace(due, kind=MeasureLosses, pairs=pairs) if self.compares else due
         return told
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Asking:
         """The same."""
         if not self.compares:
-            return (yield from self.merged(labels, c, lambda losses: labels))
+            return (yield from self.merged(labels, c, every_two(c), lambda losses: labels))
         told: Array = yield Due(MeasureCost, c, labels, opens=False, last=False)
-        return told if c == 1 else (yield from self.merged(labels, c, lambda losses: labels))
+        return told if c == 1 else (yield from self.merged(labels, c, every_two(c), lambda losses: labels))
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""

@@ -132,7 +132,7 @@ class Lloyd:
         check_word(self.coarse)
         object.__setattr__(self, "k", clusters(self.k))
         object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
-        object.__setattr__(self, "init", words.start_for(self.init, self.k, self.disclosure))
+        object.__setattr__(self, "init", words.start_for(self.init, self.disclosure))
 
     def plan(self, public: Public) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""

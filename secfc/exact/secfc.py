@@ -289,7 +289,7 @@ class SecFC:
         for name, meant in (("membership", words.membership), ("disclosure", words.disclosure)):
             object.__setattr__(self, name, meant(getattr(self, name)))
         object.__setattr__(self, "k", clusters(self.k))
-        object.__setattr__(self, "init", words.start_for(self.init, self.k, self.disclosure))
+        object.__setattr__(self, "init", words.start_for(self.init, self.disclosure))
 
     def plan(self, public: Public) -> Draft:
         """What is public before the parties talk: the `Plan`, with open membership, else its draft.

@@ -13,7 +13,6 @@ from typing import Any
 from secfc.coded.membership import Membership, Open, Private
 from secfc.data.inputs import InputError
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly
-from secfc.lloyd.bisecting import MERGING
 from secfc.lloyd.starts import STARTS, Start
 
 DISCLOSURES: Mapping[str, Disclosure] = {
@@ -29,15 +28,9 @@ def start(value: Any) -> Start:
     return _meant("init", value, STARTS, "draw")  # type: ignore[no-any-return]
 
 
-def start_for(value: Any, k: Any, policy: Disclosure) -> Start:
-    """The same, and for None the best start that a policy allows; to choose k, one that finds more clusters.
-
-    Choosing opens how far their means are apart anyway, and this start opens nothing else beyond others.
-    """
-    if value is None:
-        chooses = not isinstance(k, int) and policy.start.halves
-        return MERGING if chooses else policy.start
-    return start(value)
+def start_for(value: Any, policy: Disclosure) -> Start:
+    """The same, and for None the best start that a policy allows."""
+    return policy.start if value is None else start(value)
 
 
 def disclosure(value: Any) -> Disclosure:

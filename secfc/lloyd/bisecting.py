@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from field.code.rows import cluster_sizes
 from secfc.lloyd.elbow import Curve, Elbow, largest
 from secfc.lloyd.loop import Source, Weighed
 from secfc.lloyd.merging import curve_of
+from secfc.lloyd.neighbors import Neighborhood, Pair, every_two
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -36,9 +37,11 @@ class Bisecting:
     level.  The second half of an accepted cluster becomes a new one, in the order of the clusters; one that
     lost all its points leaves its number to those behind it.
 
-    Splits go on to `spare` times k clusters more than k, rounded up, which settle too.  Then two clusters
+    Splits go on to `spare` times k clusters more than k, rounded up, which settle too.  Then two neighbors
     become one, those whose merging costs least (Ward's method; ties go to the lowest), again and again, until
-    k are left.  So what an early split cut through becomes whole again.
+    k are left.  So what an early split cut through becomes whole again.  Neighbors are clusters of which one
+    was cut from the other, or between which points moved: of these alone costs are asked for.  Where k is
+    chosen, any two clusters are neighbors.
 
     Where points have fewer different values than k, or random halves of equal means come up again and again,
     clusters stay empty.  Accepting all splits would cut compact clusters, and one at a time takes k - 1
@@ -46,9 +49,9 @@ class Bisecting:
     """
 
     keep: float = 0.5
-    steps: int = 6
-    settle: int = 2
-    spare: float = 0.0
+    steps: int = 4
+    settle: int = 1
+    spare: float = 0.25
 
     reveals = (
         "distances of every point to both halves of its cluster on every level, and so what every split "
@@ -72,8 +75,8 @@ class Bisecting:
         """Fits always: k <= m is checked with the plan."""
 
     def draw(self, m: int, k: int, rng: np.random.Generator, source: Source) -> Role[Array]:
-        labels = yield from self._grow(m, k, with_spare(m, k, self.spare), rng, source)
-        return (yield from self._merge(labels, k, source))
+        labels, near = yield from self._grow(m, k, with_spare(m, k, self.spare), rng, source)
+        return (yield from self._merge(labels, k, near, source))
 
     def choose(
         self, m: int, elbow: Elbow, rng: np.random.Generator, source: Source
@@ -83,12 +86,12 @@ class Bisecting:
         Clusters are split as for `most`.  Fewer than `least` come out where there are no more.
         """
         most = largest(elbow)
-        labels = yield from self._grow(m, elbow.least, with_spare(m, most, self.spare), rng, source)
+        labels, _ = yield from self._grow(m, elbow.least, with_spare(m, most, self.spare), rng, source)
         sizes, curves = cluster_sizes(labels, int(labels.max()) + 1), []
         c = len(sizes)
 
         def chosen(weighed: Weighed) -> Array:
-            steps = tuple(merges(weighed.losses, sizes.tolist()))
+            steps = tuple(merges(_by_pair(every_two(c), weighed.losses), sizes.tolist()))
             curves.append(curve_of(steps, weighed, labels, sizes, elbow))
             return _numbered(merged(steps[: max(c - curves[0].k, 0)], c))[labels]
 
@@ -96,9 +99,12 @@ class Bisecting:
         labels = _whole(labels, told, min(elbow.least, c), min(most - 1, c))
         return labels, curves[0] if curves else None
 
-    def _grow(self, m: int, k: int, most: int, rng: np.random.Generator, source: Source) -> Role[Array]:
-        """The labels (m,) of so many clusters, of which k will be left, or of fewer where nothing splits."""
-        labels, idle = np.zeros(m, np.int32), 0
+    def _grow(
+        self, m: int, k: int, most: int, rng: np.random.Generator, source: Source
+    ) -> Role[tuple[Array, Neighborhood]]:
+        """The labels (m,) of so many clusters, of which k will be left, or of fewer where nothing splits; and
+        which of them are neighbors."""
+        labels, near, idle = np.zeros(m, np.int32), Neighborhood(), 0
         for _ in range(most - 1 + PATIENCE):  # clusters that get lost might go on for ever
             c = int(labels.max()) + 1
             if c == most or idle == PATIENCE:
@@ -108,20 +114,23 @@ class Bisecting:
                 before, halves = halves, (yield from source.halved(halves, c))
                 if np.array_equal(before, halves):
                     break
-            labels = yield from self._split(halves, c, most - c, source)
-            if labels.max() < c:
+            labels, new = yield from self._split(halves, c, most - c, source)
+            if not new:
                 idle += 1
                 continue
-            idle, c = 0, int(labels.max()) + 1
+            near.split(new, c)
+            idle, c = 0, c + len(new)
             for _ in range(self.settle if c < most or c > k else 0):  # with k at last, they belong to the run
                 before, labels = labels, (yield from source.step(labels, c)).labels
                 if np.array_equal(before, labels):
                     break
+                near.moved(before, labels)
+            near.numbered(labels, c)
             labels = _numbered(labels)
-        return labels
+        return labels, near
 
-    def _split(self, halves: Array, c: int, most: int, source: Source) -> Role[Array]:
-        """The labels (m,) after those splits that are accepted, no more than `most`."""
+    def _split(self, halves: Array, c: int, most: int, source: Source) -> Role[tuple[Array, list[int]]]:
+        """The labels (m,) after the accepted splits, no more than `most`; and of which clusters these are."""
 
         def choose(gains: tuple[Fraction, ...]) -> Array:
             least = Fraction(self.keep) * max(gains)
@@ -133,22 +142,19 @@ class Bisecting:
         # nothing else.  Only clusters of which both halves have points can be split.
         sizes = cluster_sizes(halves, 2 * c)
         new = np.unique(halves[told >= c] // 2)
-        return accept(halves, c, [h for h in new.tolist() if sizes[2 * h] and sizes[2 * h + 1]][:most])
+        accepted = [h for h in new.tolist() if sizes[2 * h] and sizes[2 * h + 1]][:most]
+        return accept(halves, c, accepted), accepted
 
-    def _merge(self, labels: Array, k: int, source: Source) -> Role[Array]:
-        """The labels (m,) after the cheapest merges, until k clusters are left."""
+    def _merge(self, labels: Array, k: int, near: Neighborhood, source: Source) -> Role[Array]:
+        """The labels (m,) after the cheapest merges of neighbors, until k clusters are left."""
         sizes = cluster_sizes(labels, int(labels.max()) + 1)
         if len(sizes) <= k:
             return labels
 
         def choose(losses: tuple[Fraction, ...]) -> Array:
-            return _numbered(merge(losses, sizes.tolist(), k))[labels]
+            return _numbered(merge(_by_pair(near.pairs, losses), sizes.tolist(), k))[labels]
 
-        return _whole(labels, (yield from source.merged(labels, len(sizes), choose)), k, k)
-
-
-# The better start, where distances are seen anyway: fewer steps are enough if what was cut is merged.
-MERGING = Bisecting(steps=4, settle=1, spare=0.5)
+        return _whole(labels, (yield from source.merged(labels, len(sizes), near.pairs, choose)), k, k)
 
 
 def with_spare(m: int, k: int, spare: float) -> int:
@@ -156,7 +162,12 @@ def with_spare(m: int, k: int, spare: float) -> int:
     return min(m, k + math.ceil(spare * k)) if k > 1 else 1
 
 
-def merge(losses: Sequence[Fraction], sizes: list[int], k: int) -> Array:
+def _by_pair(pairs: Array, losses: Sequence[Fraction]) -> dict[Pair, Fraction]:
+    """What merging each of these (pairs, 2) costs."""
+    return {(a, b): loss for (a, b), loss in zip(pairs.tolist(), losses, strict=True)}
+
+
+def merge(losses: Mapping[Pair, Fraction], sizes: list[int], k: int) -> Array:
     """For each cluster the lowest one that it is in when k are left, see `merges`: (c,) int64."""
     return merged(tuple(islice(merges(losses, sizes), len(sizes) - k)), len(sizes))
 
@@ -169,23 +180,37 @@ def merged(steps: Sequence[tuple[int, int, Fraction]], c: int) -> Array:
     return lowest
 
 
-def merges(losses: Sequence[Fraction], sizes: list[int]) -> Iterator[tuple[int, int, Fraction]]:
+def merges(losses: Mapping[Pair, Fraction], sizes: list[int]) -> Iterator[tuple[int, int, Fraction]]:
     """Cluster a, b that becomes part of it, and what that costs, until one is left.
 
-    losses: what merging each two costs, see `Source.merged`; those that cost least are merged, ties go to the
-    lowest.  What merging costs after that follows from these (Lance and Williams 1967, for Ward's method).
+    losses: what merging two costs, see `Source.merged`, of those that may be merged; those that cost least
+    are, ties go to the lowest.  What merging costs after that follows from these (Lance and Williams 1967).
+    Where a and b are merged, and of a alone it is known how far it is from h, b is taken to be as far as if
+    the three means made a right angle at a: in many dimensions two differences are nearly orthogonal.
     """
     sizes, alive = list(sizes), set(range(len(sizes)))
-    loss = dict(zip(combinations(range(len(sizes)), 2), losses, strict=True))
-    while loss:
-        a, b = min(loss, key=loss.__getitem__)
-        lost = loss.pop((a, b))
+
+    def weight(a: int, b: int) -> Fraction:
+        return Fraction(sizes[a] * sizes[b], sizes[a] + sizes[b])
+
+    apart = {pair: loss / weight(*pair) for pair, loss in losses.items()}  # squared distances of means
+    while apart:
+        lost, (a, b) = min((weight(*pair) * square, pair) for pair, square in apart.items())
+        between, both = apart.pop((a, b)), sizes[a] + sizes[b]
         alive.remove(b)
         for h in alive - {a}:
-            near, far = (min(a, h), max(a, h)), (min(b, h), max(b, h))
-            more = (sizes[a] + sizes[h]) * loss[near] + (sizes[b] + sizes[h]) * loss.pop(far)
-            loss[near] = (more - sizes[h] * lost) / (sizes[a] + sizes[b] + sizes[h])
-        sizes[a] += sizes[b]
+            one = apart.pop((min(a, h), max(a, h)), None)
+            other = apart.pop((min(b, h), max(b, h)), None)
+            if one is None:
+                if other is None:
+                    continue
+                one = other + between
+            elif other is None:
+                other = one + between
+            apart[min(a, h), max(a, h)] = (
+                sizes[a] * one + sizes[b] * other - Fraction(sizes[a] * sizes[b], both) * between
+            ) / both
+        sizes[a] = both
         yield a, b, lost
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
+from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import Role
 from secfc.roles.messages import compact_labels
 
@@ -44,8 +44,8 @@ class Step:
 class Weighed:
     """Some clusters, each with points: what they cost, and what merging each two of them does.
 
-    losses: see `Source.merged`.  within: see `Step`.  distances: scaled, (c, m), or None if nobody may know
-    them.
+    losses: see `Source.merged`, of every two.  within: see `Step`.  distances: scaled, (c, m), or None if
+    nobody may know them.
     """
 
     losses: tuple[Fraction, ...]
@@ -83,16 +83,18 @@ class Source(Stepper, Protocol):
         """
         ...
 
-    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+    def merged(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
         """The labels (m,) that `choose` makes of what merging two of c clusters costs, each with points.
 
-        labels: (m,) in [0, c).  c (c - 1) / 2 exact numbers, of clusters 0 and 1, 0 and 2, ..., 1 and 2, ...
-        What both cost as one more than as two, up to one factor that all share.
+        labels: (m,) in [0, c).  pairs: (pairs, 2) of them, the lower first, ascending.  For each an exact
+        number: what both cost as one more than as two, up to one factor that all share.
         """
         ...
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
-        """The same where `choose` is told more: what the clusters cost, and distances if they are shown."""
+        """The same of every two; `choose` is also told what the clusters cost, and distances if shown."""
         ...
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -139,7 +141,7 @@ def gains_between(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
     return tuple(Fraction(square, a * b * (a + b)) if a and b else Fraction(0) for square, (a, b) in pairs)
 
 
-def losses_of(scaled: Exact, labels: Array, c: int) -> tuple[Fraction, ...]:
+def losses_of(scaled: Exact, labels: Array, c: int, pairs: Array) -> tuple[Fraction, ...]:
     """What merging two clusters costs, from distances (c, m) to their centers; see `Source.merged`.
 
     As of halves in `gains_of`.
@@ -147,18 +149,18 @@ def losses_of(scaled: Exact, labels: Array, c: int) -> tuple[Fraction, ...]:
     sizes = cluster_sizes(labels, c).tolist()
     # Row a, column b: what the points of cluster b sum up to at the center of a.
     sums = np.empty((c, c), object)
-    for turn in range(c):
+    for turn in {0, *((pairs[:, 0] - pairs[:, 1]) % c).tolist()}:
         sums[np.arange(c), np.arange(c) - turn] = scaled.within((labels + np.int32(turn)) % np.int32(c))
     return tuple(
         Fraction(sizes[a], sizes[a] + sizes[b])
         * (Fraction(sums[a, b], sizes[a] ** 2) - Fraction(sums[b, b], sizes[b] ** 2))
-        for a, b in combinations(range(c), 2)
+        for a, b in pairs.tolist()
     )
 
 
 def weighed_by(scaled: Exact, labels: Array, c: int) -> Weighed:
     """What distances (c, m) say of c clusters."""
-    return Weighed(losses_of(scaled, labels, c), scaled.within(labels), scaled)
+    return Weighed(losses_of(scaled, labels, c, every_two(c)), scaled.within(labels), scaled)
 
 
 def members(labels: Array, c: int) -> Iterator[tuple[int, Array]]:
@@ -274,8 +276,10 @@ class PlainSource:
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
         return _nobody(choose(gains_of(self.pairs(labels, c), labels, c)))
 
-    def merged(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
-        return _nobody(choose(losses_of(self.scaled(labels, c), labels, c)))
+    def merged(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return _nobody(choose(losses_of(self.scaled(labels, c), labels, c, pairs)))
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
         return _nobody(choose(weighed_by(self.scaled(labels, c), labels, c)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
-from secfc.lloyd.bisecting import MERGING, Bisecting
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.elbow import Curve, Elbow
 from secfc.lloyd.loop import Source
 from secfc.roles.exchange import Role
@@ -309,5 +309,4 @@ STARTS: dict[str, Start] = {
     "k-means++": KMeansPlusPlus(),
     "center-separation": CenterSeparation(),
     "bisecting": Bisecting(),
-    "bisecting-merging": MERGING,
 }

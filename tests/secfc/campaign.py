@@ -60,7 +60,7 @@ from secfc.exact.predict import predicting_client, predicting_server
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
 from secfc.feddp import messages as summing
 from secfc.fitting import seal
-from secfc.lloyd.bisecting import MERGING
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles import messages as shared
@@ -586,15 +586,15 @@ SCENARIOS = {
     "at the threshold": Scenario(vary(BASE, ell=2, reveal_centers=True)),
     "bare, centers": Scenario(vary(BASE, disclosure=BARE, reveal_centers=True)),
     "k-means++": Scenario(vary(BASE, init=KMeansPlusPlus())),
-    "bisecting": Scenario(vary(BASE, init=MERGING, disclosure=secfc.AssignmentsOnly(), n_init=1)),
+    "bisecting": Scenario(vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(), n_init=1)),
     "bisecting, nobody deals": Scenario(
-        vary(BASE, init=MERGING, disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
+        vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
     ),
-    "bisecting, distances": Scenario(vary(BASE, init=MERGING)),
+    "bisecting, distances": Scenario(vary(BASE, init=Bisecting())),
     "k chosen": Scenario(
-        vary(BASE, k=secfc.Elbow(5), init=MERGING, disclosure=secfc.AssignmentsOnly(), n_init=1)
+        vary(BASE, k=secfc.Elbow(5), init=Bisecting(), disclosure=secfc.AssignmentsOnly(), n_init=1)
     ),
-    "k chosen, distances": Scenario(vary(BASE, k=secfc.Elbow(5), init=MERGING)),
+    "k chosen, distances": Scenario(vary(BASE, k=secfc.Elbow(5), init=Bisecting())),
     "predict": Scenario(BASE, predict=True),
     "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
     "private": Scenario(vary(BASE, membership=Private(bound=64))),

@@ -28,7 +28,7 @@ from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.member import Member
 from secfc.disclosure.compare.participant import Participant
 from secfc.exact.readings import Questions
-from secfc.lloyd.bisecting import MERGING
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.transport.wire import over_wire
@@ -237,7 +237,7 @@ def test_lost_costs_are_asked_for_again(dealer):
 @pytest.mark.parametrize("kind", ["CodedGains", "LabelShare"])
 def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     data = federation()
-    ways = {"dealer": dealer, "init": MERGING, "max_iter": STEPS}
+    ways = {"dealer": dealer, "init": Bisecting(), "max_iter": STEPS}
     full = run(data, **ways)
     lossy = run(data, faults=silent("client-1", kinds=(kind,)), **ways)
     assert same(full, lossy)

@@ -15,11 +15,13 @@ from field import Basis
 from field.ring.basis import MERSENNE_61
 from field.ring.exact import Exact
 from secfc.attacks.geometry import attack, labels_only
+from secfc.coded.messages import MeasureLosses
 from secfc.coded.source import CodedSource
 from secfc.exact.course import Referee
 from secfc.exact.readings import Questions
-from secfc.lloyd.bisecting import MERGING, PATIENCE, Bisecting, _random_halves, accept
+from secfc.lloyd.bisecting import PATIENCE, Bisecting, _random_halves, accept
 from secfc.lloyd.loop import PlainSource, gains_of, halves_of
+from secfc.lloyd.neighbors import Neighborhood, every_two
 from secfc.lloyd.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
 from secfc.privacy import Bound, Budget
@@ -29,7 +31,7 @@ from tests.oracles import field as reference
 
 def drawn(points, k, seed, start=None):
     """The first labels on plaintext integers, without anybody to talk to."""
-    role = (start or MERGING).draw(len(points), k, np.random.default_rng(seed), PlainSource(points))
+    role = (start or Bisecting()).draw(len(points), k, np.random.default_rng(seed), PlainSource(points))
     with pytest.raises(StopIteration) as done:
         next(role)
     return done.value.value
@@ -93,6 +95,11 @@ def test_halves_and_gains_are_those_of_fractions(case):
 def start_by_hand(points, k, rng, start):
     """What the class says, from fractions; numbering and halves are the library's."""
     labels, idle = np.zeros(len(points), np.int32), 0
+    names, fresh, edges = (
+        [0],
+        itertools.count(1),
+        set(),
+    )  # clusters keep their names when they are numbered anew
     most = min(len(points), k + math.ceil(start.spare * k)) if k > 1 else 1
     while (c := labels.max() + 1) < most and idle < 3:
         halves = _random_halves(labels, c, rng)
@@ -101,25 +108,65 @@ def start_by_hand(points, k, rng, start):
         gains = gains_by_hand(points, halves, c)
         good = [h for h in range(c) if gains[h] and gains[h] >= max(gains) * Fraction(start.keep)]
         good.sort(key=lambda h: gains[h], reverse=True)  # stable: ties keep the order of clusters
-        labels = accept(halves, c, good[: most - c])
+        good = good[: most - c]
+        labels = accept(halves, c, good)
+        for h in sorted(good):
+            names.append(next(fresh))
+            edges.add(frozenset({names[h], names[-1]}))
         idle = 0 if good else idle + 1
         for _ in range(start.settle if good and (labels.max() + 1 < most or most > k) else 0):
-            count = labels.max() + 1
-            sizes = np.bincount(labels, minlength=count)
-            labels = np.array(reference.nearest(reference.scaled_distances(points, labels, count), sizes))
-        labels = np.searchsorted(np.unique(labels), labels).astype(np.int32)
-    while (c := labels.max() + 1) > k:
-        alone = [fraction_cost(points, labels == h) for h in range(c)]
-        merged = {
-            (a, b): fraction_cost(points, (labels == a) | (labels == b)) - alone[a] - alone[b]
-            for a, b in itertools.combinations(range(c), 2)
-        }
-        a, b = min(merged, key=lambda pair: (merged[pair], pair))
-        labels = np.where(labels == b, a, labels - (labels > b)).astype(np.int32)
+            count, before = labels.max() + 1, labels
+            sizes = np.bincount(labels, minlength=len(names))
+            scaled = reference.scaled_distances(points, labels, len(names))
+            labels = np.array(reference.nearest(scaled, sizes))
+            edges |= {frozenset({names[x], names[y]}) for x, y in zip(before, labels, strict=True) if x != y}
+            assert count <= len(names)
+        for lost in [name for h, name in enumerate(names) if h not in labels]:
+            beside = {name for edge in edges if lost in edge for name in edge} - {lost}
+            heir = min(beside, key=names.index)
+            edges = {edge for edge in edges if lost not in edge} | {
+                frozenset({heir, x}) for x in beside - {heir}
+            }
+            labels = np.where(labels > names.index(lost), labels - 1, labels).astype(np.int32)
+            names.remove(lost)
+    return merged_by_hand(points, labels, k, {tuple(sorted(map(names.index, edge))) for edge in edges})
+
+
+def merged_by_hand(points, labels, k, near):
+    """Neighbors merged one after the other; squared distances of means, where they are known or assumed."""
+    own = {h: np.flatnonzero(labels == h) for h in range(labels.max() + 1)}
+    means = {h: [Fraction(int(x), len(rows)) for x in points[rows].sum(axis=0)] for h, rows in own.items()}
+    apart = {
+        frozenset(pair): sum((x - y) ** 2 for x, y in zip(*map(means.get, pair), strict=True))
+        for pair in near
+    }
+    while len(own) > k:
+
+        def loss(pair):
+            a, b = (len(own[h]) for h in pair)
+            return apart[pair] * a * b / (a + b)
+
+        both = min(apart, key=lambda pair: (loss(pair), sorted(pair)))
+        a, b = sorted(both)
+        between = apart.pop(both)
+        share = Fraction(len(own[b]), len(own[a]) + len(own[b]))
+        own[a] = np.concatenate([own[a], own.pop(b)])
+        for h in set(own) - {a}:
+            one, other = apart.pop(frozenset({a, h}), None), apart.pop(frozenset({b, h}), None)
+            if one is not None or other is not None:
+                one, other = (
+                    other + between if one is None else one,
+                    one + between if other is None else other,
+                )
+                # Stewart's theorem.
+                apart[frozenset({a, h})] = (1 - share) * one + share * other - share * (1 - share) * between
+    for new, h in enumerate(sorted(own)):
+        labels = labels.copy()
+        labels[own[h]] = new
     return labels
 
 
-STARTED = [MERGING, Bisecting(1.0, 1, 0, 1.0), Bisecting(0.0, 3, 5, 0.2), Bisecting()]
+STARTED = [Bisecting(), Bisecting(1.0, 1, 0, 1.0), Bisecting(0.0, 3, 5, 0.2), Bisecting(spare=0)]
 
 
 @given(cases, st.sampled_from(STARTED))
@@ -205,7 +252,7 @@ def test_it_finds_sixteen_separated_clusters_where_random_labels_do_not():
 
 def test_separation_may_follow_it():
     points = np.array([[0], [2], [18], [20], [9], [11]])
-    labels = drawn(points, 2, 0, CenterSeparation(MERGING))
+    labels = drawn(points, 2, 0, CenterSeparation(Bisecting()))
     assert sorted(np.bincount(labels + 1).tolist()) == [2, 2, 2]
 
 
@@ -322,7 +369,7 @@ def federation(n=5, m=60, d=3, seed=0):
 
 def run(data, policy, seed=0, k=6, **more):
     drive = {name: more.pop(name) for name in ("faults", "keep_bodies") if name in more}
-    way = secfc.SecFC(k, t=1, init=more.pop("init", MERGING), disclosure=policy, coarse="allow", **more)
+    way = secfc.SecFC(k, t=1, init=more.pop("init", Bisecting()), disclosure=policy, coarse="allow", **more)
     return secfc.fit(way, data, seed=seed, bound=4.0, **drive)
 
 
@@ -363,7 +410,7 @@ def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
             assert rows.tolist() == list(range(len(rows)))
         plain = secfc.fit(
             secfc.Lloyd(
-                6, init=MERGING, n_init=n_init, disclosure=policy, coarse="allow",
+                6, init=Bisecting(), n_init=n_init, disclosure=policy, coarse="allow",
                 scale=secure.plan.quantizer.scale,
             ),
             data, seed=seed, bound=4.0,
@@ -380,7 +427,7 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
     k = min(k, len(points))
     data = secfc.Federation.from_arrays(np.array_split(points, 5))
     secure = run(data, secfc.Distances(), seed % 1000, k, n_init=n_init)
-    way = secfc.Lloyd(k, init=MERGING, n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
+    way = secfc.Lloyd(k, init=Bisecting(), n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
     assert same(secure, secfc.fit(way, data, seed=seed % 1000, bound=4.0))
 
 
@@ -411,6 +458,42 @@ def test_the_geometry_attack_takes_questions_that_are_whole():
     assert {q.whole for q in asked} == {True, False}
     assert attack(view).ranks[-1] == 3
     assert labels_only(view) is not None
+
+
+# --- neighbors ----------------------------------------------------------------------------------------
+
+
+def test_neighbors_are_cut_from_one_another_or_exchange_points():
+    near = Neighborhood()
+    near.split([0], 1)
+    near.split([0, 1], 2)
+    assert near.pairs.tolist() == [[0, 1], [0, 2], [1, 3]]
+    near.moved(np.array([2, 0, 3, 1]), np.array([3, 0, 2, 1]))
+    assert near.pairs.tolist() == [[0, 1], [0, 2], [1, 3], [2, 3]]
+
+
+def test_the_neighbors_of_a_lost_cluster_fall_to_one_of_them():
+    near = Neighborhood()
+    near.near = {(0, 2), (1, 2), (2, 3), (3, 4)}
+    near.numbered(np.array([0, 1, 3, 4]), 5)  # without 2
+    assert near.pairs.tolist() == [[0, 1], [0, 2], [2, 3]]
+    near.numbered(np.array([3, 3]), 4)  # one after the other
+    assert near.pairs.tolist() == []
+
+
+@given(st.integers(1, 8), st.integers(0, 2**32))
+def test_all_clusters_are_connected_whatever_is_lost(c, seed):
+    rng, near = np.random.default_rng(seed), Neighborhood()
+    for new in range(1, c):
+        near.split([int(rng.integers(new))], new)
+    before, after = rng.permutation(np.arange(20) % c), rng.integers(0, c, 20)
+    near.moved(before, after)
+    near.numbered(after, c)
+    left = len(np.unique(after))
+    group = list(range(left))
+    for a, b in near.pairs.tolist():
+        group = [group[a] if g == group[b] else g for g in group]
+    assert len(set(group)) == 1
 
 
 # --- what a server may ask --------------------------------------------------------------------------
@@ -488,19 +571,63 @@ def test_what_compared_halves_open():
     questions = [e.body for e in result.transcript.envelopes if e.recipient == "client-0"]
     levels = [q.k // 2 for q in questions if type(q).__name__ == "MeasureGains"]
     assert levels == sorted(levels)
-    (spare,) = {q.k for q in questions if type(q).__name__ == "MeasureLosses"}
-    assert levels[-1] <= spare == 9
-    pairs = spare * (spare - 1) // 2
+    (merged,) = {id(q): q for q in questions if type(q).__name__ == "MeasureLosses"}.values()
+    assert levels[-1] <= merged.k == 8
+    assert merged.k - 1 <= len(merged.pairs) < merged.k * (merged.k - 1) // 2
     counts = {body.values.shape[1] for body in sent if type(body).__name__ == "CodedGains"}
-    assert counts == {*levels, pairs}
+    assert counts == {*levels, len(merged.pairs)}
     assert "what every split that the start tried takes off the cost of its cluster" in result.learned
-    assert "how far the means of all clusters were apart before the start merged some" in result.learned
+    assert "how far the means of neighboring clusters were apart before the start merged some" in (
+        result.learned
+    )
+
+
+def test_clusters_that_are_not_neighbors_stay_unmeasured():
+    """A server that asks how far all means are apart."""
+
+    def lie(e):
+        if e.kind == "MeasureLosses":
+            return (dataclasses.replace(e, body=dataclasses.replace(e.body, pairs=every_two(e.body.k))),)
+        return (e,)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match=r"asked MeasureLosses\(k=8\) of"):
+        run(federation(), secfc.AssignmentsOnly(), faults=lie)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "rule"),
+    [
+        ([[1, 0]], "the lower first"),
+        ([[1, 1]], "the lower first"),
+        ([[0, 3]], "two of k=3"),
+        ([[-1, 2]], "two of k=3"),
+        ([[0, 2], [0, 1]], "ascending"),
+        ([[0, 1], [0, 1]], "each once"),
+        ([0, 1], "integers"),
+    ],
+)
+def test_pairs_of_clusters_are_checked(pairs, rule):
+    with pytest.raises(ValueError, match=rule):
+        MeasureLosses(0, 3, np.zeros(2, np.int8), np.empty(0, np.int32), np.array(pairs, np.int32))
+
+
+def test_masks_are_bound_to_the_pairs_that_are_asked_about():
+    """Else answers to different pairs would add up to something."""
+    labels, nobody = np.array([0, 1, 2], np.int8), np.empty(0, np.int32)
+    subjects = {
+        MeasureLosses(0, 3, labels, nobody, np.array(pairs, np.int32)).subject
+        for pairs in ([[0, 1]], [[0, 2]], [[0, 1], [0, 2]])
+    }
+    assert len(subjects) == 3
 
 
 def lying_split(honest, lie):
     def split(self, halves, c, most, source):
-        told = yield from honest(self, halves, c, most, source)
-        return lie(told, halves, c) if isinstance(source, CodedSource) else told
+        told, new = yield from honest(self, halves, c, most, source)
+        if isinstance(source, CodedSource):
+            told = lie(told, halves, c)
+            new = np.unique(halves[told >= c] // 2).tolist()
+        return told, new
 
     return split
 
@@ -536,8 +663,8 @@ def test_which_clusters_are_merged_is_the_word_of_the_server(merges, policy, mon
     lie, taken = MERGES[merges]
     honest = Bisecting._merge
 
-    def merge(self, labels, k, source):
-        told = yield from honest(self, labels, k, source)
+    def merge(self, labels, k, near, source):
+        told = yield from honest(self, labels, k, near, source)
         return lie(told, labels).astype(np.int32) if isinstance(source, CodedSource) else told
 
     monkeypatch.setattr(Bisecting, "_merge", merge)
@@ -557,7 +684,7 @@ def test_more_levels_than_planned_are_refused(monkeypatch):
             return (yield from honest(self, halves, c, most, source))
         levels.append(c)
         yield from source.split(halves, c, lambda gains: halves // 2)
-        return halves // 2
+        return halves // 2, []
 
     honest = Bisecting._split
     monkeypatch.setattr(Bisecting, "_split", split)
@@ -576,7 +703,7 @@ def test_clusters_to_spare_are_merged_in_one_question():
 
 
 def test_secret_labels_refuse_it_before_anything_is_shared():
-    for init in (MERGING, CenterSeparation(MERGING)):
+    for init in (Bisecting(), CenterSeparation(Bisecting())):
         with pytest.raises(ValueError, match="opens labels"):
             run(federation(), secfc.FinalLabelsOnly(), init=init)
 

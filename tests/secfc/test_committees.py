@@ -15,7 +15,7 @@ from secfc.disclosure.compare import dealt, participant
 from secfc.disclosure.compare.consent import may_ask
 from secfc.disclosure.decoded import distances
 from secfc.disclosure.joint.messages import Cluster, FinalShare
-from secfc.lloyd.bisecting import MERGING
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import (
@@ -269,7 +269,7 @@ class Overheard:
 CONSENTED = [
     ("CodedCosts", {"n_init": 2}),
     ("CodedDistances", {"init": KMeansPlusPlus()}),
-    ("CodedGains", {"init": MERGING}),
+    ("CodedGains", {"init": Bisecting()}),
 ]
 
 

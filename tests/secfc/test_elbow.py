@@ -18,9 +18,10 @@ from secfc.cli import main as program
 from secfc.coded.source import CodedSource
 from secfc.data.inputs import InputError
 from secfc.lloyd import bisecting
-from secfc.lloyd.bisecting import MERGING, Bisecting, with_spare
+from secfc.lloyd.bisecting import Bisecting, with_spare
 from secfc.lloyd.elbow import Curve, Elbow, clusters, depths, elbow, largest
 from secfc.lloyd.loop import PlainSource
+from secfc.lloyd.neighbors import every_two
 from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
@@ -169,7 +170,9 @@ def drawn(role):
 cases = st.tuples(st.integers(4, 30), st.integers(1, 3), st.integers(0, 3), st.integers(0, 2**32))
 
 
-@given(cases, st.integers(1, 3), st.sampled_from([MERGING, Bisecting(), Bisecting(1.0, 1, 0, 1.0)]))
+@given(
+    cases, st.integers(1, 3), st.sampled_from([Bisecting(), Bisecting(spare=0), Bisecting(1.0, 1, 0, 1.0)])
+)
 def test_the_curve_is_that_of_the_labels_that_merging_leads_to(case, least, start):
     m, d, reach, seed = case
     points, elbow = grid(m, d, seed, reach), Elbow(least=min(least, m - 3)).among(m)
@@ -186,11 +189,12 @@ def test_the_curve_is_that_of_the_labels_that_merging_leads_to(case, least, star
     assert curve.costs[labels.max()] == fraction_cost(points, labels)
     # What was chosen is what a start for k alone would be merged to, from as many clusters.
     clusters_, own = with_spare(m, elbow.most, start.spare), np.random.default_rng(seed)
-    grown = drawn(start._grow(m, elbow.least, clusters_, own, source))
-    assert drawn(start._merge(grown, curve.k, source)).tolist() == labels.tolist()
+    grown, near = drawn(start._grow(m, elbow.least, clusters_, own, source))
+    near.near |= set(map(tuple, every_two(grown.max() + 1).tolist()))
+    assert drawn(start._merge(grown, curve.k, near, source)).tolist() == labels.tolist()
     # Silhouettes are those of distances to means.
     for k, silhouette in enumerate(curve.silhouettes, 2):
-        merged = drawn(start._merge(grown, k, source))
+        merged = drawn(start._merge(grown, k, near, source))
         means = np.array([points[merged == h].mean(axis=0) for h in range(k)])
         gaps = np.sqrt(((points[:, None] - means) ** 2).sum(axis=2))
         own = gaps[np.arange(m), merged]
@@ -239,7 +243,7 @@ def run(data, policy, k="auto", seed=0, **more):
 
 def twin(secure, data, k="auto", seed=0, **more):
     way = secfc.Lloyd(
-        k, init=MERGING, scale=secure.plan.quantizer.scale, coarse="allow", **more
+        k, init=Bisecting(), scale=secure.plan.quantizer.scale, coarse="allow", **more
     )  # fmt: skip
     return secfc.fit(way, data, seed=seed)
 

@@ -24,6 +24,7 @@ from secfc.coded.membership import Private
 from secfc.disclosure.joint import messages as joint
 from secfc.exact import plaintext
 from secfc.feddp import messages as summing
+from secfc.lloyd.neighbors import every_two
 from secfc.lloyd.starts import RandomPoints
 from secfc.overlap import messages as overlap
 from secfc.roles import messages as shared
@@ -73,8 +74,15 @@ def assignments(draw, cls=own.Assignment):
     k = draw(st.integers(1, 100))
     numbers = draw(st.sets(st.integers(0, 2**31 - 1), max_size=3))
     more = () if cls is own.RevealCenters else (np.array(sorted(numbers), np.int32),)
-    lowest = 0 if cls is own.MeasureLosses else -1
-    return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(lowest, k)), *more)
+    return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(-1, k)), *more)
+
+
+@st.composite
+def losses(draw):
+    k = draw(st.integers(1, 6))
+    pairs = draw(st.sets(st.sampled_from(every_two(k).tolist()).map(tuple))) if k > 1 else ()
+    labels = draw(vectors_of_labels(0, k))
+    return own.MeasureLosses(0, k, labels, NOBODY, np.array(sorted(pairs), np.int32).reshape(-1, 2))
 
 
 @st.composite
@@ -280,7 +288,7 @@ MESSAGES = {
     own.Halve: halvings(),
     own.CompareHalves: halvings(own.CompareHalves),
     own.MeasureGains: halvings(own.MeasureGains),
-    own.MeasureLosses: assignments(own.MeasureLosses),
+    own.MeasureLosses: losses(),
     own.CodedGains: st.builds(own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2))),
     own.MeasureCost: assignments(own.MeasureCost),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
@@ -488,7 +496,9 @@ def examples():
             9, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32), np.array([1, 4], np.int32), 0, 1
         ),
         own.MeasureGains(10, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
-        own.MeasureLosses(10, 3, np.array([0, 2, 1], np.int8), np.array([0, 3], np.int32)),
+        own.MeasureLosses(
+            10, 3, np.array([0, 2, 1], np.int8), np.array([0, 3], np.int32), np.array([[0, 2]], np.int32)
+        ),
         own.CodedGains(np.array([[1, 2]], np.uint32)),
         own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),

@@ -49,5 +49,6 @@ def opened(plan: Plan) -> tuple[str, ...]:
     if plan.init.halves:
         facts.append("what every split that the start tried takes off the cost of its cluster")
     if plan.init.spare:
-        facts.append("how far the means of all clusters were apart before the start merged some")
+        which = "all" if plan.elbow else "neighboring"
+        facts.append(f"how far the means of {which} clusters were apart before the start merged some")
     return tuple(facts)

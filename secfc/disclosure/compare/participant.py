@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
+from field.code.halves import halves_of
 from field.ring.basis import Basis
 from secfc.coded.messages import (
     Assignment,
@@ -86,9 +87,12 @@ class Participant:
                 if len(self.costed) > self.restarts:
                     raise FaultyServer(SERVER, "asked for costs of more assignments than the plan has")
                 return self.cost(question, measured)
-            case MeasureGains() | MeasureLosses():
+            case MeasureGains():
                 check_responders(self.plan, question)
-                return self.gains(question, measured)
+                return self.gains(question, measured, *halves_of(question.k // 2))
+            case MeasureLosses():
+                check_responders(self.plan, question)
+                return self.gains(question, measured, *question.pairs.T)
             case _ if self.consent:
                 return masked(self.plan, self.me, self.keys, self.colluding, question, measured)
             case _:
@@ -184,9 +188,11 @@ class Participant:
 
         return self.number_a_cluster(question, sums, CodedCosts)
 
-    def gains(self, question: Assignment, measured: Measured) -> Role[Message | None]:
-        """What tells how far the means of clusters, or of their halves, are apart, blinded."""
-        return self.number_a_cluster(question, measured.between, CodedGains)
+    def gains(
+        self, question: Assignment, measured: Measured, firsts: Array, seconds: Array
+    ) -> Role[Message | None]:
+        """What tells how far the means of these clusters, or halves of them, are apart, blinded."""
+        return self.number_a_cluster(question, lambda: measured.between(firsts, seconds), CodedGains)
 
     def number_a_cluster(
         self, question: Assignment, compute: Callable[[], Array], reply: type[CodedCosts | CodedGains]

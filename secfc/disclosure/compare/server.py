@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +30,7 @@ from secfc.disclosure.compare.match import DEAL, Match, Seating, labels_of
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import Responders
 from secfc.lloyd.loop import Step, Weighed, gains_between
+from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import (
     Exchange,
     FaultyClient,
@@ -81,19 +83,19 @@ class Committees:
         squares = yield from self.number_a_cluster(MeasureGains, CodedGains, labels, 2 * c, c)
         return gains_between(squares, sizes)
 
-    def losses(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
-        pairs = np.stack(np.triu_indices(c, 1), axis=1)
-        squares = yield from self.number_a_cluster(MeasureLosses, CodedGains, labels, c, len(pairs))
+    def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
+        ask = partial(MeasureLosses, pairs=pairs)
+        squares = yield from self.number_a_cluster(ask, CodedGains, labels, c, len(pairs))
         return gains_between(squares, cluster_sizes(labels, c)[pairs])
 
     def weighed(self, labels: Array, c: int) -> Role[Weighed]:
         within = yield from self.costs(labels, c)
-        losses = () if c == 1 else (yield from self.losses(labels, c))
+        losses = () if c == 1 else (yield from self.losses(labels, c, every_two(c)))
         return Weighed(losses, within, None)
 
     def number_a_cluster(
         self,
-        kind: type[MeasureCost | MeasureGains | MeasureLosses],
+        ask: Callable[[int, int, Array, Array], MeasureCost | MeasureGains | MeasureLosses],
         reply: type[CodedCosts | CodedGains],
         labels: Array,
         k: int,
@@ -101,7 +103,7 @@ class Committees:
     ) -> Role[tuple[int, ...]]:
         """Integers that a threshold of clients have shares of, `count` of them."""
         inbox = yield from self.quorum.answered(
-            lambda number, chosen: kind(number, k, compact_labels(labels), chosen)
+            lambda number, chosen: ask(number, k, compact_labels(labels), chosen)
         )
         basis = self.plan.code.basis
         values = self.desk.believed(inbox, reply, basis, (count,), 2)

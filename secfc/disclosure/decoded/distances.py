@@ -22,7 +22,7 @@ from secfc.coded.screening import Screening
 from secfc.coded.silence import left_out
 from secfc.coded.source import CodedSource, decoded
 from secfc.disclosure.decoded.polynomials import Dealing, DealtAnswer
-from secfc.lloyd.bisecting import MERGING
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import Start
 from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.roles.messages import compact_labels
@@ -56,7 +56,7 @@ class Distances(Exactly):
     dealt: bool = False
 
     exposes: ClassVar[Exposure] = "distances"
-    start: ClassVar[Start] = MERGING  # shows nothing that distances do not
+    start: ClassVar[Start] = Bisecting()
     finds_liars: ClassVar[bool] = True
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
