@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from field.kernels import microkernel
 from field.ring import folded
+from tests.nightly import NIGHTLY
 
 settings.register_profile(
     "ci", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -14,13 +15,12 @@ settings.register_profile(
 settings.register_profile(
     "nightly", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
-settings.load_profile(PROFILE)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_collection_modifyitems(config, items):
     """What takes long runs in the nightly profile, or when it is asked for with `-m nightly`."""
-    if PROFILE == "nightly" or "nightly" in (config.getoption("-m") or ""):
+    if NIGHTLY or "nightly" in (config.getoption("-m") or ""):
         return
     for item in items:
         if item.get_closest_marker("nightly"):

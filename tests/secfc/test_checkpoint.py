@@ -30,6 +30,7 @@ from secfc.transport.journal import Journal, JournalError
 from secfc.transport.network import run_party
 from secfc.transport.sealed import sealed as seal
 from secfc.transport.simulate import simulate
+from tests.nightly import short
 from tests.secfc.campaign import NOISY
 from tests.secfc.test_wire import mesh
 
@@ -124,17 +125,16 @@ def same(a, b):
 # --- all parties crash ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "sealed", "step"), [
-    ("open", False, 1), ("open", True, 4), ("bare", False, 4), ("private", False, 11),
-    ("private", True, 37), ("private, server", False, 7), ("kfed", False, 3), ("lloyd", False, 1),
-    ("labels only", False, 5), ("labels only", True, 17), ("a client deals", False, 19),
-    ("nobody deals", False, 13), ("final labels", False, 17), ("noise in shares", False, 7),
-    ("a liar", False, 13), ("labels only, private", False, 41), ("private centers", False, 7),
-    ("private centers, shared noise", False, 7),
+# Of each run so many exchanges, far apart; by night every one.
+@pytest.mark.parametrize(("name", "sealed", "crashes"), [
+    ("open", False, 12), ("open", True, 4), ("bare", False, 4), ("private", False, 5), ("private", True, 3),
+    ("private, server", False, 4), ("kfed", False, 4), ("lloyd", False, 8), ("labels only", False, 6),
+    ("labels only", True, 3), ("a client deals", False, 4), ("nobody deals", False, 5),
+    ("final labels", False, 5), ("noise in shares", False, 4), ("a liar", False, 5),
+    ("labels only, private", False, 4), ("private centers", False, 4),
+    ("private centers, shared noise", False, 4),
 ])  # fmt: skip
-def test_all_crash_at_any_exchange(name, sealed, step, tmp_path):
-    if os.environ.get("HYPOTHESIS_PROFILE") == "nightly":
-        step = 1
+def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
     algorithm = RUNS[name]
     fed = federation(n=5 if getattr(algorithm, "liars", 0) else 3)
     # Unions number rows by their session, and starts are drawn among rows; noise is drawn from coins.
@@ -148,7 +148,8 @@ def test_all_crash_at_any_exchange(name, sealed, step, tmp_path):
         scale = expected.plan.quantizer.scale
         plain = secfc.fit(dataclasses.replace(twin, scale=scale), fed, **bound)
         assert all((a == b).all() for a, b in zip(expected.labels, plain.labels, strict=True))
-    for crash in range(0, count.seen, step):
+    step = short(-(-count.seen // crashes), nightly=1)
+    for crash in range(step // 2, count.seen, step):
         options = {
             "checkpoint": tmp_path / str(crash), "faults": Network(), "sealed": sealed, **coins, **bound
         }  # fmt: skip
@@ -161,7 +162,7 @@ def test_all_crash_at_any_exchange(name, sealed, step, tmp_path):
 
 def test_all_crash_while_messages_are_under_way(tmp_path):
     expected = secfc.fit(OPEN, federation())
-    for crash in range(0, len(expected.transcript), 4):
+    for crash in range(0, len(expected.transcript), short(13, nightly=1)):
         network = Network()
         network.left = crash
         options = {"checkpoint": tmp_path / str(crash), "faults": network}
@@ -176,7 +177,7 @@ def test_all_crash_while_messages_are_under_way(tmp_path):
 def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypatch):
     expected = secfc.fit(OPEN, federation())
     write = getattr(Journal, method)
-    for crash in itertools.count(0, 3):
+    for crash in itertools.count(0, short(8, nightly=1)):
         calls = itertools.count()
 
         def dying(self, what, calls=calls, crash=crash):
@@ -443,7 +444,7 @@ async def reviving(make, names, victim, at, told, **options):
 @pytest.mark.parametrize("victim", ["client-1", SERVER])
 def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
     fed = federation()
-    for at in itertools.count(1):
+    for at in itertools.count(1, short(3, nightly=1)):
         make, close = builders(OPEN, fed, tmp_path / str(at))
         died, results = asyncio.run(
             asyncio.wait_for(reviving(make, (*fed.names, SERVER), victim, at, told), 60)

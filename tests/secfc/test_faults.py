@@ -1,8 +1,7 @@
 """The fault campaign: whatever happens to its messages, a run is exact or ends with the right error.
 
 `tests.secfc.campaign` says what is done to runs, what must hold, and what is out of the model.  Each scenario
-is run under so many schedules as the profile of the suite has examples, at least 500 schedules in all; more
-than 10^4 with
+is run under SCHEDULES of them, at least 500 schedules in all; more than 10^4 with
 
     HYPOTHESIS_PROFILE=nightly python -m pytest tests/secfc/test_faults.py
 """
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import secfc
@@ -37,6 +36,7 @@ from secfc.roles.exchange import (
 from secfc.roles.messages import Contributors, Final
 from secfc.transport import wire
 from secfc.transport.sealed import Line, Sealed, TamperedMessage, greet
+from tests.nightly import NIGHTLY, short, trials
 from tests.secfc.campaign import (
     ACTIONS,
     CLUSTERS,
@@ -56,9 +56,9 @@ from tests.secfc.campaign import (
 from tests.secfc.lying import KINDS, WAYS, Lie, lies
 
 EVERY = {**SCENARIOS, **SEALED}
-NIGHTLY = settings.default is not settings.get_profile("ci")
+SCHEDULES = {"ci": 15, "nightly": 1000}  # of each scenario, by profile
 # Bytes of a message that are flipped one after the other; every one of short messages by night.
-FLIPPED = 300 if NIGHTLY else 60
+FLIPPED = short(20, nightly=300)
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +71,8 @@ def chunks(monkeypatch):
 
 
 def test_the_campaign_is_large_enough():
-    assert len(EVERY) * settings.get_profile("ci").max_examples >= 500
-    nightly = len(EVERY) * settings.get_profile("nightly").max_examples
+    assert len(EVERY) * SCHEDULES["ci"] >= 500
+    nightly = len(EVERY) * SCHEDULES["nightly"]
     assert nightly >= 10**4
     readme = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
     assert f"# {nightly:,}\n" in readme
@@ -83,6 +83,7 @@ def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name):
     runs = [EVERY[name].with_clusters(k) for k in CLUSTERS]
     messages = max(scenario.clean[1] for scenario in runs)
 
+    @trials(SCHEDULES["ci"], SCHEDULES["nightly"])
     @given(st.sampled_from(runs), schedules(messages, runs[0].liars), lies(runs[0].n, runs[0].liars))
     def law(scenario, schedule, told):
         event(judge(scenario, schedule, told))
@@ -294,9 +295,9 @@ def test_the_campaign_notices_a_seal_that_does_not_bind_the_round(monkeypatch):
 # --- every byte of every message -------------------------------------------------------------------
 
 
-def flips(data, step=1):
+def flips(data, step=1, first=0):
     """The bytes with one of them changed, each in turn (or every few): one bit of it, not always the same."""
-    for i in range(0, len(data), step):
+    for i in range(first, len(data), step):
         flipped = bytearray(data)
         flipped[i] ^= 1 << i % 8
         yield bytes(flipped)
@@ -307,11 +308,11 @@ def test_every_flipped_byte_of_every_sealed_message_is_refused(name, monkeypatch
     # Every line tries all flips before it opens the genuine message, so one run has them all.
     tried, genuine, step = [0, 0], Line.open, 11 if "private" in name else 1  # a union says much
     if not NIGHTLY:
-        step *= 5
+        step *= 23
 
     def open_after_flips(self, exchange, message):
         tried[0] += 1
-        for data in flips(wire.encode(message), step):
+        for data in flips(wire.encode(message), step, tried[0] % step):
             tried[1] += 1
             try:
                 forged = wire.decode(data)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from secfc.coded import messages as own
 from secfc.roles import messages as shared
 from secfc.transport import wire
+from tests.nightly import trials
 from tests.secfc.fuzz_wire import check, check_memory, mutate
 from tests.secfc.test_wire import CLASSES, MESSAGES, examples
 
@@ -30,6 +31,7 @@ def test_any_bytes_are_one_message_or_refused(data):
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_mutated_messages_are_one_message_or_refused(cls):
+    @trials(12)
     @given(MESSAGES[cls], steps)
     def law(message, steps):
         check(mutate(wire.encode(message), steps))

@@ -29,6 +29,7 @@ from secfc.transport import wire
 from secfc.transport.handshake import Countersign, Greeting
 from secfc.transport.sealed import OVERHEAD, Line, Sealed, TamperedMessage, sealed
 from secfc.transport.simulate import simulate
+from tests.nightly import short
 from tests.secfc.test_wire import federation, over_sockets
 
 OPEN = secfc.SecFC(k=3, t=1, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
@@ -207,8 +208,8 @@ def count_sealed(algorithm):
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
 def test_tampering_with_any_sealed_envelope_is_refused(change):
-    # Every third message of an open run is tried, and some of the many of a private one.
-    for algorithm, step in ((OPEN, 3), (PRIVATE, 29)):
+    # Some messages of a run, others for every change; by night every third of an open run.
+    for algorithm, step in ((OPEN, short(17, nightly=3)), (PRIVATE, short(163, nightly=29))):
         tampered = []
 
         def noted(e, seen, tampered=tampered):
@@ -216,7 +217,7 @@ def test_tampering_with_any_sealed_envelope_is_refused(change):
             tampered.extend([e] if body is not None else [])
             return body
 
-        tries = range(0, count_sealed(algorithm), step)
+        tries = range(CHANGES.index(change), count_sealed(algorithm), step)
         for n in tries:
             before = len(tampered)
             error = error_of(algorithm, nth_sealed(n, noted))
@@ -231,7 +232,7 @@ def test_tampering_with_any_sealed_envelope_is_refused(change):
 
 
 def test_a_lost_message_is_no_tampering():
-    for n in range(count_sealed(OPEN)):
+    for n in range(0, count_sealed(OPEN), short(11, nightly=1)):
         lost = nth_sealed(n, lambda e, seen: LOST)
 
         def lose(e, lost=lost):

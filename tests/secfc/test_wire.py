@@ -38,6 +38,7 @@ from secfc.transport.network import Link, run_party
 from secfc.transport.sealed import Sealed
 from secfc.transport.simulate import simulate
 from tests.loading import every_message
+from tests.nightly import trials
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "wire.json"
 CLASSES = every_message()
@@ -385,6 +386,7 @@ def test_round_trip_and_exact_size(cls):
     if strategy is None:
         pytest.fail(f"say in MESSAGES how {cls.__name__} is drawn")
 
+    @trials(15)
     @given(strategy)
     def law(message):
         data = wire.encode(message)
@@ -399,6 +401,7 @@ def test_round_trip_and_exact_size(cls):
 
 @every_message
 def test_truncations_extensions_and_bit_flips_are_refused_or_are_other_messages(cls):
+    @trials(10)
     @given(MESSAGES[cls], st.integers(0, 2**32))
     def law(message, seed):
         whole = wire.encode(message)

@@ -1,0 +1,27 @@
+"""What the short suite leaves to nightly runs, of tests that are in both: HYPOTHESIS_PROFILE=nightly."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+T = TypeVar("T")
+
+
+def short(value: T, nightly: T) -> T:
+    """This much in the short suite, that much by night: trials, steps, sizes, lists of cases."""
+    return nightly if NIGHTLY else value
+
+
+def trials(count: int, nightly: int = 1000) -> settings:
+    """So many examples of a property whose examples are costly."""
+    return settings(deadline=None, max_examples=short(count, nightly))
+
+
+def by_night(*values: Any) -> Any:
+    """A case of `pytest.mark.parametrize` that the short suite skips."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
