@@ -67,7 +67,7 @@ POLICIES = {
 }
 # (n, t, m, d, k)
 SETTINGS = [(10, 4, 1000, 20, 4), (10, 4, 10_000, 100, 4), (10, 1, 10_000, 20, 4), (16, 1, 16_384, 100, 16)]
-QUICK = [(5, 1, 400, 5, 3)]
+QUICK = [(5, 1, 100, 5, 3)]
 # Steps of the long run; of each run so many, or two if one takes this many seconds.
 STEPS, REPEATS, SLOW = 10, 5, 2.0
 

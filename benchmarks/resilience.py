@@ -350,7 +350,7 @@ def main(
     """Run the grid; print a table a cell."""
     codes = list(CODES[:1] if quick else CODES)
     if quick:
-        ms, ds, ks, budget = (300,), (6,), (3,), 0.02
+        ms, ds, ks, budget = (100,), (6,), (3,), 0.0
     todo = list(cells([(m, d, k) for m in ms for d in ds for k in ks], codes, list(lanes)))
     rows = []
     with click.progressbar(todo, label="resilience") as bar:

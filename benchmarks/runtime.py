@@ -71,6 +71,8 @@ def cells(vary: list[str], quick: bool) -> Iterator[Row]:
                 cell |= {"n": 16, "t": 4}
             if name != "t" and not cell["t"]:
                 cell["t"] = min(-(-cell["n"] // 3), (cell["n"] + 1) // 2 - cell["ell"])
+            if quick:
+                cell["m"] //= 4
             yield cell
 
 
@@ -157,12 +159,15 @@ class Timed:
 def repeated(
     algorithm: Any, federation: Any, budget: float, **options: Any
 ) -> tuple[list[Clustering], list[Seconds]]:
-    """Results and processor seconds of fits with one seed and these options, after a warm-up."""
+    """Results and processor seconds of fits with one seed and these options, after a warm-up.
+
+    Three or more, as many as the budget of seconds allows; one if there is none.
+    """
     secfc.fit(algorithm, federation, seed=0, **options)
     results: list[Clustering] = []
     samples: list[Seconds] = []
     end = time.perf_counter() + budget
-    while len(results) < 3 or (time.perf_counter() < end and len(results) < 21):
+    while len(results) < (3 if budget else 1) or (time.perf_counter() < end and len(results) < 21):
         timed = Timed(algorithm)
         cpu, wall = time.process_time(), time.perf_counter()
         results.append(secfc.fit(timed, federation, seed=0, **options))
@@ -315,7 +320,7 @@ def targets(rows: list[Row]) -> Iterator[list[str]]:
 @click.option("--vary", type=click.Choice([*GRIDS, "target"]), multiple=True, help="Only this parameter.")
 @click.option("--budget", default=1.0, show_default=True, help="Seconds of measuring a cell, about.")
 @click.option("--gigabit", default=1.0, show_default=True, help="Gbit/s of the links of computed wire times.")
-@click.option("--quick", is_flag=True, help="Two values of every parameter.")
+@click.option("--quick", is_flag=True, help="Two values of every parameter, and a quarter of the points.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(vary: tuple[str, ...], budget: float, gigabit: float, quick: bool, out: Path | None) -> None:
     """Run the grid; print a table a parameter and the end-to-end targets."""
