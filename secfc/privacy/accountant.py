@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,7 @@ def rdp_epsilon(event: Event, delta: float) -> float:
     )
 
 
+@lru_cache(maxsize=1024)
 def gaussian_epsilon(inverse_square: float, delta: float) -> float:
     """Epsilon of a Gaussian mechanism with noise_multiplier**-2 = inverse_square."""
     if inverse_square == 0:

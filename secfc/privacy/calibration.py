@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from secfc.privacy import accountant
 from secfc.privacy.errors import OverBudget, PrivacyError
@@ -48,6 +49,7 @@ class Budget:
             )
 
 
+@lru_cache(maxsize=1024)  # plans are made by every party, with one budget
 def gaussian_multiplier(budget: Budget) -> float:
     """The least noise multiplier of one Gaussian mechanism that meets the budget (Balle and Wang 2018)."""
     if budget.delta == 0:
