@@ -22,6 +22,9 @@ def trials(count: int, nightly: int = 1000) -> settings:
     return settings(deadline=None, max_examples=short(count, nightly))
 
 
-def by_night(*values: Any) -> Any:
-    """A case of `pytest.mark.parametrize` that the short suite skips."""
-    return pytest.param(*values, marks=pytest.mark.nightly)
+def by_night(*cases: Any) -> list[Any]:
+    """Cases of `pytest.mark.parametrize` that the short suite skips; several values of one are a tuple."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
+        for case in cases
+    ]

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -98,8 +99,9 @@ def module_of(path):
     return name.removesuffix(".__init__")
 
 
-def imports(path, source, modules):
-    """The modules that a file imports, anywhere in it; what packages tell type checkers they offer aside."""
+@cache
+def imported(path, source):
+    """What a file imports from, and the name or None, anywhere in it, but for type checkers at a door."""
     tree = ast.parse(source)
     typing = {
         id(inner)
@@ -109,16 +111,23 @@ def imports(path, source, modules):
         and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
+    found = []
     for node in ast.walk(tree):
         if id(node) in typing:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: imports say where from"
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                yield full if full in modules else node.module
+            found += [(node.module, alias.name) for alias in node.names]
+    return found
+
+
+def imports(path, source, modules):
+    """The modules that a file imports, anywhere in it; what packages tell type checkers they offer aside."""
+    for module, name in imported(path, source):
+        full = f"{module}.{name}"
+        yield full if full in modules else module
 
 
 def room_of(module):

@@ -44,12 +44,12 @@ def galois_transfer(xs: Sequence[int], ys: Sequence[int], p: int) -> list[list[i
 
 
 def galois_field(p: int) -> Any:
-    """galois.GF(p), with the primitive element given for 2**61 - 1 to spare a long search."""
+    """galois.GF(p), with the primitive element given for 2**61 - 1 to spare a long search; not compiled."""
     import galois
 
     if p == 2**61 - 1:
         return galois.GF(p, primitive_element=37, verify=False)
-    return galois.GF(p)
+    return galois.GF(p, compile="python-calculate")
 
 
 def scaled_distances(points: Array, labels: Array, k: int) -> Array:

@@ -12,6 +12,7 @@ from field import SeededCoins
 from psu import sizing, tables
 from psu.identify import tags
 from psu.plan import SIZE_MARGIN, Plan
+from tests.nightly import by_night
 
 
 def estimated(ids: Any, seed: int = 0, bound: int = 1 << 24) -> int:
@@ -27,7 +28,7 @@ def test_small_unions_are_nearly_counted() -> None:
         assert abs(estimated(range(m)) - m) <= 3 + 0.05 * m
 
 
-@pytest.mark.parametrize("m", [3000, 9000, 40_000, 300_000])
+@pytest.mark.parametrize("m", [3000, 9000, 40_000, *by_night(300_000)])
 def test_the_standard_deviation_is_as_stated(m: int) -> None:
     # 20 seeded estimates with a deviation of at most 2 %: their spread exceeds 3 % with probability 1e-3.
     errors = np.array([estimated(range(m), seed) / m - 1 for seed in range(20)])

@@ -26,6 +26,7 @@ from secfc.lloyd.starts import STARTS, CenterSeparation, KMeansPlusPlus
 from secfc.metrics import cost
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from tests.nightly import short
 from tests.oracles import field as reference
 
 
@@ -401,7 +402,7 @@ COMPARED = {
 @pytest.mark.parametrize("n_init", [1, 3])
 def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
     policy, more = (DISTANCES | COMPARED)[way]
-    for seed in range(3):
+    for seed in range(short(1, nightly=3)):
         secure = run(federation(seed=seed), policy, seed, n_init=n_init, **more)
         data = federation(seed=seed)
         if "membership" in more:  # the union's rows, in the order it has them

@@ -13,6 +13,7 @@ from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.ring.quantize import distance_bound
 from secfc.disclosure import AssignmentsOnly, Distances
 from secfc.lloyd.starts import STARTS, CenterSeparation, GivenLabels, RandomPoints
+from tests.nightly import trials
 from tests.oracles import field as reference
 from tests.strategies import coded_cases, points_of
 
@@ -44,6 +45,7 @@ def reference_lloyd(points, labels, k, max_iter):
     return history
 
 
+@trials(20)
 @given(coded_cases(), st.sampled_from(POLICIES))
 def test_labels_equal_plaintext_lloyd_at_every_iteration(case, policy):
     points = points_of(case)

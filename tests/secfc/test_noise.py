@@ -39,6 +39,7 @@ from secfc.privacy import (
 from secfc.privacy.accountant import epsilon
 from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
 from tests.field.test_code import ScriptedCoins
+from tests.nightly import short
 from tests.oracles.field import scaled_distances
 from tests.secfc.rowtest import kinds
 
@@ -458,7 +459,7 @@ def test_an_audit_of_whole_runs_confirms_the_claim_and_catches_too_little_noise(
         secfc.Federation.from_arrays(np.split(np.array([end] * own + others)[:, None], 3)) for end in (-1, 1)
     ]
     labels = np.array([0, 0, 0, 1, 1, 1])
-    claim, runs = Budget(0.5, DELTA), 60
+    claim, runs = Budget(0.5, DELTA), short(40, nightly=60)
 
     def scores(disclosure, planted, number):
         way = secfc.SecFC(

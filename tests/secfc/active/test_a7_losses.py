@@ -22,6 +22,7 @@ from secfc.disclosure.compare import server as compared
 from secfc.disclosure.decoded import distances
 from secfc.roles.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
 from secfc.transport.simulate import simulate
+from tests.nightly import short
 from tests.secfc.active.dying import DEALERS, NOISY, POLICIES, SPARE, Deaths, moments, scenario, vary
 from tests.secfc.campaign import SCALE, Network, check, coins, federation
 
@@ -70,8 +71,9 @@ def dies(name, client, number):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_client_may_die_at_every_kind_of_message(name):
-    for client in ("client-0", "client-3"):
-        for number in kinds_of(name, client):
+    # By day every other moment of one client, and the others of another.
+    for first, client in enumerate(("client-0", "client-3")):
+        for number in kinds_of(name, client)[short(first, nightly=0) :: short(2, nightly=1)]:
             dies(name, client, number)
 
 
@@ -96,7 +98,7 @@ def test_as_many_as_are_to_spare_may_die_at_once(name):
     messages = sent(name)
     kinds = [e.kind for e in messages]
     firsts = [kinds.index(kind) for kind in dict.fromkeys(kinds)]
-    for number, group in zip(firsts, itertools.cycle(spare(name)[::4]), strict=False):
+    for number, group in zip(firsts[:: short(2, nightly=1)], itertools.cycle(spare(name)[::4]), strict=False):
         survives(name, Deaths({}, group, number + 3))
 
 
@@ -203,7 +205,7 @@ def dying(role, after):
 def test_without_the_server_every_client_ends_and_says_so(name):
     case, count = POLICIES[name], moments(POLICIES[name])[SERVER]
     assert count > 3 * case.n
-    step = 1 if "HYPOTHESIS_PROFILE" in os.environ else count // 5
+    step = short(count // 5, nightly=1)
     for number in range(0, count - case.n, step):
         roles = case.roles(Network({}, False), {})
         roles[SERVER] = dying(roles[SERVER], number)

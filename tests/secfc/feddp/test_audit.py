@@ -19,6 +19,7 @@ from secfc.privacy import Neighbors
 from secfc.privacy.audit import audit
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
+from tests.nightly import by_night
 
 ALARM = 1e-3
 DELTA = 1e-6
@@ -123,9 +124,9 @@ def audited(step, unit, factor, *, shared=False):
     ("step", "unit", "shared"),
     [
         ("outer product", "data point", False),
-        ("lloyd", "data point", False),
+        *by_night(("lloyd", "data point", False)),
         ("lloyd", "data point", True),
-        ("outer product", "client", False),
+        *by_night(("outer product", "client", False)),
         ("lloyd", "client", False),
     ],
 )
