@@ -45,7 +45,7 @@ from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER
 
 Array = Any
-PARTS = ("starts", "paper")
+PARTS = ("starts", "paper", "distances")
 MEASURED = {
     "rows told by sums": ("guesses", "true", "rows", "of", "true by centers"),
     "a step": ("MB", "ms"),
@@ -202,6 +202,7 @@ def rows_told(split: Problem, result: Any) -> Row:
     }  # fmt: skip
 
 
+START = ("CentroidShares", "CodedApart", "LocalGroups")
 STEP = ("SumShares", "Contributors", "CodedSum", "SharedSums")
 
 
@@ -258,14 +259,28 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
     if cell["part"] == "paper":
         yield from algorithms(split, federation, local, seed)
         return
+    if cell["part"] == "distances" and max(own.max() + 1 for own in local) < k:
+        yield {"method": "Synchronized, distances", "refused": "no client has all clusters"}
+        return
+    if cell["part"] == "distances":
+        result = fitted(secfc.Synchronized(local=Told(named(local)), over="distances"))
+        first = federation.split(result.history[0])
+        yield {
+            "method": "Synchronized, distances",
+            "E1": e1(local, split.truth, of_each(local, first)),
+            "accuracy": 100 * accuracy(truth, result.flat),
+            "MB": sum(e.nbytes for e in result.transcript.envelopes if e.kind in START) / 1e6,
+            **e3(split, result),
+        }
+        return
     yield {"method": "Assumption 8", "value": assumption_8(split, np.random.default_rng(seed))}
     yield {"method": "ceiling", "accuracy": 100 * ceiling(split)}
     whole = kmeans(np.concatenate(split.parts), k, seed, 10)
     yield {"method": "k-means, complete data", "accuracy": 100 * accuracy(truth, whole)}
     whole_clients = max(own.max() + 1 for own in local) == k
-    first = "Synchronized" if whole_clients else "Constrained"
+    main = "Synchronized" if whole_clients else "Constrained"
     for name, start in STARTS.items():
-        if name.startswith("Synchronized") and not whole_clients:
+        if name == "Synchronized" and not whole_clients:
             yield {"method": name, "refused": "no client has all clusters"}
             continue
         times: list[float] = []
@@ -274,7 +289,7 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
             if exchange.phase == "tell":
                 times.append(time.process_time())
 
-        result = fitted(start(local=Told(named(local))), keep_bodies=name == first, watch=watch)
+        result = fitted(start(local=Told(named(local))), keep_bodies=name == main, watch=watch)
         yield {
             "method": name,
             "E1": e1(local, split.truth, of_each(local, federation.split(result.history[0]))),
@@ -282,7 +297,7 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
             "steps": result.n_iter,
             **e3(split, result),
         }
-        if name == first:
+        if name == main:
             yield {"method": "rows told by sums", **rows_told(split, result)}
             yield {"method": "a step", **step_of(result, times)}
     own = [numbered(labels) for labels in split.truth]
@@ -424,7 +439,11 @@ def cells(data: tuple[str, ...], rules: tuple[str, ...], parts: tuple[str, ...],
 )
 @click.option("--rule", "rules", type=click.Choice(RULES), multiple=True, help="Only this rule of splits.")
 @click.option(
-    "--part", "parts", type=click.Choice(PARTS), multiple=True, help="Starts, or its own algorithms."
+    "--part",
+    "parts",
+    type=click.Choice(PARTS),
+    multiple=True,
+    help="Starts, the paper's own algorithms, or the start over distances.",
 )
 @click.option("--runs", default=10, show_default=True, help="Splits of every kind.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")

@@ -42,7 +42,7 @@ ROOMS = {
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.account secfc.lloyd secfc.sums",
-    "secfc.overlap": "field.secrets field.ring secfc.roles secfc.data secfc.algorithm secfc.account "
+    "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.account "
     "secfc.attacks secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.lloyd secfc.coded",

@@ -50,7 +50,8 @@ class Kept:
 class Found:
     """What the server has in the end: centers on shared features, and whose points were in every sum.
 
-    changed: of each step the number of clients any of whose labels changed.
+    changed: of each step the number of clients any of whose labels changed.  said: what it saw for the start,
+    then other words.
     """
 
     known: Known
@@ -161,7 +162,7 @@ class MaskedLloyd:
             yield Exchange(answers, round=question + STRIDE, phase="tell")
             if last:
                 break
-        said = (*matched.groups.said, *uncovered(columns, matched.holders(plan.k)))
+        said = (matched.seen, *matched.groups.said, *uncovered(columns, matched.holders(plan.k)))
         return Found(known, step, moved[-1] == 0, tuple(counted), tuple(moved), said)
 
     def outcome(self, plan: OverlapPlan, party: PartyId, returned: Any) -> Outcome:
@@ -194,7 +195,7 @@ class MaskedLloyd:
             centers=in_place(columns, returned.known.means / scale, columns.shared),
             n_iter=returned.n_iter,
             converged=returned.converged,
-            learned=learned(plan, self.start, returned),
+            learned=learned(plan, returned),
             excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
             share=returned.known,
             details=returned,
@@ -234,14 +235,14 @@ def together(plan: OverlapPlan, own: Mapping[PartyId, Outcome], counts: tuple[in
     )
 
 
-def learned(plan: OverlapPlan, start: Start, found: Found) -> tuple[str, ...]:
+def learned(plan: OverlapPlan, found: Found) -> tuple[str, ...]:
     """What the server learned, in sentences."""
-    columns = plan.columns
+    columns, (start, *more) = plan.columns, found.said
     return (
-        f"every client's local centroids on the {len(columns.shared)} features that others observe too, and "
-        "rows of each: whose they are is known",
-        f"sums and numbers of points by cluster on these features, and how many clients' labels changed, in "
+        start,
+        f"sums and numbers of points by cluster on the {len(columns.shared)} features that several clients "
+        f"observe, and how many clients' labels changed, in "
         f"each of {found.n_iter + 1} steps; no label, and nothing of the {plan.d - len(columns.shared)} "
         "features that one client observes alone",
-        *found.said,
+        *more,
     )

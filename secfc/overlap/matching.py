@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
 from secfc.data.inputs import InputError
+from secfc.overlap import apart
 from secfc.overlap.centroids import Centroids
 from secfc.overlap.columns import Columns
 from secfc.overlap.local import Local, numbered
@@ -33,17 +35,75 @@ Array = NDArray[Any]
 AnyPlan = OverlapPlan | OpenPlan
 
 
+@dataclass(frozen=True)
+class Way:
+    """What the server sees of local clusters, and how: the parts of a client and of the server, and words.
+
+    tell(plan, me, means (K_i, s_i) in integer steps, weights (K_i,), coins) ends with the server's answer;
+    hear(plan) with what a start takes; the server answers in this round.
+    """
+
+    tell: Callable[[Any, PartyId, Array, Array, Coins], Role[LocalGroups]]
+    hear: Callable[[Any], Role[Any]]
+    round: int
+    words: Callable[[Any], str]
+
+
+def tell_means(plan: AnyPlan, me: PartyId, means: Array, weights: Array, coins: Coins) -> Role[LocalGroups]:
+    """A client's part: send the means, hear what became of them."""
+    sent = LocalCentroids(means / plan.unit, weights)
+    inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
+    told: LocalGroups = only(take(inbox, LocalGroups), SERVER)
+    return told
+
+
+def hear_means(plan: AnyPlan) -> Role[Centroids]:
+    """The server's part: all means."""
+    arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+    return gathered(plan.columns, everyone(take(arrived, LocalCentroids), plan.clients), plan.k)
+
+
+def words_of_means(plan: AnyPlan) -> str:
+    """What the server learned."""
+    shared = len(plan.columns.shared)
+    return (
+        f"every client's local centroids on the {shared} features that others observe too, and rows of each: "
+        "whose they are is known"
+    )
+
+
+def words_of_distances(plan: OverlapPlan) -> str:
+    """What the server learned."""
+    measure = apart.Measure(plan)
+    alone = f"; {measure.alone} pairs share one, where these are gaps between values" * bool(measure.alone)
+    return (
+        "how many local clusters every client has, and the squared distance between any two of different "
+        f"clients on the features that both observe, of {len(measure.common)} pairs of clients{alone}: no "
+        "centroid, but enough of them fix centroids up to shift, rotation and reflection"
+    )
+
+
+WAYS = {
+    "centroids": Way(tell_means, hear_means, SHARE, words_of_means),
+    "distances": Way(apart.tell, apart.hear, apart.ASK, words_of_distances),
+}
+
+
+def shown(start: Start) -> Way:
+    """What the server sees for a start: the means, unless it says otherwise (`over`)."""
+    return WAYS[getattr(start, "over", "centroids")]
+
+
 def join(plan: AnyPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
-    """A client's part: cluster my points (m_j, d_j), send the means, hear what became of them: (m_j,)
+    """A client's part: cluster my points (m_j, d_j), tell of the clusters, hear what became of them: (m_j,)
     int32.
     """
     labels = find(plan, start.local, me, points, coins)
     count = int(labels.max()) + 1
     inside = plan.columns.mine(me).inside
     means = np.stack([points[labels == a].mean(axis=0) for a in range(count)])[:, inside]
-    sent = LocalCentroids(means / plan.unit, np.bincount(labels[labels >= 0]).astype(np.int64))
-    inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
-    told = only(take(inbox, LocalGroups), SERVER)
+    weights = np.bincount(labels[labels >= 0]).astype(np.int64)
+    told = yield from shown(start).tell(plan, me, means, weights, coins)
     if told.k != plan.k or len(told.labels) != count:
         raise FaultyServer(SERVER, f"grouped other than my {count} local clusters into k={plan.k}")
     return np.append(told.labels, -1)[labels].astype(np.int32)
@@ -68,10 +128,11 @@ def find(plan: AnyPlan, local: Local, me: PartyId, points: Array, coins: Coins) 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matched:
-    """What the server has of a start: whose clusters belong together, and the words about it."""
+    """What the server has of a start: whose clusters belong together, what it saw, and the words about it."""
 
     groups: Groups
-    found: Centroids
+    found: Any
+    seen: str
 
     def holders(self, k: int) -> list[tuple[PartyId, ...]]:
         """Of each cluster the clients that have some of it, in the order of names."""
@@ -82,17 +143,16 @@ class Matched:
 
 
 def match(plan: AnyPlan, start: Start) -> Role[Matched]:
-    """The server's part: gather all means, group them, tell every client what became of its own."""
-    arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
-    inbox = everyone(take(arrived, LocalCentroids), plan.clients)
-    found = gathered(plan.columns, inbox, plan.k)
+    """The server's part: hear of all local clusters, group them, tell every client what became of its own."""
+    way = shown(start)
+    found = yield from way.hear(plan)
     groups = start.groups(found, plan.k)
     answers = {
         client: LocalGroups(plan.k, groups.labels[found.of(j)].astype(np.int32))
         for j, client in enumerate(found.clients)
     }
-    yield Exchange(answers, round=SHARE, phase="match")
-    return Matched(groups, found)
+    yield Exchange(answers, round=way.round, phase="match")
+    return Matched(groups, found, way.words(plan))
 
 
 def gathered(columns: Columns, inbox: Any, k: int) -> Centroids:

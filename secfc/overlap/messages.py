@@ -139,3 +139,35 @@ class LocalGaussians(Message, tag=115):
             refuse(extra.shape[::2] != self.centers.shape, f"{what} of every local cluster, on its features")
         refuse(len(self.weights) != len(self.centers), "every local centroid has a weight")
         refuse(self.boxes.shape[1] not in (0, 2), "a box has a least and a largest corner")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CentroidShares(Message, tag=116):
+    """Client to a member of the committee, for a start over distances: its share of its local centroids, and
+    of zeros.
+
+    values: (lanes, K_i, s_i) residues, centroids on features that others observe too.  zeros: (lanes, p_i, k,
+    k), one for each distance that there may be, by pair of clients.  Uniform to any t members together.
+    """
+
+    values: Array
+    zeros: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 3), "shares of local centroids are three axes of residues")
+        refuse(not is_array(self.zeros, "u", 4), "shares of zeros are four axes of residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedApart(Message, tag=117):
+    """Member of the committee to server: its shares (lanes, P) of squared distances between local centroids
+    of any two clients that share a feature, and how many local clusters each client has (n,).
+    """
+
+    values: Array
+    counts: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "shares of distances are two axes of residues")
+        refuse(not is_array(self.counts, "i", 1) or len(self.counts) == 0, "counts are a vector of integers")
+        refuse(int(self.counts.min()) < 1, "every client has a local cluster")

@@ -15,7 +15,7 @@ from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public
 from secfc.data.federation import Federation
-from secfc.data.inputs import positive
+from secfc.data.inputs import InputError, positive
 from secfc.data.party import Party
 from secfc.overlap.centroids import merged
 from secfc.overlap.matching import join, match
@@ -80,7 +80,12 @@ class Overlap1:
             raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
 
     def plan(self, public: Public) -> OpenPlan:
-        """Raises ValueError, InputError for clients that no feature connects."""
+        """Raises ValueError, InputError for clients that no feature connects, or a start over distances."""
+        if getattr(self.start, "over", "centroids") != "centroids":
+            raise InputError(
+                f"start={self.start}: Overlap1 shows the server centroids in every round, so a start that "
+                "hides them has no use. Use MaskedLloyd, or a start over centroids."
+            )
         return OpenPlan.of(self, public, self.k)
 
     def client(self, plan: OpenPlan, party: Party, *, coins: Coins) -> Role[Ended]:

@@ -226,6 +226,19 @@ def shared_sums(draw):
     return overlap.SharedSums(total, draw(counts), there, draw(st.booleans()))
 
 
+@st.composite
+def centroid_shares(draw):
+    dtype = draw(st.sampled_from([np.uint32, np.uint64]))
+    values, zeros = (draw(arrays(dtype=dtype, axes=(n, n))) for n in (3, 4))
+    return overlap.CentroidShares(values, zeros)
+
+
+@st.composite
+def coded_apart(draw):
+    counts = npst.arrays(np.int64, draw(st.integers(1, 3)), elements=st.integers(1, 9))
+    return overlap.CodedApart(draw(summed()), draw(counts))
+
+
 def some_known():
     floats = st.floats(-(2.0**400), 2.0**400) | st.just(np.nan)
     return arrays(dtype=np.float64, axes=(2, 2), elements=floats)
@@ -314,6 +327,8 @@ MESSAGES = {
     overlap.GlobalCentroids: st.builds(overlap.GlobalCentroids, some_known(), st.booleans()),
     overlap.AlignedCentroids: aligned_centroids(),
     overlap.LocalGaussians: local_gaussians(),
+    overlap.CentroidShares: centroid_shares(),
+    overlap.CodedApart: coded_apart(),
     toss.Commitment: st.builds(toss.Commitment, exactly(32)),
     toss.Coin: st.builds(toss.Coin, exactly(32)),
     toss.Tossed: tossed(),
@@ -525,6 +540,8 @@ def examples():
         overlap.LocalGaussians(
             np.ones((1, 2)), np.ones((1, 2)), np.array([4]), np.ones((1, 1, 2)), np.zeros((1, 2, 2))
         ),
+        overlap.CentroidShares(np.ones((1, 1, 2), np.uint32), np.zeros((1, 1, 2, 2), np.uint32)),
+        overlap.CodedApart(np.arange(4, dtype=np.uint32).reshape(1, 4), np.array([2, 2])),
         summing.NoisyCenters(np.ones((1, 2))),
         toss.Commitment(bytes(range(32))),
         toss.Coin(bytes(range(32))),

@@ -15,6 +15,8 @@ def named(word: str, local: Local) -> Start:
     """The start of this name, as the shell spells it.  Raises KeyError."""
     if word == "paper":
         return Automatic(paper=True, local=local)
+    if word == "synchronized-distances":
+        return Synchronized(local=local, over="distances")
     kinds = {
         "automatic": Automatic,
         "synchronized": Synchronized,

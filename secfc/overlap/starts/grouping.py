@@ -26,24 +26,27 @@ class Groups:
 
 
 class Start(Protocol):
-    """A way to match local clusters.  `local`: how clients find theirs."""
+    """A way to match local clusters.  `local`: how clients find theirs.
+
+    One that takes distances between them, and no centroids, has an attribute `over` that says "distances".
+    """
 
     @property
     def local(self) -> Local: ...
 
-    def groups(self, found: Centroids, k: int) -> Groups:
-        """The global clusters of all local centroids.
+    def groups(self, found: Any, k: int) -> Groups:
+        """The global clusters of all local ones, of which found is `Centroids`, or `Apart`.
 
         Raises InputError if these centroids do not make k clusters.
         """
         ...
 
 
-def check_enough(found: Centroids, k: int) -> None:
+def check_enough(found: Any, k: int) -> None:
     """Raises InputError if there are fewer local clusters than global ones are asked for."""
-    if len(found.values) < k:
+    if len(found.owner) < k:
         raise InputError(
-            f"k={k} clusters of {len(found.values)} local ones at {len(found.clients)} clients: at least k "
+            f"k={k} clusters of {len(found.owner)} local ones at {len(found.clients)} clients: at least k "
             "are needed. Lower k, or let clients look for more local clusters."
         )
 
