@@ -42,8 +42,7 @@ ROOMS = {
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.account secfc.lloyd secfc.sums",
-    "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.account "
-    "secfc.attacks secfc.sums",
+    "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.account secfc.attacks secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.lloyd secfc.coded",
     "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
