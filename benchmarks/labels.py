@@ -9,6 +9,7 @@ Every labeling that the default policy shows is guessed from; which policy the r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,11 +59,15 @@ SETS: dict[str, tuple[Callable[[np.random.Generator], np.ndarray], int]] = {
 }
 
 
+INITS = ("bisecting", "random")
+HEADER = ["data", "k", "last step", *(f"{init}, {n}" for init in INITS for n in ("one start", "ten"))]
+
+
 def cells(runs: int) -> Iterator[Row]:
     for name in SETS:
-        for n_init in (1, 10):
+        for init, n_init in itertools.product(INITS, (1, 10)):
             for run in range(runs):
-                yield {"set": name, "n_init": n_init, "run": run}
+                yield {"set": name, "init": init, "n_init": n_init, "run": run}
 
 
 def measure(cell: Row) -> Iterator[Row]:
@@ -70,7 +75,9 @@ def measure(cell: Row) -> Iterator[Row]:
     draw, k = SETS[cell["set"]]
     points = draw(np.random.default_rng(cell["run"]))
     federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), Witness()
-    way = secfc.SecFC(k=k, t=1, n_init=cell["n_init"], disclosure=secfc.Distances(), coarse="allow")
+    way = secfc.SecFC(
+        k=k, t=1, init=cell["init"], n_init=cell["n_init"], disclosure=secfc.Distances(), coarse="allow"
+    )
     result = secfc.fit(way, federation, seed=cell["run"], watch=witness)
     replay = Replay.witnessed(witness, result, federation)
     final = judge(Simplex((SERVER,), (result.history[-1],), k), replay.points)
@@ -81,11 +88,17 @@ def measure(cell: Row) -> Iterator[Row]:
 def lines(rows: list[Row]) -> Iterator[list[str]]:
     """One line a data set: medians over runs."""
     for name, (_, k) in SETS.items():
-        one, ten = (
-            [r for r in rows if (r["cell"]["set"], r["cell"]["n_init"]) == (name, n)] for n in (1, 10)
-        )
-        pairs = ((one, "final"), (one, "all"), (ten, "all"))
-        yield [name, str(k), *(f"{np.median([r[column] for r in group]):.2f}" for group, column in pairs)]
+        groups = {
+            (init, n): [
+                r
+                for r in rows
+                if (r["cell"]["set"], r["cell"]["init"], r["cell"]["n_init"]) == (name, init, n)
+            ]
+            for init, n in itertools.product(INITS, (1, 10))
+        }
+        last = groups[INITS[0], 1]
+        columns = [(last, "final"), *((group, "all") for group in groups.values())]
+        yield [name, str(k), *(f"{np.median([r[column] for r in group]):.2f}" for group, column in columns)]
 
 
 @click.command(help=__doc__.split("\n")[0])
@@ -94,7 +107,7 @@ def lines(rows: list[Row]) -> Iterator[list[str]]:
 def main(runs: int, out: Path | None) -> None:
     """Run the grid and print what labels give away."""
     rows = list(run_grid(cells(runs), measure, out))
-    show("What labels give away", ["data", "k", "last step", "one run", "ten restarts"], lines(rows))
+    show("What labels give away", HEADER, lines(rows))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ ways to use them:
                  Y (m, rank), with means c = W_a Y,
                      sum over (a, b) and i of  log softmax_h(-|y_i - c_h|**2)[b_i]  -  |Y|**2 / 2
                  from the directions on, by L-BFGS (Liu and Nocedal, Mathematical Programming 45, 1989).
+                 Where clusters are halved, only the halves of the own one were compared; but it is mostly the
+                 nearest, and to take it for that finds more.
 
 A step that moves few points says little but what the one before said, so it counts only when enough have
 moved since the last that counted: that mostly makes both ways better, and cheaper.
@@ -26,7 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +40,6 @@ from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
 Axes = tuple[Array, Array]  # orthonormal columns (m, rank), and their weights (rank,), falling
-Pair = tuple[Array, Array]  # labels asked about, and those that answered
 
 APART, APART_FIT = 0.1, 0.03  # the share of points that must have moved
 RANK, RANK_FIT = 32, 24  # dimensions, at most
@@ -46,9 +47,16 @@ TIMES = 6  # how often a guess is made anew, at ever rarer steps
 # Work: products of two labels of a point, columns; terms and unknowns of one likelihood.
 PRODUCTS, COLUMNS, TERMS, UNKNOWNS = 1 << 26, 1024, 3 << 19, 1 << 18
 STEPS, MEMORY = 30, 4  # of L-BFGS
-BLOCK = 1 << 21  # terms at a time
 LENGTH = 2.0  # root mean square of a point that the fit starts from
 NOBODY = np.float32(-1e9)  # the score of an empty cluster
+
+
+class Answered(NamedTuple):
+    """Labels asked about, in [-1, k), and those that answered."""
+
+    asked: Array
+    answer: Array
+    k: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +65,7 @@ class History:
 
     labelings: (m,) integers in [-1, ks[s]) each; -1: in no cluster.  d: features of a point.
     answer: the labels that answered the last ones, if these were seen and are no step of their own.
+    halved: which of them are of halves, 2 h and 2 h + 1 of cluster h, where the nearer of the own answers.
     """
 
     parties: tuple[PartyId, ...]
@@ -64,6 +73,7 @@ class History:
     ks: tuple[int, ...]
     d: int
     answer: Array | None = None
+    halved: frozenset[int] = frozenset()
     freedom: ClassVar[Freedom] = "similarity"
 
     def __repr__(self) -> str:
@@ -97,20 +107,18 @@ class History:
             labelings, ks = (*labelings, self.answer), (*ks, ks[-1])
         rank = min(self.d, max(RANK, max(ks)))
         latest = directions(labelings[-1:], ks[-1:], rank)
-        answers = answering(labelings)
+        answers = answering(labelings, ks, self.halved)
         most = min(math.isqrt(PRODUCTS // len(labelings[0])), COLUMNS // max(ks))
         thinned, every = (counting(labelings, answers, apart, most) for apart in (APART, 0.0))
         if not thinned:
             return (latest,)
         found = directions([labelings[s] for s in thinned], [ks[s] for s in thinned], rank)
         whole = directions([labelings[s] for s in every], [ks[s] for s in every], rank)
-        k = ks[-1]
-        # The means that are compared are of as many clusters as the answer has.
-        known = [answers[s] and ks[s - 1] == ks[s] == k for s in range(len(labelings))]
-        chosen = counting(labelings, known, APART_FIT, TERMS // (k * len(labelings[0])))
+        chosen = counting(labelings, answers, APART_FIT, TERMS // (max(ks) * len(labelings[0])))
         if not chosen or not len(found[1]):
             return found, whole, latest
-        return found, whole, latest, fit([(labelings[s - 1], labelings[s]) for s in chosen], k, found)
+        pairs = [Answered(labelings[s - 1], labelings[s], ks[s]) for s in chosen]
+        return found, whole, latest, fit(pairs, found)
 
 
 def history(seen: Seen, result: Clustering | None = None) -> History:
@@ -126,23 +134,30 @@ def history(seen: Seen, result: Clustering | None = None) -> History:
     labelings, ks = tuple(q.labels for q in questions), tuple(q.k for q in questions)
     # Of several restarts the best is not the last, and each but the last told its end by itself.
     answer = result.history[-1] if result is not None and result.plan.n_init == 1 else None
-    return History(seen.parties, labelings, ks, seen.d, answer)
+    halved = frozenset(s for s, q in enumerate(questions) if not q.whole)
+    return History(seen.parties, labelings, ks, seen.d, answer, halved)
 
 
 # --- which labelings count -----------------------------------------------------------------------
 
 
-def answering(labelings: Sequence[Array]) -> list[bool]:
+def answering(
+    labelings: Sequence[Array], ks: Sequence[int], halved: frozenset[int] = frozenset()
+) -> list[bool]:
     """Which labelings answer the one before; the others start something, and say nothing of the points.
 
     A start leaves points out, or is drawn without regard to the labels before it.  A restart has a step, and
-    a start that is asked about again, as somebody fell silent, does not answer itself.
+    a start that is asked about again, as somebody fell silent, does not answer itself.  Nor are clusters an
+    answer that were split or merged, nor halves of other clusters than the halves before.
     """
     answers: list[bool] = []
     for s, labels in enumerate(labelings):
         before = labelings[s - 1] if s else np.full_like(labels, -1)
+        alike = s > 0 and ks[s - 1] == ks[s] and (s in halved) == (s - 1 in halved)
+        if alike and s in halved:
+            alike = np.array_equal(before // 2, labels // 2)
         follows = _depend(before, labels) if any(answers[-1:]) else not np.array_equal(before, labels)
-        answers.append(s > 0 and bool((labels >= 0).all()) and follows)
+        answers.append(alike and bool((labels >= 0).all()) and follows)
     return answers
 
 
@@ -194,7 +209,7 @@ def directions(labelings: Sequence[Array], ks: Sequence[int], rank: int) -> Axes
     return (columns @ vectors - means @ vectors) / values, values
 
 
-def fit(pairs: Sequence[Pair], k: int, start: Axes) -> Axes:
+def fit(pairs: Sequence[Answered], start: Axes) -> Axes:
     """The main axes of the points that best explain answers (see the module), from those given."""
     from scipy.optimize import minimize
 
@@ -202,7 +217,7 @@ def fit(pairs: Sequence[Pair], k: int, start: Axes) -> Axes:
     rank = min(RANK_FIT, max(UNKNOWNS // m, 1))
     columns, weights = start[0][:, :rank], start[1][:rank]
     points = columns * (weights * LENGTH * math.sqrt(m) / np.linalg.norm(weights))
-    likelihood = _Likelihood(pairs, k)
+    likelihood = _Likelihood(pairs)
     options = {"maxiter": STEPS, "maxcor": MEMORY}
     best = minimize(likelihood, points.ravel(), jac=True, method="L-BFGS-B", options=options)
     points = best.x.reshape(points.shape)
@@ -214,40 +229,43 @@ def fit(pairs: Sequence[Pair], k: int, start: Axes) -> Axes:
 class _Likelihood:
     """Minus the logarithm of what the fit maximizes, and its gradient; 32-bit floats, as it only guides."""
 
-    def __init__(self, pairs: Sequence[Pair], k: int) -> None:
-        self.k, self.m, number = k, len(pairs[0][0]), len(pairs)
-        asked = _sparse([a for a, _ in pairs], k * np.arange(number + 1))
+    def __init__(self, pairs: Sequence[Answered]) -> None:
+        self.pairs, self.m = pairs, len(pairs[0].asked)
+        self.first = np.cumsum([0, *(pair.k for pair in pairs)])
+        asked = _sparse([pair.asked for pair in pairs], self.first)
         sizes = np.asarray(asked.sum(axis=1)).ravel()
         asked.data /= np.repeat(np.maximum(sizes, 1), np.diff(asked.indptr)).astype(np.float32)
         self.averages, self.back = asked, asked.T.tocsr()
         self.empty = np.where(sizes > 0, np.float32(0), NOBODY)
-        self.answers = np.stack([b for _, b in pairs])[:, None, :].astype(np.int64)
 
     def __call__(self, flat: Array) -> tuple[float, Array]:
         points = flat.reshape(self.m, -1).astype(np.float32)
         centers = self.averages @ points
+        # -|y - c|**2 without |y|**2, which all clusters share.
+        less = self.empty - (centers * centers).sum(axis=1)
         value, gradient, moved = 0.5 * float(flat @ flat), points.copy(), np.empty_like(centers)
         across = np.ascontiguousarray(points.T)
-        # As many pairs at a time as fit into BLOCK terms, k rows each.
-        step = self.k * max(1, BLOCK // (self.m * self.k))
-        for low in range(0, len(centers), step):
-            rows = slice(low, low + step)
-            c, mine = centers[rows], self.answers[low // self.k : (low + step) // self.k]
-            # -|y - c|**2 without |y|**2, which all clusters share.
-            scores = 2 * c @ across + (self.empty[rows] - (c * c).sum(axis=1))[:, None]
-            scores = scores.reshape(-1, self.k, self.m)
-            scores -= scores.max(axis=1, keepdims=True)
-            value -= float(np.take_along_axis(scores, mine, axis=1).sum(dtype=np.float64))
-            np.exp(scores, out=scores)
-            total = scores.sum(axis=1, keepdims=True)
-            value += float(np.log(total).sum(dtype=np.float64))
-            scores /= -total
-            np.put_along_axis(scores, mine, np.take_along_axis(scores, mine, axis=1) + 1, axis=1)
-            missed = scores.reshape(-1, self.m)  # what an answer has beyond its probability
-            gradient -= 2 * (missed.T @ c)
-            moved[rows] = 2 * (missed @ points - missed.sum(axis=1)[:, None] * c)
+        for pair, low in zip(self.pairs, self.first, strict=False):
+            rows = slice(low, low + pair.k)
+            c = centers[rows]
+            scores = 2 * c @ across + less[rows, None]
+            value += _surplus(scores, pair.answer)
+            gradient -= 2 * (scores.T @ c)
+            moved[rows] = 2 * (scores @ points - scores.sum(axis=1)[:, None] * c)
         gradient -= self.back @ moved
         return value, gradient.astype(np.float64).ravel()
+
+
+def _surplus(scores: Array, answer: Array) -> float:
+    """Minus the logarithm of an answer's probability by scores (h, m), which become what it has beyond it."""
+    mine = answer[None].astype(np.int64)
+    scores -= scores.max(axis=0)
+    value = -float(np.take_along_axis(scores, mine, axis=0).sum(dtype=np.float64))
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=0)
+    scores /= -total
+    np.put_along_axis(scores, mine, np.take_along_axis(scores, mine, axis=0) + 1, axis=0)
+    return value + float(np.log(total).sum(dtype=np.float64))
 
 
 def _sparse(labelings: Sequence[Array], first: Array) -> Any:

@@ -10,6 +10,7 @@ from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Simplex, labels_only
 from secfc.attacks.history import (
     APART,
+    Answered,
     History,
     _Likelihood,
     answering,
@@ -82,15 +83,15 @@ def test_baseline_permuted_labels_say_nothing(gaussian):
 def test_the_fit_finds_what_directions_forget(gaussian):
     # The control of the fit: which means were compared.  With pairs of mixed-up restarts it is lost.
     points, runs = gaussian
-    pairs = [(a, b) for run in runs for a, b in pairwise(run[:5])]
-    start = directions([b for _, b in pairs], [4] * len(pairs), 6)
+    pairs = [Answered(a, b, 4) for run in runs for a, b in pairwise(run[:5])]
+    start = directions([pair.answer for pair in pairs], [4] * len(pairs), 6)
 
     def found(pairs):
-        columns, weights = fit(pairs, 4, start)
+        columns, weights = fit(pairs, start)
         moved = aligned(columns * weights, points, "similarity")
         return 1 - ((moved - points) ** 2).sum() / ((points - points.mean(axis=0)) ** 2).sum()
 
-    mixed = [(pairs[(i + 5) % len(pairs)][0], b) for i, (_, b) in enumerate(pairs)]
+    mixed = [pair._replace(asked=pairs[(i + 5) % len(pairs)].asked) for i, pair in enumerate(pairs)]
     assert found(pairs) > 0.8
     assert found(mixed) < found(pairs) - 0.2
 
@@ -100,7 +101,7 @@ def test_the_gradient_of_the_likelihood_is_that_of_its_value():
     pairs = [(rng.integers(-1, 3, 40), rng.integers(0, 3, 40)) for _ in range(3)]
     pairs[0][0][pairs[0][0] == 2] = 1  # an empty cluster,
     pairs[0][1][pairs[0][1] == 2] = 0  # which nobody is in
-    value = _Likelihood(pairs, 3)
+    value = _Likelihood([Answered(a, b, 3) for a, b in pairs])
     at, way = rng.normal(size=80), rng.normal(size=80)
     slope = (value(at + 1e-2 * way)[0] - value(at - 1e-2 * way)[0]) / 2e-2
     assert slope == pytest.approx(float(value(at)[1] @ way), rel=1e-2)
@@ -157,12 +158,56 @@ def test_a_report_uses_all_labels_that_its_policy_shows_and_no_others(policy, n_
 def test_starts_are_told_from_answers(gaussian):
     _, runs = gaussian
     starts = np.cumsum([0, *map(len, runs[:-1])])
-    assert np.flatnonzero(~np.array(answering(seen(runs, 4, 6).labelings))).tolist() == starts.tolist()
+    assert (
+        np.flatnonzero(~np.array(answering(seen(runs, 4, 6).labelings, [4] * sum(map(len, runs))))).tolist()
+        == starts.tolist()
+    )
     # A start that is repeated, as somebody fell silent, and one that leaves points out.
     first, second = runs[0][:2]
     chosen = np.full_like(first, -1)
     chosen[:4] = np.arange(4)
-    assert answering([first, first, second, chosen, second]) == [False, False, True, False, True]
+    assert answering([first, first, second, chosen, second], [4] * 5) == [False, False, True, False, True]
+
+
+def test_halves_answer_halves_of_the_same_clusters():
+    rng = np.random.default_rng(0)
+    whole = np.arange(40) % 2
+    halves = [2 * whole + rng.integers(0, 2, 40) for _ in range(3)]
+    split = np.where(halves[2] == 3, 2, whole)
+    others = [2 * split + rng.integers(0, 2, 40) for _ in range(2)]
+    labelings, ks = [*halves, split, *others, split], [4, 4, 4, 3, 6, 6, 3]
+    halved = frozenset({0, 1, 2, 4, 5})
+    assert answering(labelings, ks, halved)[:2] == [False, True]
+    # Splits, halves of other clusters, and whole clusters after halves.
+    assert answering(labelings, ks, halved)[3:] == [False, False, True, False]
+
+
+def halving(points, clusters, rng, steps=4):
+    """Halves of clusters, random and after steps of 2-means in each."""
+    halves = [2 * clusters + rng.integers(0, 2, len(points))]
+    for _ in range(steps):
+        means = np.array([points[halves[-1] == h].mean(axis=0) for h in range(2 * clusters.max() + 2)])
+        near = ((points[None] - means[clusters * 2 + np.arange(2)[:, None]]) ** 2).sum(axis=2)
+        halves.append(2 * clusters + near.argmin(axis=0))
+    return halves
+
+
+def test_halves_of_clusters_say_more(gaussian):
+    points, runs = gaussian
+    rng = np.random.default_rng(5)
+    steps = [Answered(a, b, 4) for run in runs[:4] for a, b in pairwise(run[:5])]
+    levels = [halving(points, run[-1], rng) for run in runs[:4]]
+    halves = [Answered(a, b, 8) for level in levels for a, b in pairwise(level)]
+
+    def found(pairs):
+        start = directions([pair.answer for pair in pairs], [pair.k for pair in pairs], 6)
+        columns, weights = fit(pairs, start)
+        moved = aligned(columns * weights, points, "similarity")
+        return 1 - ((moved - points) ** 2).sum() / ((points - points.mean(axis=0)) ** 2).sum()
+
+    swapped = [pair._replace(answer=pair.answer ^ (rng.random(400) < 0.5)) for pair in halves]
+    assert found([*steps, *halves]) > found(steps) + 0.05
+    assert found([*steps, *swapped]) < found(steps)  # the control
 
 
 def test_what_moved_few_points_does_not_count():
