@@ -13,6 +13,7 @@ ranges are public, so step 2 is left out, and the sums of step 3 are noisy.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Public
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.roles.agreement import agree
 from secfc.roles.checks import refuse
@@ -138,6 +139,7 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
     if party.points.shape[0] > moments.ROWS:
         raise InputError(f"client {me!r} has more than {moments.ROWS} rows: split it")
     mine, shared = list(plan.columns(me)), list(plan.shared)
+    summed = mine  # but for those of which others were told too little
 
     def blocks() -> Iterator[Array]:
         return (block for _, block in raw_blocks(party.points))
@@ -151,11 +153,19 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
         exceeded = np.asarray(sums.any(axis=0))
         opened = moments.highest(exceeded.reshape(bits.shape))
         if (opened < exponents[shared]).any():
-            raise SuspectedParties(plan.magnitudes.committee, "values exceed what the sum says none exceeds")
+            summed = [i for i in mine if i not in shared]
+            warnings.warn(
+                f"client {me!r}: what it shared to find the scale of features was lost, so the scale is of "
+                "the others' values; what of its own lies beyond the limit is treated as ever",
+                Caution,
+                stacklevel=2,
+            )
         exponents[shared] = opened
     totals = np.zeros((plan.d, 3), object)
     if way.degree:
-        totals[mine] = moments.moments(blocks(), exponents[mine], plan.bits)
+        places = [mine.index(i) for i in summed]
+        parts = (block[:, places] for block in blocks())
+        totals[summed] = moments.moments(parts, exponents[summed], plan.bits)
         totals[:, way.degree + 1 :] = 0
     if plan.sums is not None:
         residues = plan.sums.code.basis.reduce(totals[shared].reshape(-1))
@@ -163,6 +173,7 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
         totals[shared] = plan.sums.code.basis.lift_signed(sums).reshape(-1, 3)
     if plan.magnitudes is not None:
         yield from compare(plan, plan.magnitudes.committee, me, exponents[shared], totals[shared])
+        check_possible(plan, way.degree, totals[shared])
     elsewhere = np.ones(plan.d, bool)
     elsewhere[mine + shared] = False
     totals[elsewhere] = (1, 0, 0)
@@ -193,20 +204,31 @@ def noisy_scale_at_client(
     opened = yield from open_sum(sums, me, residues, MOMENTS, coins, phase=PHASE)
     totals = sums.code.basis.lift_signed(opened).astype(object)
     yield from compare(plan, sums.committee, me, np.zeros(0, np.int64), totals)
+    check_possible(plan, 0, np.array([[int(totals[0]), 0, 0]], object))
     return noisy.scaling_of(way, noise, totals, features, plan.d)
+
+
+def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
+    """Raises SuspectedParties, everybody, for moments (features, 3) that no rows have, as far as summed."""
+    for count, total, squares in totals.tolist():
+        possible = 0 <= count <= moments.ROWS * len(plan.clients) and abs(total) <= count << plan.bits
+        if degree == 2:
+            possible = possible and total * total <= count * squares <= count * count << 2 * plan.bits
+        if not possible:
+            raise SuspectedParties((*plan.clients, SERVER), "no rows have the sums that were opened")
 
 
 def compare(
     plan: ScaledPlan, committee: tuple[PartyId, ...], me: PartyId, exponents: Array, totals: Array
 ) -> Role[None]:
-    """Raises SuspectedParties, the committee that added, if another client opened other sums."""
+    """Raises SuspectedParties if another client opened other sums: who added them, or said whose to add."""
     state = hashlib.blake2b(digest_of(plan.description), digest_size=32, person=b"secfc scales")
     state.update(repr((exponents.tolist(), totals.tolist())).encode())
     others = tuple(c for c in plan.clients if c != me)
     sent = to_all(others, Opened(state.digest()))
     inbox = take((yield Exchange(sent, others, 0, round=COMPARE, phase=PHASE)), Opened)
     if any(message.digest != state.digest() for message in inbox.values()):
-        raise SuspectedParties(committee, "clients opened different sums of the same features")
+        raise SuspectedParties((*committee, SERVER), "clients opened different sums of the same features")
 
 
 def help_to_scale(plan: ScaledPlan) -> Role[None]:

@@ -34,6 +34,7 @@ anything).
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ from secfc.roles.exchange import (
     faulty,
 )
 from secfc.roles.transcript import Envelope
+from secfc.scaling import moments
 from secfc.transport import wire
 from secfc.transport.sealed import TamperedMessage
 from secfc.transport.simulate import Faults, simulate
@@ -375,7 +377,7 @@ class Scenario:
     def with_clusters(self, k: int) -> Scenario:
         """The same with another number of clusters, always the same object; itself where k is given."""
         fixed = isinstance(getattr(self.algorithm, "start", None), GivenCenters)
-        return self if fixed or k == self.algorithm.k else _with_clusters(self, k)
+        return self if fixed or k == inner(self.algorithm).k else _with_clusters(self, k)
 
     @property
     def liars(self) -> int:
@@ -384,7 +386,9 @@ class Scenario:
 
     @property
     def federation(self) -> secfc.Federation:
-        return federation(self.n)
+        found = federation(self.n)
+        # Points of a server would give the scale at once.
+        return vary(found, server_points=None) if isinstance(self.algorithm, secfc.Scaled) else found
 
     @cached_property
     def plan(self) -> Any:
@@ -455,12 +459,22 @@ class Scenario:
             tuple(result.labels), result.excluded, result.centers, result.history,
             tuple(result.liars), result.disputes,
             result.details.server.counted if isinstance(self.algorithm, FedDPKMeans) else (),
+            {had[0].scaling for name, had in run.results.items() if name != SERVER}
+            if isinstance(self.algorithm, secfc.Scaled) else set(),
         )  # fmt: skip
 
 
 @cache
 def _with_clusters(scenario: Scenario, k: int) -> Scenario:
-    return vary(scenario, algorithm=vary(scenario.algorithm, k=k))
+    algorithm = scenario.algorithm
+    if isinstance(algorithm, secfc.Scaled):
+        return vary(scenario, algorithm=vary(algorithm, algorithm=vary(algorithm.algorithm, k=k)))
+    return vary(scenario, algorithm=vary(algorithm, k=k))
+
+
+def inner(algorithm: Any) -> Any:
+    """The algorithm that clusters, on scaled points or not."""
+    return getattr(algorithm, "algorithm", algorithm)
 
 
 def signed(name: str, role: Any) -> Any:
@@ -477,6 +491,7 @@ class Outcome:
     """Labels by client, all -1 where there are none; whose rows do not count; centers; labels by step.
 
     liars: who was named with proof.  disputes: pairs of whom one lied.  summed: who contributed to every sum.
+    scalings: that clients found.
     """
 
     labels: tuple[Any, ...]
@@ -486,19 +501,24 @@ class Outcome:
     liars: tuple[str, ...] = ()
     disputes: tuple[tuple[str, str], ...] = ()
     summed: tuple[tuple[str, ...], ...] = ()
+    scalings: Any = frozenset()
 
 
 # --- what must come out ----------------------------------------------------------------------------
 
 
 @cache
-def plaintext(algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N) -> secfc.Clustering:
-    """Plaintext Lloyd over the rows of everybody else of n clients."""
+def plaintext(
+    algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N, scaling: Any = None
+) -> secfc.Clustering:
+    """Plaintext Lloyd over the rows of everybody else of n clients, scaled or not."""
     twin = secfc.Lloyd(
         algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE
     )
     kept = tuple(p for p in federation(n).parties if p.name not in excluded)
-    plan = twin.plan(Public.of(secfc.Federation(kept), BOUND))
+    if scaling is not None:
+        kept = tuple(scaling.party(p) for p in kept)
+    plan = twin.plan(Public.of(secfc.Federation(kept), BOUND if scaling is None else scaling.limit))
     fed = secfc.Federation(kept)
     roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
     roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3), coins=coins(SERVER))
@@ -517,6 +537,36 @@ def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
         for c, n in zip(scenario.federation.names, scenario.federation.counts, strict=True)
     )
     return Outcome(labels, got.excluded, None if want.centers is None else plain.centers, plain.history)
+
+
+def over_scaled_rows(scenario: Scenario, got: Outcome) -> Outcome:
+    """Plaintext Lloyd over the rows that count, by a scale that some of the clients have together."""
+    (scaling,) = got.scalings
+    assert scaling in scalings_of(scenario)
+    plain = plaintext(scenario.algorithm.algorithm, got.excluded, scenario.n, scaling)
+    kept = iter(plain.labels)
+    names, counts = scenario.federation.names, scenario.federation.counts
+    labels = tuple(
+        np.full(n, -1) if c in got.excluded else next(kept) for c, n in zip(names, counts, strict=True)
+    )
+    return Outcome(labels, got.excluded, None, plain.history)
+
+
+@cache
+def scalings_of(scenario: Scenario) -> frozenset[Any]:
+    """The scalings of all clients, and where one's shares are missing in either sum."""
+    way, fed = scenario.algorithm.scaling, scenario.federation
+    blocks = [np.asarray(p.points, float) for p in fed.parties]
+    own = [moments.exponents([block], D, "x") for block in blocks]
+    subsets = [[j for j in range(scenario.n) if j != lost] for lost in (None, *range(scenario.n))]
+    found = set()
+    for first, second in itertools.product(subsets, subsets):
+        exponents = np.max([own[j] for j in first], axis=0)
+        # Who was left out of the first sum, and has larger values, stays out of the second.
+        there = [blocks[j] for j in second if (own[j] <= exponents).all()]
+        bits = scenario.plan.bits
+        found.add(way.scaling(exponents, moments.moments(there, exponents, bits), bits, None))
+    return frozenset(found)
 
 
 def first_and_last(scenario: Scenario, got: Outcome) -> Outcome:
@@ -606,6 +656,10 @@ SCENARIOS = {
         expected=over_sums,
     ),
     "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
+    "scaled": Scenario(
+        secfc.Scaled(vary(BASE, coarse="allow"), secfc.Standardize(limit=1.5), told=True),
+        expected=over_scaled_rows,
+    ),
     # n = threshold + 2 liars, and one that may fall silent.
     "a liar": Scenario(vary(BASE, liars=1), n=6),
     "a liar, bare": Scenario(vary(BASE, liars=1, disclosure=BARE), n=6),

@@ -34,6 +34,7 @@ from secfc.roles.exchange import (
     UnionFailed,
 )
 from secfc.roles.messages import Contributors, Final
+from secfc.scaling.roles import plaintext as plaintext_scaling
 from secfc.transport import wire
 from secfc.transport.sealed import Line, Sealed, TamperedMessage, greet
 from tests.nightly import NIGHTLY, short, trials
@@ -97,6 +98,11 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     got, _ = scenario.clean
     assert not any((labels == -1).any() for labels in got.labels)
     if isinstance(scenario.algorithm, secfc.KFed | FedDPKMeans):
+        return
+    if isinstance(scenario.algorithm, secfc.Scaled):
+        way, plan = scenario.algorithm.scaling, scenario.plan
+        assert got.scalings == {plaintext_scaling(way, plan, scenario.federation)}
+        check(scenario, Network({}, scenario.sealed), got)  # against plaintext on points of that scale
         return
     plain = plaintext(scenario.algorithm, (), scenario.n)
     if scenario.predict:
