@@ -7,8 +7,10 @@ Points: census columns of an .npz file with the index `state` (m,) and the colum
 client a state; else columns like them, drawn.  Their ranges differ 10,000-fold.  Each cell is a number of
 clusters and points; each row a way to scale and the steps of rounding within a deviation ("automatic": as
 many as fit): the share of labels that equal those of floating-point k-means from the same start, the median
-and the least over `--seeds` starts, and the excess of the cost over its, farthest from 0.  Of `SecFC` runs
-also what scaling sends, in bytes a client, and its processor time.
+and the least over `--seeds` starts, and the excess of the cost over its, farthest from 0.  Forks: starts in
+which the labels of some step differ although those of the step before are the same; most points that part
+there, and how near to a tie the farthest of them is: the difference of its two squared distances, as a part
+of them.  Of `SecFC` runs also what scaling sends, in bytes a client, and its processor time.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ Array = Any
 COLUMNS = ("AGEP", "SCHL", "OCCP", "POBP", "RELP", "WKHP", "SEX")
 STATES = 10
 # Steps within a deviation; None: as many as the run holds.
-SCALES = (None, 2.0**14)
+SCALES = (None, 2.0**14, 2.0**18)
 MAX_ITER = 300
 START = secfc.RandomLabels()
 
@@ -82,13 +84,16 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
 
     for features, scale in ((None, None), *(("standard", steps) for steps in SCALES)):
         equal, theirs, excess = [], [], []
+        forks: list[tuple[int, float]] = []
         for seed in range(cell["seeds"]):
             result = run(seed, scale, features)
             points = federation.stacked()
             if result.scaling is not None:
                 points = result.scaling.scaling.federation(federation).stacked()
             start, labels = result.history[0].astype(np.int32), result.flat
-            float_labels = finish(lloyd(start, k, MAX_ITER, FloatSource(points))).labels
+            float_run = finish(lloyd(start, k, MAX_ITER, FloatSource(points)))
+            float_labels = float_run.labels
+            forks += fork(points, result.history, float_run.history, k)
             equal.append(float((labels == float_labels).mean()))
             theirs.append(float((labels == of_sklearn(points, start, k)).mean()))
             excess.append(cost(points, labels, k) / cost(points, float_labels, k) - 1)
@@ -101,11 +106,26 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
             "least_equal": min(equal),
             "equal_to_sklearn": float(np.median(theirs)),
             "excess": max(excess, key=abs),
+            "forks": len(forks),
+            "points_at_forks": max((points for points, _ in forks), default=0),
+            "gap_at_forks": max((gap for _, gap in forks), default=0.0),
             "features": federation.d,
             "clients": federation.n,
             "bytes_a_client": sum(e.nbytes for e in sent) / federation.n,
             "scale_s": sum(phases.get("scale", 0.0) for phases in result.seconds.values()),
         }
+
+
+def fork(points: Array, one: Any, two: Any, k: int) -> list[tuple[int, float]]:
+    """Where two runs part: how many points do, and how near to a tie the farthest of them is; [] if never."""
+    for before, ours, theirs in zip(one[:-1], one[1:], two[1:], strict=False):
+        if (apart := np.flatnonzero(ours != theirs)).size:
+            known = np.unique(before[before >= 0])
+            centers = np.zeros((k, points.shape[1]))
+            centers[known] = [points[before == h].mean(axis=0) for h in known]
+            ways = [((points[apart] - centers[labels[apart]]) ** 2).sum(axis=1) for labels in (ours, theirs)]
+            return [(int(apart.size), float(np.abs(1 - ways[0] / ways[1]).max()))]
+    return []
 
 
 def of_sklearn(points: Array, start: Array, k: int) -> Array:
@@ -131,6 +151,8 @@ def lines(rows: list[Row]) -> Iterator[list[str]]:
             f"{100 * row['least_equal']:.3f} %",
             f"{100 * row['equal_to_sklearn']:.3f} %",
             f"{row['excess']:.1e}",
+            f"{row['forks']}"
+            + (f" ({row['points_at_forks']}, {row['gap_at_forks']:.0e})" if row["forks"] else ""),
             f"{row['bytes_a_client'] / 1e3:.0f} kB",
             f"{row['scale_s']:.2f} s",
         ]
@@ -152,7 +174,7 @@ def main(data: Path | None, most: int, seeds: int, quick: bool, out: Path | None
     show(
         "Against floating-point k-means from the same start, on the same points",
         ["run", "m", "k", "scaled", "steps asked", "steps", "equal labels", "least", "sklearn's",
-         "excess cost", "a client sends", "time of all"],
+         "excess cost", "forks (points, gap)", "a client sends", "time of all"],
         lines(rows),
     )  # fmt: skip
 
