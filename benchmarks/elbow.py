@@ -21,7 +21,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.elbow import CLEAR, FAINT, elbow, falling
+from secfc.lloyd.elbow import elbow, falling
 
 Array = Any
 
@@ -78,7 +78,8 @@ def measure(cell: Row) -> Iterator[Row]:
     counts = range(1, len(curve.costs) + 1)
     best = falling([KMeans(k, n_init=cell["best"], random_state=0).fit(points).inertia_ for k in counts])
     yield {
-        "chosen": result.k, "depth": curve.depth, "most": len(counts), "of_best": elbow(best),
+        "chosen": result.k, "depth": curve.depth, "clarity": curve.clarity, "most": len(counts),
+        "of_best": elbow(best),
         "plain_of_best": plain_elbow(best), "silhouette": int(np.argmax(curve.silhouettes)) + 2,
         "excess": max(float(a) / b for a, b in zip(curve.costs, best, strict=True)),
     }  # fmt: skip
@@ -95,26 +96,23 @@ def summary(rows: list[Row]) -> Iterator[list[str]]:
             return f"{found} of {len(rows)}" if len(rows) > 1 else f"{rows[0][name]} ({truth[0]})"
 
         same = sum(row["chosen"] == row["of_best"] for row in members)
-        clear = sum(row["depth"] >= CLEAR for row in members)
+        clear = sum(row["clarity"] == "clear" for row in members)
         yield [
             kind, right("chosen"), right("of_best"), right("plain_of_best"), right("silhouette"),
             f"{same} of {len(members)}", f"{clear} of {len(members)}",
         ]  # fmt: skip
 
 
-def by_depth(rows: list[Row]) -> Iterator[list[str]]:
+def by_clarity(rows: list[Row]) -> Iterator[list[str]]:
     """How often the choice is right, by how clear reports call it."""
-    for word, low, high in (
-        ("clear", CLEAR, 1.0),
-        ("faint", FAINT, CLEAR),
-        ("not clear, or none", -1.0, FAINT),
-    ):
-        members = [row for row in rows if low <= row["depth"] < high and row["cell"]["data"] not in CLASSIC]
+    for word in ("clear", "close", "faint", "none"):
+        members = [row for row in rows if row["clarity"] == word and row["cell"]["data"] not in CLASSIC]
         with_clusters = [row for row in members if row["cell"]["k"] > 1]
         right = sum(row["chosen"] == row["cell"]["k"] for row in with_clusters)
         near = sum(abs(row["chosen"] - row["cell"]["k"]) <= 1 for row in with_clusters)
         yield [
-            word, f"{right} of {len(with_clusters)}", f"{near} of {len(with_clusters)}",
+            word if word != "none" else "not clear, or none",
+            f"{right} of {len(with_clusters)}", f"{near} of {len(with_clusters)}",
             str(len(members) - len(with_clusters)),
         ]  # fmt: skip
 
@@ -138,7 +136,7 @@ def main(seeds: int, best: int, quick: bool, out: Path | None) -> None:
     show(
         "By what reports call them, in mixtures",
         ["elbow", "right", "within 1", "points without clusters"],
-        by_depth(rows),
+        by_clarity(rows),
     )
 
 

@@ -29,6 +29,7 @@ CANDIDATES = 20  # most clusters that are tried if nobody says how many
 DIGITS = 50  # of logarithms; depths have 40, so that equal ones are
 # Depths of an elbow, see `Curve.words`; `python -m benchmarks.elbow` measures what they stand for.
 CLEAR, FAINT = 0.15, 0.06
+NEAR = 0.9  # of the depth of the choice, from which on another is nearly as deep
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,16 @@ class Curve:
         return max(rest, key=lambda k: (rest[k], -k), default=None)
 
     @property
+    def clarity(self) -> str:
+        """How clear the choice is: "clear", "close" (another k is nearly as deep), "faint" or "none"."""
+        if self.depth < FAINT:
+            return "none"
+        second = self.second
+        if second is not None and self.depths[second - 1] >= NEAR * self.depth:
+            return "close"
+        return "clear" if self.depth >= CLEAR else "faint"
+
+    @property
     def words(self) -> str:
         """How clear the choice is, in a sentence or two."""
         k, most, second = self.k, len(self.costs), self.second
@@ -190,16 +201,17 @@ class Curve:
                 "those of points without clusters"
             )
             return said + self._silhouette()
-        if self.depth < FAINT:
-            clear = "not clear, and points without clusters may show as much"
-        else:
-            clear = "clear" if self.depth >= CLEAR else "faint"
+        clear = {"none": "not clear, and points without clusters may show as much", "close": "close"}
+        said = clear.get(self.clarity, self.clarity)
         others = "no other lies below the chord"
         if second is not None:
-            others = f"next comes k = {second} with {self.depths[second - 1]:.3f}"
+            comes = (
+                f"k = {second} is nearly as deep" if self.clarity == "close" else f"next comes k = {second}"
+            )
+            others = f"{comes} with {self.depths[second - 1]:.3f}"
         end = f". It is the last candidate: allow more than {most}" if k == most - 1 else ""
         return (
-            f"The elbow at k = {k} is {clear}: {self.depth:.3f} deep on a scale from 0 to 1, {others}{end}"
+            f"The elbow at k = {k} is {said}: {self.depth:.3f} deep on a scale from 0 to 1, {others}{end}"
             + self._silhouette()
         )
 

@@ -118,6 +118,7 @@ def _choice(curve: Curve | None) -> dict[str, Any] | None:
         "depths": curve.depths,
         "depth": curve.depth,
         "second": curve.second,
+        "clarity": curve.clarity,
         "silhouettes": curve.silhouettes or None,
         "words": curve.words,
     }

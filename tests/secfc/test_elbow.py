@@ -19,7 +19,7 @@ from secfc.coded.source import CodedSource
 from secfc.data.inputs import InputError
 from secfc.lloyd import bisecting
 from secfc.lloyd.bisecting import Bisecting, with_spare
-from secfc.lloyd.elbow import Curve, Elbow, clusters, depths, elbow, largest
+from secfc.lloyd.elbow import CLEAR, NEAR, Curve, Elbow, clusters, depths, elbow, largest
 from secfc.lloyd.loop import PlainSource
 from secfc.lloyd.neighbors import every_two
 from secfc.privacy import Bound, Budget
@@ -138,10 +138,24 @@ def test_a_curve_says_how_clear_its_elbow_is():
     assert "no less" in Curve((5, 5, 5)).words
     two = Curve((2**12, 2**6, 2**6, 2**2, 2**2, 2**2, 2**2, 1))
     assert two.second == 4
-    assert "next comes k = 4 with 0.167" in two.words
+    assert "k = 2 is close: 0.167 deep" in two.words
+    assert "k = 4 is nearly as deep with 0.167" in two.words
+    assert "next comes k = 4 with" in clear.words
     assert "not clear" in Curve((100, 48, 32, 24, 20, 17)).words
     assert "allow more than 4" in Curve((100, 90, 10, 9)).words
     assert "nothing" not in repr(clear)
+
+
+def test_an_elbow_with_another_nearly_as_deep_is_called_close_however_deep():
+    # Both are deep; what differs is how far the next one is.
+    for three, second, clarity in ((256, 5, "clear"), (128, 3, "close")):
+        curve = Curve((4096, 512, three, 64, 48, 40, 36, 32))
+        assert (curve.k, curve.second, curve.clarity) == (4, second, clarity)
+        assert curve.depth > CLEAR
+        near = curve.depths[second - 1] / curve.depth >= NEAR
+        assert near == (clarity == "close") == ("k = 3 is nearly as deep with 0.186" in curve.words)
+        assert f"k = 4 is {clarity}: 0.190 deep" in curve.words
+    assert Curve((100, 48, 32, 24, 20, 17)).clarity == "none"
 
 
 # --- merging --------------------------------------------------------------------------------------------
