@@ -54,6 +54,7 @@ _HOME = {
     "NoisyStandardize": "secfc.scaling.noisy",
     "Open": "secfc.coded.membership",
     "Party": "secfc.data.party",
+    "OwnLabels": "secfc.disclosure",
     "Overlap1": "secfc.overlap.overlap1",
     "Overlap2": "secfc.overlap.overlap2",
     "PlanMismatch": "secfc.roles.exchange",
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     from secfc.disclosure import FinalLabelsOnly as FinalLabelsOnly
     from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares
+    from secfc.disclosure import OwnLabels as OwnLabels
     from secfc.exact.plaintext import Lloyd as Lloyd
     from secfc.exact.secfc import SecFC as SecFC
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans

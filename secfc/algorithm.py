@@ -177,6 +177,7 @@ class Outcome:
     n_iter: int | None = None
     converged: bool | None = None
     history: tuple[Array, ...] = ()
+    sizes: tuple[Array, ...] = ()
     learned: tuple[str, ...] = ()
     excluded: tuple[PartyId, ...] = ()
     liars: Mapping[PartyId, str] = field(default_factory=dict)
@@ -227,7 +228,9 @@ class Clustering:
     cost: sum of squared distances of points to the means of their clusters, in squared data units;
     None if no party may know it, or only with noise.  n_iter: steps of Lloyd's heuristic (of the best
     restart).
-    history: flat labels (m,) before the first step and after each, empty if there were none.
+    history: flat labels (m,) before the first step and after each, empty if there were none, or nobody knows
+    those of all points.
+    sizes: there, the points (k,) of every cluster before the first step and after each.
     centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
     transcript: every message.  seconds[party][phase]: computing time, without compiling or loading kernels.
     learned: what the server learned, in sentences.  model: labels new points (`predict`).
@@ -268,6 +271,7 @@ class Clustering:
     features: tuple[str, ...] | None = None
     scaling: Any = None
     curve: Any = None
+    sizes: tuple[Array, ...] = ()
     drive: Callable[..., Run] | None = None
 
     def __repr__(self) -> str:
@@ -353,6 +357,7 @@ def union(
         disputes=server.disputes,
         details=server.details,
         curve=server.curve,
+        sizes=server.sizes,
     )
 
 

@@ -49,13 +49,16 @@ ROOMS = {
     "secfc.disclosure.decoded",
     "secfc.disclosure.joint": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
     "secfc.disclosure.compare",
+    "secfc.disclosure.own": f"{FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
+    "secfc.disclosure.compare secfc.disclosure.joint",
     "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.privacy secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded",
-    "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.lloyd secfc.coded secfc.disclosure.decoded "
-    "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.noise",
+    "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.privacy secfc.lloyd secfc.coded "
+    "secfc.disclosure.decoded "
+    "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.noise secfc.disclosure.own",
     "secfc.exact": f"field.kernels {FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.account secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
-    "secfc.disclosure.joint",
+    "secfc.disclosure.joint secfc.disclosure.own",
     "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",

@@ -24,6 +24,11 @@ from field.ring.basis import LANE, Basis
 
 Array = NDArray[Any]
 
+# Rows that are read and multiplied at a time.
+PART = 1 << 11
+# Labels that are not known, so no later sums follow from these.
+NOBODYS = np.empty(0, np.int32)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClusterSums:
@@ -90,6 +95,20 @@ class CodedRows(ABC):
     @abstractmethod
     def residues(self, sums: ClusterSums) -> Array:
         """The cluster sums as canonical residues: (lanes, k, width)."""
+
+    @abstractmethod
+    def given(self, values: Array, sizes: Array) -> ClusterSums:
+        """Cluster sums that are known, as canonical residues (lanes, k, width), of clusters of sizes (k,)."""
+
+    def weighted_sums(self, weights: Array) -> Array:
+        """Sums of rows times weights (lanes, k, m), canonical residues: (lanes, k, width)."""
+        total = np.zeros((self.basis.lanes, weights.shape[1], self.width), self.basis.dtype)
+        # Rows that stay in cache while they are read and multiplied.
+        for begin in range(0, self.m, PART):
+            rows = self.read(begin, min(begin + PART, self.m))
+            product = self.basis.matmul(np.ascontiguousarray(weights[:, :, begin : begin + PART]), rows)
+            total = self.basis.add(total, product)
+        return total
 
 
 class RunningSums:
@@ -205,6 +224,9 @@ class TiledRows(CodedRows):
     def residues(self, sums: ClusterSums) -> Array:
         return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)
 
+    def given(self, values: Array, sizes: Array) -> ClusterSums:
+        return ClusterSums(values.astype(np.int64), sizes, NOBODYS)
+
 
 class PlainRows(CodedRows):
     """Rows over any other prime: canonical uint64 residues (lanes, m, width)."""
@@ -253,6 +275,9 @@ class PlainRows(CodedRows):
 
     def residues(self, sums: ClusterSums) -> Array:
         return sums.values.astype(self.basis.dtype)
+
+    def given(self, values: Array, sizes: Array) -> ClusterSums:
+        return ClusterSums(values.astype(np.uint64), sizes, NOBODYS)
 
 
 def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1) -> CodedRows:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ from numpy.typing import NDArray
 
 from field.compare import bitslice
 from field.compare.contest import Contest
+from field.compare.levels import TREES as TREES
+from field.compare.levels import Level as Level
+from field.compare.levels import levels as levels
 from field.compare.tables import Deck, Hand, total
 from field.compare.tables import Tables as Tables
 from field.ring.basis import Basis
@@ -41,39 +44,10 @@ Array = NDArray[Any]
 Moves = Generator[Array, Any, Any]
 
 ONES = np.uint64(2**64 - 1)
-# How the digits of 30, 60, 90 or 120 bits meet in a tree: the arities of each level.
-TREES = {1: ((4, 4), (2,)), 2: ((4, 4, 4, 3), (4,)), 3: ((5, 5, 5, 4, 4), (5,)), 4: ((5,) * 6, (6,))}
 # A table of 2**5 - 6 products takes five bits to one in a round; more bits would cost far more dealing.
 WIDEST = 5
 # Blocks that are expanded and used at once: a few hundred kilobytes, which stay in cache.
 CHUNK = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """Nodes of one level of the tree: nodes (n', 2) arity and first input; rows of its table, inputs n."""
-
-    nodes: Array
-    inputs: int
-    rows: int
-
-    @property
-    def opened(self) -> int:
-        """Bits a comparison that enter: equality of all inputs but the last, excess of all."""
-        return 2 * self.inputs - 1
-
-
-@lru_cache(maxsize=8)
-def levels(lanes: int) -> tuple[Level, ...]:
-    """The tree over the digits of that many lanes."""
-    out = []
-    for arities in TREES[lanes]:
-        firsts = np.cumsum([0, *arities[:-1]])
-        rows = 2 * sum(2**a - 1 - a for a in arities)
-        # The last node multiplies no equality by its last input.
-        rows -= 2 ** (arities[-1] - 1) - 1
-        out.append(Level(np.array([arities, firsts], np.int64).T.copy(), sum(arities), rows))
-    return tuple(out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +142,26 @@ class Schedule:
         """See `deal`."""
         return deal(self, rho, streams, corrected)
 
+    @property
+    def dealt_wins(self) -> int:
+        """Words that are dealt to one member for `wins`."""
+        return self.dealt
+
+    def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
+        """A member's share of who wins each point: (outcomes, per), of which one bit a point is set.
+
+        As `compete`, in the hand of a member whose tables serve more than this contest.  constant: all ones
+        at exactly one member, else 0.
+        """
+        bits, masks = yield from compare(self, Differences(self, masked), hand, constant)
+        bits, masks = yield from factors(self, bits, masks, hand, constant)
+        return multiply(bits, masks, self.products[-1], hand, constant)[:, 0]
+
+    def deal_wins(self, rho: Array, deck: Deck) -> None:
+        """The dealer's part of `wins`, into a deck for more than this contest."""
+        masks = deal_compare(self, Differences(self, rho), deck)
+        deal_multiply(deal_factors(self, masks, deck), self.products[-1], deck)
+
 
 # --- masks of distances -----------------------------------------------------------------------------
 
@@ -199,11 +193,8 @@ def compete(schedule: Schedule, masked: Array, tables: Tables, *, lead: bool) ->
     one member, which adds the public constants.  Returns its share of the codes' binary digits,
     (places, words(m)) uint64.
     """
-    hand, constant = tables.take(), ONES if lead else np.uint64(0)
-    bits, masks = yield from compare(schedule, Differences(schedule, masked), hand, constant)
-    bits, masks = yield from factors(schedule, bits, masks, hand, constant)
-    wins = multiply(bits, masks, schedule.products[-1], hand, constant)
-    return codes(schedule.contest, wins[:, 0])
+    wins = yield from schedule.wins(masked, tables.take(), ONES if lead else np.uint64(0))
+    return codes(schedule.contest, wins)
 
 
 def together(basis: Basis, openings: Sequence[Array]) -> Array:
@@ -400,8 +391,7 @@ def deal(schedule: Schedule, masks_sum: Array, streams: Sequence[Coins], correct
     one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
     """
     deck = Deck(streams, corrected, schedule.dealt)
-    masks = deal_compare(schedule, Differences(schedule, masks_sum), deck)
-    deal_multiply(deal_factors(schedule, masks, deck), schedule.products[-1], deck)
+    schedule.deal_wins(masks_sum, deck)
     return deck.corrections
 
 

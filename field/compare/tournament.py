@@ -15,7 +15,7 @@ are not divided by common factors here, as which sizes meet is a secret.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,12 +39,15 @@ from field.compare.dealt import (
     factors,
     multiply,
 )
-from field.compare.tables import Deck, Tables, residue_words
+from field.compare.tables import Deck, Hand, Tables, residue_words
 from field.ring.basis import Basis
 from field.ring.quantize import distance_bound
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
+
+# Shares of what of each group's winner meets the bit that says whether the group wins: (groups, rows, per).
+Secrets = Callable[[Array], Array]
 
 # Up to so many centers all pairs are compared: fewer rounds, and not many more comparisons.
 DIRECT = 8
@@ -138,24 +141,46 @@ class Tournament:
     @property
     def dealt(self) -> int:
         """Words that the dealer sends to one member."""
+        return self._dealt(self.digits)
+
+    @property
+    def dealt_wins(self) -> int:
+        """Words that are dealt to one member for `wins`."""
+        return self._dealt(self.members.shape[1] - 1)
+
+    def _dealt(self, rows: int) -> int:
+        """The same, if so many bits of each group's winner meet the bit that says whether the group wins."""
         groups, size = self.members.shape
         last = self.outer.products[-1][0] + 1
-        longer = self.digits * (2**last - 1 - last) * groups * self.per
+        longer = rows * (2**last - 1 - last) * groups * self.per
         ones, tables = (residue_words(self.basis, (groups, n, self.m)) for n in (size - 1, size))
         return int(self.inner.dealt + ones + tables + self.outer.dealt + longer)
 
     def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
         """A member's part, as `field.compare.dealt.compete`."""
+        constant = ONES if lead else np.uint64(0)
+        groups, digits = yield from self._play(masked, tables.take(), constant, self._digits)
+        return self._codes(groups, digits)
+
+    def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
+        """A member's share of who wins each point, as `field.compare.dealt.Schedule.wins`."""
+        groups, others = yield from self._play(masked, hand, constant, self._places)
+        # Who wins in the group that wins is nobody but the first, or one of the others.
+        inside = np.stack([groups ^ np.bitwise_xor.reduce(others, axis=0), *others], axis=1)
+        return np.ascontiguousarray(inside[self.members >= 0])
+
+    def _play(self, masked: Array, hand: Hand, constant: Any, secrets: Secrets) -> Moves:
+        """Shares of which group wins, (groups, per), and of that times each of its secrets, rows of it."""
         from field.kernels import comparing
 
-        hand, constant = tables.take(), ONES if lead else np.uint64(0)
         basis, (groups, size), primes = self.basis, self.members.shape, np.array(self.basis.primes, np.uint64)
         # Within the groups.
         bits, masks = yield from compare(self.inner, Differences(self.inner, masked), hand, constant)
         bits, masks = yield from factors(self.inner, bits, masks, hand, constant)
         wins = multiply(bits, masks, self.inner.products[-1], hand, constant)[:, 0]
-        hiding = hand.masks((groups, self.digits, self.per))
-        winners = yield self._winners(wins) ^ hiding
+        found = secrets(wins)
+        hiding = hand.masks(found.shape)
+        winners = yield found ^ hiding
         # The winners, under fresh masks.
         shape = (2, groups, self.m)
         ones, shifted = (hand.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
@@ -163,35 +188,45 @@ class Tournament:
         share = np.empty((basis.lanes, *shape), np.uint32)
         comparing.select(
             np.ascontiguousarray(masked), self.squares, self.members, self._numbers(winners), ones, shifted,
-            fresh, lead, primes, share,
+            fresh, constant != 0, primes, share,
         )  # fmt: skip
         selected = yield share
         pairs = self.outer.contest.pairs
         share = hand.uniform(basis, (len(pairs), self.m))
-        comparing.cross(selected, fresh, pairs, lead, primes, share)
+        comparing.cross(selected, fresh, pairs, constant != 0, primes, share)
         differences = yield share
         # Among them.
         bits, masks = yield from compare(self.outer, Values(self.outer, differences), hand, constant)
         bits, masks = yield from factors(self.outer, bits, masks, hand, constant)
         wins = multiply(bits, masks, self.outer.products[-1], hand, constant)[:, 0]
-        # The winning group's digits: the same product with one factor more, a digit.
-        digits = []
-        for place in range(self.digits):
+        # What is secret of the winning group: the same product with one factor more.
+        products = []
+        for row in range(found.shape[1]):
             longer = [
-                np.concatenate([x, y[:, place, None]], axis=1) for x, y in ((bits, winners), (masks, hiding))
+                np.concatenate([x, y[:, row, None]], axis=1) for x, y in ((bits, winners), (masks, hiding))
             ]
-            digits.append(multiply(longer[0], longer[1], (bits.shape[1] + 1,), hand, constant)[:, 0])
-        return self._codes(wins, digits)
+            products.append(multiply(longer[0], longer[1], (bits.shape[1] + 1,), hand, constant)[:, 0])
+        return wins, products
 
     def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
         """The dealer's part, as `field.compare.dealt.deal`."""
+        deck = Deck(streams, corrected, self.dealt)
+        self._deal(rho, deck, self.digits)
+        return deck.corrections
+
+    def deal_wins(self, rho: Array, deck: Deck) -> None:
+        """The dealer's part of `wins`, into a deck for more than this contest."""
+        self._deal(rho, deck, self.members.shape[1] - 1)
+
+    def _deal(self, rho: Array, deck: Deck, rows: int) -> None:
+        """The dealer's part of `_play` with so many rows of secrets a group."""
         from field.kernels import comparing
 
-        deck, basis = Deck(streams, corrected, self.dealt), self.basis
+        basis = self.basis
         (groups, size), primes = self.members.shape, np.array(self.basis.primes, np.uint64)
         masks = deal_compare(self.inner, Differences(self.inner, rho), deck)
         deal_multiply(deal_factors(self.inner, masks, deck), self.inner.products[-1], deck)
-        hiding = deck.masks((groups, self.digits, self.per))
+        hiding = deck.masks((groups, rows, self.per))
         ones, shifted = (deck.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
         comparing.conceal(rho, self.members, self._numbers(hiding), primes, ones, shifted)
         fresh = deck.uniform(basis, (2, groups, self.m))
@@ -201,23 +236,37 @@ class Tournament:
         masks = deal_compare(self.outer, Values(self.outer, r), deck)
         last = deal_factors(self.outer, masks, deck)
         deal_multiply(last, self.outer.products[-1], deck)
-        for place in range(self.digits):
-            longer = np.concatenate([last, hiding[:, place, None]], axis=1)
+        for row in range(rows):
+            longer = np.concatenate([last, hiding[:, row, None]], axis=1)
             deal_multiply(longer, (longer.shape[1],), deck)
-        return deck.corrections
 
-    def _winners(self, wins: Array) -> Array:
+    def _places(self, wins: Array) -> Array:
+        """A share of whether each but the first wins its group, (groups, size - 1, per), of wins (k, per)."""
+        out = np.zeros((*self.members[:, 1:].shape, self.per), np.uint64)
+        there = self.members[:, 1:] >= 0
+        out[there] = wins[self.members[:, 1:][there]]
+        return out
+
+    def _digits(self, wins: Array) -> Array:
         """A share of each group's winner's place, (groups, digits, per), of who wins its group (k, per)."""
-        out = np.zeros((len(self.groups), self.digits, self.per), np.uint64)
-        for group, rows in enumerate(self.groups):
-            for number, h in enumerate(rows):
-                for place in range(self.digits):
-                    if number >> place & 1:
-                        out[group, place] ^= wins[h]
+        return self._place(self._places(wins))
+
+    def _place(self, places: Array) -> Array:
+        """The binary digits of a place, (groups, digits, per), of bits of all places but the first."""
+        out = np.zeros((len(places), self.digits, self.per), np.uint64)
+        for number in range(1, places.shape[1] + 1):
+            for place in range(self.digits):
+                if number >> place & 1:
+                    out[:, place] ^= places[:, number - 1]
         return out
 
     def _numbers(self, planes: Array) -> Array:
-        """(groups, m) uint8 numbers with these binary digits (groups, digits, per)."""
+        """(groups, m) uint8 numbers with these binary digits, or these bits of places (groups, rows, per).
+
+        A group has two places and one digit, or more places than digits.
+        """
+        if planes.shape[1] > self.digits:
+            planes = self._place(planes)
         return np.stack([bitslice.numbers(group, self.m).astype(np.uint8) for group in planes])
 
     def _codes(self, wins: Array, digits: list[Array]) -> Array:

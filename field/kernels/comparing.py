@@ -623,3 +623,34 @@ def slice_fractions(
             q, place = (b >> 6), 63 - (b & 63)
             for w in range(width):
                 out[digits - 1 - b, block, w] = squares[q, place, w]
+
+
+@compiled()
+def bits_to_residues(words: Any, lead: Any, primes: Any, out: Any) -> None:
+    """From shares of bits r and public bits c to shares of the bits c xor r = c + (1 - 2 c) r, in place.
+
+    words (rows, words of m bits): c, uint64.  lead: whether to add the public part.  out (lanes, rows, m):
+    this member's residues of r, then of the bits.
+    """
+    one = np.uint32(1) if lead else np.uint32(0)
+    for lane in range(out.shape[0]):
+        p = np.uint32(primes[lane])
+        for row in range(out.shape[1]):
+            share = out[lane, row]
+            for i in range(out.shape[2]):
+                if words[row, i >> 6] >> np.uint64(i & 63) & np.uint64(1):
+                    total = one + p - share[i]
+                    share[i] = total - p if total >= p else total
+
+
+@compiled()
+def bits_less(words: Any, primes: Any, out: Any) -> None:
+    """What bits r exceed residues by, in place: words (rows, words of m bits), out (lanes, rows, m)."""
+    for lane in range(out.shape[0]):
+        p = np.uint32(primes[lane])
+        for row in range(out.shape[1]):
+            share = out[lane, row]
+            for i in range(out.shape[2]):
+                bit = np.uint32(words[row, i >> 6] >> np.uint64(i & 63) & np.uint64(1))
+                total = bit + p - share[i]
+                share[i] = total - p if total >= p else total

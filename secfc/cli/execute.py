@@ -179,7 +179,7 @@ def execute(
                 lambda: fit(twin, pooled(federation, result), seed=settings.seed, bound=public.bound)
             )
             points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
-            start = result.history[0]
+            start = (result.history or plain.history)[0]
             ordinary, wall["unrounded"] = timed(
                 lambda: against_ordinary(points, start, labels, result.k, twin.max_iter)
             )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.roles.checks import (
+    check_centers_or_none,
     check_labels,
     check_numbers,
     check_residues,
@@ -397,3 +398,37 @@ class CodedCenters(Message, tag=8):
 
     def __post_init__(self) -> None:
         check_residues(self.values, "coded centers, (lanes, k, width),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RevealSums(Message, tag=140):
+    """Server to consenting clients: send your share of the centers of the last clusters."""
+
+    round: int
+    k: int
+
+    def __post_init__(self) -> None:
+        refuse(self.round < 0, "rounds count from 0")
+        refuse(self.k < 1, "there is at least one cluster")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ended(Message, tag=141):
+    """Server to every client, which has its own labels by now: sizes (k,) of the clusters that centers are
+    kept of; centers (k, d) only if they were revealed."""
+
+    sizes: Array
+    centers: Array | None
+
+    def __post_init__(self) -> None:
+        check_sizes(self.sizes)
+        if self.centers is not None:
+            same = is_array(self.centers, "f", 2) and len(self.centers) == len(self.sizes)
+            refuse(not same, "centers are k rows of floats")
+            check_centers_or_none(self.centers, "centers of clusters that are not empty")
+
+
+def check_sizes(sizes: Array) -> None:
+    """Raises ValueError for anything but sizes of clusters."""
+    refuse(not is_array(sizes, "i", 1) or not len(sizes), "sizes of clusters are a vector of integers")
+    refuse(int(sizes.min()) < 0, "no cluster has less than no points")

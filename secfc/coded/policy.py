@@ -67,12 +67,29 @@ class Measured:
 Answering = Callable[[Assignment, Measured], Role[Message | None]]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Kept:
+    """What a client has in the end where nobody knows all labels: its own, and shares of centers.
+
+    labels: (m,) int32, -1 at rows of others.  sums: of the final clusters, shares, secret; None after a
+    prediction, which keeps none, and at who did not hear them.
+    """
+
+    labels: Array
+    sums: ClusterSums | None
+
+
 class Answer(Protocol):
     """How a client answers; and what it hears of the answer from other clients.
 
-    opens: whether clients hear the labels that an answer opens from those who computed them.  opened: these
-    labels (m,) int32 of the last question, None if I did not hear all of them.
+    opens: whether clients hear what an answer opens from those who computed it.  opened: that of the last
+    question, None if I did not hear all of it: labels (m,) int32; where labels stay shared, whether none
+    changed, and the sizes (k,) after the step, in one array.  kept: what I have in the end, where no labels
+    are opened to all.
     """
+
+    @property
+    def kept(self) -> Kept | None: ...
 
     @property
     def opens(self) -> bool: ...
@@ -96,6 +113,7 @@ class Decoded:
     answer: Answering
     opens: ClassVar[bool] = False
     opened: ClassVar[None] = None
+    kept: ClassVar[None] = None
 
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         return self.answer(question, measured)
@@ -105,9 +123,9 @@ class Decoded:
 
 
 # What the server sees in every iteration beside the public parameters, and so what it can attack:
-# "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; or "nothing" but
-# the result.
-Exposure = Literal["distances", "noisy distances", "labels", "nothing"]
+# "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; "sizes" of
+# clusters alone; or "nothing" but the result.
+Exposure = Literal["distances", "noisy distances", "labels", "sizes", "nothing"]
 
 
 class Disclosure(Protocol):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from secfc.coded.messages import Assignment, RevealCenters
+from secfc.coded.messages import Assignment, Ended, RevealCenters, RevealSums
 from secfc.coded.plan import Plan
 from secfc.lloyd.bisecting import with_spare
 from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
@@ -32,7 +32,7 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
     due = wait.round if wait.accept is None else wait.accept
     number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due
     match message:
-        case Assignment() | RevealCenters():
+        case Assignment() | RevealCenters() | RevealSums():
             number = message.round
             _refuse(
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
@@ -41,7 +41,8 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
             most = with_spare(plan.m, k, plan.init.spare) if isinstance(message, Assignment) else k
             most *= 2 if isinstance(message, Assignment) and message.halves else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
-            _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
+            if not isinstance(message, RevealSums):
+                _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             if isinstance(message, Assignment) and len(message.responders):
                 strangers = int(message.responders.max()) >= len(plan.clients)
                 _refuse(strangers, f"asked more than {len(plan.clients)} clients")
@@ -51,11 +52,17 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
             other = message.k > k if plan.elbow else message.k != k
             _refuse(other, f"ended with another number of clusters than k={plan.choice}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
-            shown = message.centers
-            _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")
-            if shown is not None:
-                _refuse(shown.shape[1] != plan.d, f"shows centers of other than d={plan.d} features")
+            _check_centers(plan, message.centers)
+        case Ended():
+            _refuse(len(message.sizes) != k, f"ended with another number of clusters than k={plan.choice}")
+            _check_centers(plan, message.centers)
     return message, (number - due) // STRIDE
+
+
+def _check_centers(plan: Plan, shown: Any) -> None:
+    _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")
+    if shown is not None:
+        _refuse(shown.shape[1] != plan.d, f"shows centers of other than d={plan.d} features")
 
 
 def _refuse(wrong: bool, why: str) -> None:

@@ -19,6 +19,7 @@ from secfc.coded.messages import (
     CodedDistances,
     CodedGains,
     RevealCenters,
+    RevealSums,
 )
 from secfc.coded.plan import Plan
 from secfc.coded.screening import Screening
@@ -47,7 +48,7 @@ class Desk:
         return self.screening.active
 
     def ask(
-        self, question: Assignment | RevealCenters, awaited: tuple[PartyId, ...], enough: int
+        self, question: Assignment | RevealCenters | RevealSums, awaited: tuple[PartyId, ...], enough: int
     ) -> Exchange:
         """Ask those whose answers are awaited."""
         return Exchange(to_all(awaited, question), awaited, enough, round=question.round, phase="assign")
@@ -93,8 +94,11 @@ class Quorum(ABC):
 
     def sums(self, labels: Array, k: int) -> Role[Array]:
         """The sums of clusters (k, d) as integers, from the shares of the clients that consent."""
-        plan, desk = self.plan, self.desk
-        question = RevealCenters(next(desk.rounds), k, compact_labels(labels))
+        return (yield from self.opened(RevealCenters(next(self.desk.rounds), k, compact_labels(labels))))
+
+    def opened(self, question: RevealCenters | RevealSums) -> Role[Array]:
+        """The same, in answer to a question."""
+        plan, desk, k = self.plan, self.desk, question.k
         consenting = tuple(c for c in plan.revealing if c in desk.there)
         inbox = yield desk.ask(question, consenting, desk.screening.needed(1))
         values = desk.believed(inbox, CodedCenters, plan.code.basis, (k, plan.code.width(plan.d)), 1)

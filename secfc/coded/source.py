@@ -14,9 +14,11 @@ from field.code.nearest import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
 from secfc.coded.messages import Halve
+from secfc.coded.plan import Plan
 from secfc.coded.quorum import Quorum
 from secfc.lloyd.loop import Step, Stepper, Trace, Weighed, gains_of, halves_of, lloyd, losses_of, weighed_by
-from secfc.roles.exchange import Role
+from secfc.roles.exchange import Exchange, Role, to_all
+from secfc.roles.messages import Final, compact_labels
 
 Array = NDArray[Any]
 
@@ -60,17 +62,51 @@ class Labeling(Protocol):
         ...
 
 
+class Ending(Protocol):
+    """How a run ends: what the server opens and tells everybody."""
+
+    def fit(self, source: CodedSource, plan: Plan, trace: Trace) -> Role[Array | None]:
+        """The end of a run, of which trace is the best restart: the centers (k, d), if they are opened."""
+        ...
+
+    def prediction(self, source: CodedSource, sizes: Array) -> Role[None]:
+        """New points are labeled by retained centers, of clusters of these sizes (k,)."""
+        ...
+
+
+class Published:
+    """All learn all labels from the server."""
+
+    def fit(self, source: CodedSource, plan: Plan, trace: Trace) -> Role[Array | None]:
+        centers = None
+        if plan.revealing:
+            centers = yield from source.centers(trace.labels.astype(np.int32), plan.k)
+        final = Final(plan.k, trace.labels, centers)
+        yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
+        return centers
+
+    def prediction(self, source: CodedSource, sizes: Array) -> Role[None]:
+        labels = compact_labels((yield from source.retained(sizes)))
+        final = Final(len(sizes), labels, None)
+        clients = source.quorum.plan.clients
+        yield Exchange(to_all(clients, final), round=next(source.rounds), phase="finish")
+
+
+PUBLISHED = Published()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedSource:
     """A `lloyd.Source` of what clients answer about shares.
 
     quorum: who is asked.  labeling: what turns replies into labels.  run: how a whole run goes, step by step
-    if nothing else is said.
+    if nothing else is said.  ending: what is told of its result.
     """
 
     quorum: Quorum
     labeling: Labeling
     run: WholeRun = lloyd
+    ending: Ending = PUBLISHED
 
     @property
     def rounds(self) -> Iterator[int]:
@@ -117,14 +153,18 @@ class CodedSource:
 
     def centers(self, labels: Array, k: int) -> Role[Array]:
         """The centers (k, d) in data units, from the shares of the clients that consent."""
-        plan = self.quorum.plan
-        # Sums without noise are so many times those of the points, and this division of integers leaves
-        # nothing; with noise it leaves less than a step.
-        sums = ((yield from self.quorum.sums(labels, k)) // plan.layout.multiple).astype(np.float64)
-        sizes = cluster_sizes(labels, k)[:, None]
-        # A cluster without points, or of too few, has no center, also where there is noise on its sum.
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.where(sizes >= plan.smallest_center, sums / (sizes * plan.quantizer.scale), np.nan)
+        sums = yield from self.quorum.sums(labels, k)
+        return centers_of(self.quorum.plan, sums, cluster_sizes(labels, k))
+
+
+def centers_of(plan: Plan, sums: Array, sizes: Array) -> Array:
+    """The centers (k, d) in data units of clusters of these sizes (k,), from sums (k, d) of their rows."""
+    # Sums without noise are so many times those of the points, and this division of integers leaves
+    # nothing; with noise it leaves less than a step.
+    values, counts = (sums // plan.layout.multiple).astype(np.float64), sizes[:, None]
+    # A cluster without points, or of too few, has no center, also where there is noise on its sum.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(counts >= plan.smallest_center, values / (counts * plan.quantizer.scale), np.nan)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,3 +18,4 @@ from secfc.disclosure.decoded.distances import Distances as Distances
 from secfc.disclosure.final_labels import FinalLabelsOnly as FinalLabelsOnly
 from secfc.disclosure.noise.at_server import NoiseAtServer as NoiseAtServer
 from secfc.disclosure.noise.in_shares import NoiseInShares as NoiseInShares
+from secfc.disclosure.own_labels import OwnLabels as OwnLabels

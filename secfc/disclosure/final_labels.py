@@ -142,6 +142,7 @@ class Clusterer:
     """A client's half: whole runs on secret labels; predictions as without a dealer."""
 
     opens: ClassVar[bool] = True
+    kept: ClassVar[None] = None
 
     def __init__(self, participant: Participant, comparer: Comparer, *, stop: bool) -> None:
         self.participant, self.comparer, self.stop = participant, comparer, stop

@@ -12,7 +12,7 @@ from secfc.algorithm import Clustering
 from secfc.coded.membership import Membership, Private
 from secfc.coded.plan import Plan
 from secfc.data.federation import Federation
-from secfc.disclosure import AssignmentsOnly, Disclosure
+from secfc.disclosure import AssignmentsOnly, Disclosure, OwnLabels
 from secfc.exact.words import DISCLOSURES, MEMBERSHIPS, word_of
 from secfc.lloyd.starts import STARTS, Start
 
@@ -53,14 +53,14 @@ def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str |
         {**steps(way), **parameters(way, plan, ids)},
         claim,
         task(way),
-        setup(plan),
+        setup(plan, known(way)),
         delta=None if exact else budget(way)["delta"],
     )
     if not isinstance(membership, Private):
         return found
     return replace(
         found,
-        setup=setup(plan, ("Membership", f"private; {identity(federation, ids)}")),
+        setup=setup(plan, known(way), ("Membership", f"private; {identity(federation, ids)}")),
         hidden=hidden(membership, plan),
         opened=opened(membership, plan, federation),
     )
@@ -98,7 +98,7 @@ def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
     found["disclosure"] = word_of(policy, DISCLOSURES) if policy.exact else "noise"
     if not policy.exact:
         found |= budget(way)
-    if isinstance(policy, AssignmentsOnly):
+    if isinstance(policy, AssignmentsOnly | OwnLabels):
         found["dealer"] = policy.dealer or "none"
     basis = plan.code.basis
     return found | {
@@ -124,8 +124,13 @@ def budget(way: Hiding) -> dict[str, Any]:
     }
 
 
-def setup(plan: Plan, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """Who is protected from whom, and by which code."""
+def known(way: Hiding) -> str:
+    """What clients learn of others' points, under any policy of that kind."""
+    return "the sizes of clusters" if way.disclosure.exposes == "sizes" else "the labels"
+
+
+def setup(plan: Plan, but: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Who is protected from whom, and by which code.  but: what clients learn of others' points."""
     code, basis = plan.code, plan.code.basis
     liars: tuple[tuple[str, str], ...] = ()
     if plan.liars:
@@ -134,7 +139,7 @@ def setup(plan: Plan, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     segments = "is shared whole" if code.ell == 1 else f"is cut into {code.ell} segments and shared"
     primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
     return (
-        ("Privacy", f"t = {code.t}: {hidden_from(code.t)}"),
+        ("Privacy", f"t = {code.t}: {hidden_from(code.t, but)}"),
         *more,
         *liars,
         ("Coding", f"ell = {code.ell}: each point {segments}"),
@@ -142,12 +147,12 @@ def setup(plan: Plan, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def hidden_from(t: int) -> str:
-    """What t clients together do not learn."""
+def hidden_from(t: int, but: str) -> str:
+    """What t clients together do not learn.  but: of what they do."""
     if t == 0:
         return "the shares carry no noise and hide nothing from the clients"
     who = "no client learns" if t == 1 else f"no {t} clients together learn"
-    return f"{who} anything about the others' points but the labels, as long as all follow the protocol"
+    return f"{who} anything about the others' points but {but}, as long as all follow the protocol"
 
 
 # --- private membership --------------------------------------------------------------------------

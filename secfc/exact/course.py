@@ -36,6 +36,7 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
+from secfc.disclosure.own.messages import Advance, Deliver, Locate
 from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
 from secfc.lloyd.neighbors import every_two
 from secfc.lloyd.starts import Drawing, generators
@@ -43,6 +44,8 @@ from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedP
 
 Array = NDArray[Any]
 
+# What a course is sent if labels that were shared are lost, and their run starts again.
+AGAIN = np.empty(0, np.int32)
 EARLY = "ended the run before the plan did, or with other labels than those last opened"
 
 
@@ -52,7 +55,9 @@ class Due:
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
-    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.
+    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.  step,
+    sizes: of labels that stay shared, how many steps were taken from the first ones, which labels then are,
+    and the sizes (k,) now; step -1 where labels are known.
     """
 
     kind: type[Assignment]
@@ -64,6 +69,8 @@ class Due:
     last: bool = True
     halves: bool = False
     pairs: Array | None = None
+    step: int = -1
+    sizes: tuple[int, ...] = ()
 
     def is_asked(self, question: Assignment) -> bool:
         """Whether this is what the question asks."""
@@ -72,6 +79,8 @@ class Due:
             same
             and getattr(question, "factor", 1) == self.factor
             and (self.pairs is None or np.array_equal(getattr(question, "pairs", ()), self.pairs))
+            and getattr(question, "step", -1) == self.step
+            and tuple(getattr(question, "sizes", np.empty(0)).tolist()) == self.sizes
             and np.array_equal(question.labels, self.labels)
         )
 
@@ -95,7 +104,7 @@ class Foreseen:
     @property
     def compares(self) -> bool:
         """Whether clients compare distances, and nobody is asked for what sizes alone decide."""
-        return self.exposes in ("labels", "nothing")
+        return self.exposes in ("labels", "sizes", "nothing")
 
     def ask(self, labels: Array, k: int, sizes: Array, factor: int = 1, *, result: bool = True) -> Asking:
         """The labels that the centers of clusters of these sizes give."""
@@ -162,6 +171,8 @@ class Foreseen:
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
         self.started = True
+        if self.exposes == "sizes":
+            return (yield from self.shared(labels, k, max_iter))
         if self.exposes != "nothing":
             return (yield from lloyd(labels, k, max_iter, self))
         if k == 1 or labels.max() < 0:
@@ -170,12 +181,38 @@ class Foreseen:
             last = yield Due(Cluster, k, labels, result=False)
         return Trace(k, (labels, last), None, False)
 
+    def shared(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
+        """A run on labels that nobody knows, which ends with sizes; or in one cluster, with labels.
+
+        What a step opens is an array: whether no label changed, and the sizes after it.
+        """
+        first = cluster_sizes(labels, k)
+        sizes, step, over = first, 0, False
+        while True:
+            if np.count_nonzero(sizes) < 2:
+                last = np.full_like(labels, int(sizes.argmax())) if sizes.any() else labels
+                return Trace(k, (labels, last), None, False)
+            kind = Deliver if over else Advance
+            told = yield Due(
+                kind, k, labels, step=step, sizes=tuple(sizes.tolist()), opens=not over, result=False
+            )
+            if told is AGAIN:
+                sizes, step, over = first, 0, False
+            elif over:
+                return Trace(k, (sizes,), None, False)
+            else:
+                over = bool(told[0]) or step == max_iter
+                if step < max_iter:
+                    sizes, step = told[1:], step + 1
+
 
 def told(question: Assignment, due: Due) -> Array:
-    """The labels that `due` opened, if the server goes on with this question.
+    """What `due` opened, labels mostly, if the server goes on with this question.
 
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
+    if isinstance(question, Advance | Deliver):
+        return np.array([isinstance(question, Deliver), *question.sizes.tolist()])
     whole = question.halves and not due.halves
     return question.labels // 2 if whole else question.labels
 
@@ -207,7 +244,15 @@ def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
     """The course of labeling new points by retained centers, of clusters of these sizes."""
     nobody, source = np.full(plan.m, -1, np.int32), Foreseen(plan, exposes)
     source.started = True
+    if exposes == "sizes" and rivals_of(Compare, nobody, sizes).foregone(plan.m) is None:
+        return iter([located(nobody, sizes)])
     return iter([source.ask(nobody, len(sizes), sizes, result=False)])
+
+
+def located(nobody: Array, sizes: Array) -> Course:
+    """The course where owners alone hear the labels; it ends with the sizes."""
+    yield Due(Locate, len(sizes), nobody, opens=False, result=False)
+    return sizes
 
 
 class Referee:
@@ -251,7 +296,9 @@ class Referee:
             self.committee = tuple(dict.fromkeys((*self.committee, *self.members(question))))
             return self.sure
         heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
-        due = self.follow(question)
+        again = self.starts_again(question)
+        due = self.go_on(AGAIN) if again else self.follow(question)
+        heard = heard or again
         missed, self.skipped = missed + self.skipped, 0
         for _ in range(missed):
             if due is None or due.is_asked(question):
@@ -269,6 +316,15 @@ class Referee:
         self.committee = self.members(question)
         self.due, self.opened, self.tried = due, None, {players}
         return self.sure
+
+    def starts_again(self, question: Assignment) -> bool:
+        """Whether a run on shared labels begins anew, as a committee that shared them lost a member.
+
+        As many questions ago as it may be, its first labels are those of the last question.
+        """
+        if self.due is None or self.due.step < 1 or getattr(question, "step", -1) != 0:
+            return False
+        return np.array_equal(question.labels, self.due.labels) and self.members(question) != self.committee
 
     def members(self, question: Assignment) -> tuple[PartyId, ...]:
         """Who compares distances for a question, if clients do."""

@@ -21,7 +21,7 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Drive, heard
 from secfc.coded.layout import OwnRows
 from secfc.coded.membership import multiply, own_rows
-from secfc.coded.messages import Assignment
+from secfc.coded.messages import Assignment, Ended
 from secfc.coded.plan import Plan
 from secfc.coded.questions import question
 from secfc.coded.screening import Standing
@@ -32,8 +32,8 @@ from secfc.disclosure import Disclosure, Measured
 from secfc.exact.course import Referee, prediction
 from secfc.lloyd.starts import RandomLabels
 from secfc.roles.agreement import agree
-from secfc.roles.exchange import ITERATE, SERVER, BudgetSpent, Exchange, PartyId, Role, only, take, to_all
-from secfc.roles.messages import Final, compact_labels
+from secfc.roles.exchange import ITERATE, SERVER, BudgetSpent, Exchange, PartyId, Role, only, take
+from secfc.roles.messages import Final
 
 Array = NDArray[Any]
 
@@ -44,7 +44,7 @@ class CodedModel:
 
     plan: Plan
     disclosure: Disclosure
-    centers: Mapping[PartyId, ClusterSums]
+    centers: Mapping[PartyId, ClusterSums | None]
     standing: Standing
     allowances: Mapping[PartyId, Allowance] = field(default_factory=dict)
 
@@ -67,9 +67,9 @@ class CodedModel:
                 f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
                 f"{self.plan.d} features, got {federation.n} clients and d={federation.d}"
             )
-        if not self.centers:
+        if all(kept is None for kept in self.centers.values()):
             raise ValueError("no client heard the result of the fit: fit again to predict")
-        sizes = next(iter(self.centers.values())).sizes
+        sizes = next(kept for kept in self.centers.values() if kept is not None).sizes
         secrets = {name: coins(name) for name in (*federation.names, SERVER)}
         plan = self.plan_for(federation, sizes, secrets[SERVER].bytes(32))
         roles: dict[PartyId, Role[Any]] = {
@@ -171,20 +171,21 @@ def predicting_client(
                 yield from answer.watch(request, centers.sizes)
             referee.opened = answer.opened
         request, missed = yield from ask(reply(request.round, message, "distances"))
-    labels = only(take({SERVER: request}, Final), SERVER).labels
+    if isinstance(request, Ended):
+        end, labels = request.sizes, np.full(plan.m, -1, np.int32)
+        labels = labels if answer.kept is None else answer.kept.labels
+    else:
+        end = labels = only(take({SERVER: request}, Final), SERVER).labels
     if referee is not None:
-        referee.end(labels, missed)
+        referee.end(end, missed)
     return mine.among(shared, plan).own(labels)
 
 
 def predicting_server(
     disclosure: Disclosure, plan: Plan, sizes: Array, standing: Standing, *, coins: Coins, threads: int = 1
-) -> Role[Array]:
-    """Find the nearest hidden centers of new points and tell everybody."""
+) -> Role[None]:
+    """Find the nearest hidden centers of new points, and tell whom the policy lets know."""
     yield from agree(plan, SERVER)
     plan, screening = yield from settle_contributors_at_server(plan, coins, standing)
     source = yield from disclosure.server(plan, screening, coins=coins, threads=threads)
-    labels = compact_labels((yield from source.retained(sizes)))
-    final = Final(len(sizes), labels, None)
-    yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
-    return labels
+    yield from source.ending.prediction(source, sizes)

@@ -41,8 +41,9 @@ from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
 from secfc.coded.membership import Membership, Open, UnionDraft
-from secfc.coded.messages import Assignment, RevealCenters
+from secfc.coded.messages import Assignment, CodedCenters, Ended, RevealCenters, RevealSums
 from secfc.coded.plan import Plan
+from secfc.coded.policy import Kept
 from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
 from secfc.coded.screening import Screening, Standing
@@ -57,6 +58,7 @@ from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
 from secfc.exact.course import Referee, Restarts
 from secfc.exact.drafts import Draft
+from secfc.exact.learned import heard_by_all, learned
 from secfc.exact.predict import Allowance, CodedModel
 from secfc.exact.spending import Spending
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
@@ -64,7 +66,7 @@ from secfc.lloyd.loop import Trace, cheaper, restarts
 from secfc.lloyd.starts import Drawing, Start, check_choice, generators
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, Terms
-from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role
 from secfc.roles.messages import Final
 from secfc.roles.toss import Table, seed_for, toss, toss_at_server
 from secfc.roles.transcript import Run
@@ -79,14 +81,14 @@ Array = NDArray[Any]
 class ClientResult:
     """The plan as it was agreed; a client's own labels (m_j,) and their rows; centers, if they were opened.
 
-    sums: its shares of the final centers, for `predict`; secret.
+    sums: its shares of the final centers, for `predict`, None if it did not hear them; secret.
     """
 
     plan: Plan
     labels: Array
     rows: Array
     centers: Array | None
-    sums: ClusterSums
+    sums: ClusterSums | None
 
 
 def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[ClientResult]:
@@ -129,6 +131,16 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 share = partial(large_only, plan, rows, final)
                 message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
                 wait = reply(request.round, message, "centers")
+            case RevealSums() if consenting and answer.kept is not None and answer.kept.sums is not None:
+                consenting = False
+                referee.end(answer.kept.sums.sizes, missed)
+                message = CodedCenters(large_only(plan, rows, answer.kept.sums))
+                wait = reply(request.round, message, "centers")
+            case Ended():
+                referee.end(request.sizes, missed)
+                kept = answer.kept or Kept(np.full(plan.m, -1, np.int32), None)
+                own = mine.own(kept.labels)
+                return ClientResult(plan, own, mine.rows, request.centers, kept.sums)
             case Final():
                 referee.end(request.labels, missed)
                 check_chosen(referee, courses, request.k)
@@ -218,12 +230,8 @@ def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
         return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
 
     trace: Trace = yield from restarts(plan.n_init, once, cheaper)
-    labels, plan = trace.labels.astype(np.int32), plan.chosen(trace.k)
-    centers = None
-    if plan.revealing:
-        centers = yield from source.centers(labels, plan.k)
-    final = Final(plan.k, trace.labels, centers)
-    yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
+    plan = plan.chosen(trace.k)
+    centers = yield from source.ending.fit(source, plan, trace)
     return ServerResult(plan, plan.excluded(shared), trace, centers, screening.standing, drawing.curve)
 
 
@@ -253,7 +261,8 @@ class SecFC:
     lies in others, and changes nothing by it, may stay unnamed. Needs `Open()` membership and `Distances()`.
     membership: who contributes which rows, `Open()` or `Private()` (hides who owns which); also "open" or
     "private". disclosure: what the server may see, by default the labels, `AssignmentsOnly()`; else
-    `Distances()`, or noisy ones; also "assignments", "final-labels" or "distances" (`secfc.exact.words`).
+    `Distances()`, or noisy ones; also "assignments", "own-labels", "final-labels" or "distances"
+    (`secfc.exact.words`).
     smallest_center: points of the smallest cluster whose center is opened; smaller ones stay closed, a row of
     NaN. The center of one point is that point, and who owns one of two reads the other. predictions: new
     points that may be labeled after the run, None for ten times as many as it has. Each label of a chosen
@@ -325,7 +334,7 @@ class SecFC:
     def _check_choice(self) -> None:
         """Raises ValueError where k cannot be chosen, whatever the points."""
         policy = self.disclosure
-        if isinstance(self.k, Elbow) and (policy.exposes == "nothing" or not policy.exact):
+        if isinstance(self.k, Elbow) and (policy.exposes in ("sizes", "nothing") or not policy.exact):
             raise ValueError(
                 f"k={self.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
                 "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"
@@ -395,6 +404,7 @@ class SecFC:
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
+            sizes=trace.sizes,
             learned=learned(self, plan),
             excluded=result.excluded,
             liars=result.standing.liars,
@@ -416,29 +426,3 @@ class SecFC:
         model = CodedModel(plan, self.disclosure, shares, standing, allowances)
         result = union(outcomes, run, counts, k=plan.k, model=model if self.disclosure.exact else None)
         return replace(result, details=None)
-
-
-def learned(way: SecFC, plan: Plan) -> tuple[str, ...]:
-    """What the server learned, in sentences for people."""
-    facts = [*way.membership.learned, *way.disclosure.learned(plan)]
-    if isinstance(way.k, Elbow):
-        facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
-    facts.append(opened_centers(plan) if plan.revealing else "no point and no center")
-    return tuple(facts)
-
-
-def heard_by_all(way: SecFC, plan: Plan) -> tuple[str, ...]:
-    """What every client learned of others' points, in sentences for people."""
-    when = "at the start and at the end" if way.disclosure.exposes == "nothing" else "in every iteration"
-    facts = [f"all labels and cluster sizes, {when}"]
-    if plan.layout.mixed:
-        facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
-    if plan.revealing:
-        facts.append(opened_centers(plan))
-    return tuple(facts)
-
-
-def opened_centers(plan: Plan) -> str:
-    """Which centers are opened, for people."""
-    least = plan.smallest_center
-    return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"

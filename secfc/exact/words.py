@@ -12,12 +12,13 @@ from typing import Any
 
 from secfc.coded.membership import Membership, Open, Private
 from secfc.data.inputs import InputError
-from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly
+from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.lloyd.starts import STARTS, Start
 
 DISCLOSURES: Mapping[str, Disclosure] = {
     "assignments": AssignmentsOnly(),
     "final-labels": FinalLabelsOnly(),
+    "own-labels": OwnLabels(),
     "distances": Distances(),
 }
 MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private()}

@@ -178,6 +178,8 @@ class Trace:
 
     history: the labels before the first step and after every one, in the smallest integer type.
     within: see Step, for the last labels.  steps: how many there were, if not all of them are in the history.
+    sizes: (k,) points of each cluster before the first step and after every one, where nobody knows all
+    labels: then the history is empty.
     """
 
     k: int
@@ -185,6 +187,7 @@ class Trace:
     within: tuple[int, ...] | None
     converged: bool
     steps: int | None = None
+    sizes: tuple[Array, ...] = ()
 
     @property
     def labels(self) -> Array:

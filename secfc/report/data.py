@@ -172,7 +172,7 @@ def report(
         n_iter=result.n_iter,
         converged=result.converged,
         curve=result.curve,
-        moved=bool(result.history),
+        moved=bool(result.history or result.sizes),
         steps=rounds(result),
         centers=result.centers,
         traffic=result.transcript.summary(),

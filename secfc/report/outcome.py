@@ -43,12 +43,14 @@ class Comparison:
     steps: iterations of the protocol.  first: the first one whose labels differ, 0 for the start,
     None if all are equal.  points: how many labels differ there, 0 if one of the two had stopped.
     ends: whether only the start and the end could be compared, as nobody knows the labels between.
+    sizes: whether of every step but the last only the sizes of the clusters could be.
     """
 
     steps: int
     first: int | None = None
     points: int = 0
     ends: bool = False
+    sizes: bool = False
 
     @property
     def equal(self) -> bool:
@@ -61,6 +63,8 @@ def compare(secure: Clustering, plain: Clustering) -> Comparison:
 
     Raises ValueError if the protocol kept no history: then nothing could be compared.
     """
+    if secure.sizes:
+        return _compare_sizes(secure, plain)
     if not secure.history:
         raise ValueError("the result has no history of labels: only SecFC can be compared step by step")
     steps = secure.n_iter
@@ -84,6 +88,21 @@ def _compare_ends(secure: Clustering, plain: Clustering) -> Comparison:
     if not np.array_equal(last, theirs):
         return Comparison(steps, steps, int((last != theirs).sum()), ends=True)
     return Comparison(steps, ends=True)
+
+
+def _compare_sizes(secure: Clustering, plain: Clustering) -> Comparison:
+    """The same where only owners know labels: sizes of every step, and the labels that all of them have."""
+    steps, k = secure.n_iter, secure.k
+    want = [np.bincount(labels[labels >= 0], minlength=k) for labels in plain.history]
+    for number, (ours, theirs) in enumerate(zip_longest(secure.sizes, want)):
+        if ours is None or theirs is None:
+            return Comparison(steps, number, sizes=True)
+        if not np.array_equal(ours, theirs):
+            return Comparison(steps, number, int(np.abs(ours - theirs).sum()) // 2, sizes=True)
+    last, theirs = _final(secure), _final(plain)
+    if not np.array_equal(last, theirs):
+        return Comparison(steps, steps, int((last != theirs).sum()), sizes=True)
+    return Comparison(steps, sizes=True)
 
 
 def _final(result: Clustering) -> Array:

@@ -113,6 +113,12 @@ def verdict(found: Report) -> str:
             f"Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after the last of "
             f"{comparison.steps} iterations, all {m:,} points; those between are known to nobody."
         )
+    if comparison.equal and comparison.sizes:
+        return (
+            f"Exact: the sizes of the clusters equal those of plaintext k-means (Lloyd) at the start and "
+            f"after {steps}, and the labels that owners have equal its last ones, all {m:,} points; the "
+            "labels of other steps are known to nobody."
+        )
     if comparison.equal:
         return (
             f"Exact: the labels equal those of plaintext k-means (Lloyd) at the start and after {steps}, "

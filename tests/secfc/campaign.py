@@ -56,6 +56,7 @@ from secfc.coded import messages as own
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
 from secfc.disclosure.joint import messages as joint
+from secfc.disclosure.own import messages as keeping
 from secfc.exact import plaintext
 from secfc.exact.predict import predicting_client, predicting_server
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
@@ -95,7 +96,8 @@ UNCHECKABLE = (
     shared.Final, own.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
-    own.Unheard, own.CodedCosts, own.CodedGains, own.NoiseShares, joint.SetKeys, joint.Reshared,
+    own.Unheard, keeping.SizeShare, own.Ended, own.CodedCosts, own.CodedGains, own.NoiseShares,
+    joint.SetKeys, joint.Reshared,
     joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.GroupAbout,
     summing.NoisyCenters,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
@@ -456,7 +458,7 @@ class Scenario:
             )
         result = gathered(self.algorithm, self.plan, run, counts)
         return Outcome(
-            tuple(result.labels), result.excluded, result.centers, result.history,
+            tuple(result.labels), result.excluded, result.centers, result.history or result.sizes,
             tuple(result.liars), result.disputes,
             result.details.server.counted if isinstance(self.algorithm, FedDPKMeans) else (),
             {had[0].scaling for name, had in run.results.items() if name != SERVER}
@@ -575,6 +577,15 @@ def first_and_last(scenario: Scenario, got: Outcome) -> Outcome:
     return dataclasses.replace(want, history=(want.history[0], want.history[-1]))
 
 
+def sizes_between(scenario: Scenario, got: Outcome) -> Outcome:
+    """The same, where of every step nobody knows more than sizes."""
+    want = over_rows(scenario, got)
+    if got.excluded:
+        sizes = tuple(np.bincount(step[step >= 0], minlength=K) for step in want.history)
+        want = dataclasses.replace(want, history=sizes)
+    return want
+
+
 def over_sums(scenario: Scenario, got: Outcome) -> Outcome:
     """The run in which nothing happens but that of every sum the same contributors' shares are missing."""
     whole = all(len(clients) == scenario.n for clients in got.summed)
@@ -630,6 +641,13 @@ SCENARIOS = {
     "final labels": Scenario(
         vary(BASE, disclosure=secfc.FinalLabelsOnly(), n_init=1), expected=first_and_last
     ),
+    "own labels": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels(), n_init=1, reveal_centers=True), expected=sizes_between
+    ),
+    "own labels, a client deals": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels("client-4"), n_init=1), expected=sizes_between
+    ),
+    "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),
     "bare": Scenario(vary(BASE, disclosure=BARE)),

@@ -42,6 +42,7 @@ RUNS = {
     "a client deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly("client-2"), n_init=2),
     "nobody deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": dataclasses.replace(OPEN, disclosure=secfc.FinalLabelsOnly()),
+    "own labels": dataclasses.replace(OPEN, disclosure=secfc.OwnLabels(), reveal_centers=True),
     "noise in shares": dataclasses.replace(OPEN, disclosure=NOISY, init=secfc.RandomLabels()),
     "a liar": dataclasses.replace(OPEN, liars=1),
     "labels only, private": dataclasses.replace(
@@ -130,7 +131,7 @@ def same(a, b):
     ("open", False, 12), ("open", True, 4), ("bare", False, 4), ("private", False, 5), ("private", True, 3),
     ("private, server", False, 4), ("kfed", False, 4), ("lloyd", False, 8), ("labels only", False, 6),
     ("labels only", True, 3), ("a client deals", False, 4), ("nobody deals", False, 5),
-    ("final labels", False, 5), ("noise in shares", False, 4), ("a liar", False, 5),
+    ("final labels", False, 5), ("own labels", False, 6), ("noise in shares", False, 4), ("a liar", False, 5),
     ("labels only, private", False, 4), ("private centers", False, 4),
     ("private centers, shared noise", False, 4),
 ])  # fmt: skip

@@ -916,9 +916,25 @@ def test_a_verified_end_does_not_claim_more():
     assert "those between are known to nobody" in done
 
 
+@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3")])
+def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
+    options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer)
+    found = strict_json(run("--json", *options).stdout)
+    assert found["verified"] is True
+    assert found["n_iter"] == 3
+    assert any(fact.startswith("no label of any point") for fact in found["learned"])
+    done = " ".join(run(*options).stdout.split())
+    assert "the labels that owners have equal its last ones, all 732 points" in done
+    assert "about the others' points but the sizes of clusters, as long" in done
+    assert "the first labels, the only ones that it saw, let it guess 0." in done
+
+
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
+        (("--disclosure", "own-labels", "--dealer", "none"), "name a client that deals"),
+        (("--disclosure", "own-labels", "--membership", "private"), "leave one of them out"),
+        (("--disclosure", "own-labels", "--n-init", "2"), "use n_init=1"),
         (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
         (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),

@@ -47,6 +47,8 @@ EXPECTED = {
     "AssignmentsOnly()": lambda: kinds(test_assignments.GOLDEN),
     "AssignmentsOnly(dealer=None)": lambda: kinds(test_undealt.GOLDEN),
     "FinalLabelsOnly()": lambda: kinds(test_final_labels.GOLDEN),
+    # The table says when `Final` takes the place of others.
+    "OwnLabels()": lambda: sent(secfc.OwnLabels()) | {"Final"},
 }
 
 

@@ -34,6 +34,7 @@ def run(algorithm):
 EVERY = {
     "secfc": secfc.SecFC(2, 1),
     "final labels": secfc.SecFC(2, 1, disclosure=secfc.FinalLabelsOnly()),
+    "own labels": secfc.SecFC(2, 1, disclosure=secfc.OwnLabels(), reveal_centers=True),
     "centers": secfc.SecFC(2, 1, reveal_centers=True),
     "lloyd": secfc.Lloyd(2),
     "k-fed": secfc.KFed(2, 1),

@@ -323,6 +323,7 @@ WAYS: dict[str, Any] = {
     "assignments": secfc.SecFC(3, t=1),
     "no dealer": secfc.SecFC(3, t=1, disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": secfc.SecFC(3, t=1, disclosure="final-labels"),
+    "own labels": secfc.SecFC(3, t=1, disclosure="own-labels"),
     "distances": secfc.SecFC(3, t=1, disclosure=SHOWN, init="k-means++"),
     "private": secfc.SecFC(3, t=1, membership="private"),
     "noise in shares": secfc.SecFC(3, 1, max_iter=1, disclosure=secfc.NoiseInShares(BUDGET, RADIUS)),

@@ -22,6 +22,7 @@ from secfc.coded import messages as own
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
 from secfc.disclosure.joint import messages as joint
+from secfc.disclosure.own import messages as keeping
 from secfc.exact import plaintext
 from secfc.feddp import messages as summing
 from secfc.lloyd.neighbors import every_two
@@ -137,6 +138,27 @@ def comparisons(draw):
     corrected, factor = draw(st.integers(0, len(members) - 1)), draw(st.integers(1, 2**40))
     fields = (asked.round, asked.k, asked.labels, asked.responders)
     return own.Compare(*fields, np.array(members, np.int32), corrected, factor)
+
+
+@st.composite
+def steps(draw, kind, least):
+    asked = draw(comparisons())
+    sizes = draw(npst.arrays(np.int64, asked.k if asked.k < 9 else 1, elements=st.integers(0, 2**40)))
+    fields = (asked.round, len(sizes), np.minimum(asked.labels, len(sizes) - 1).astype(np.int8))
+    where = (asked.responders, asked.committee, asked.corrected, 1)
+    return kind(*fields, *where, draw(st.integers(least, 2**40)), sizes)
+
+
+@st.composite
+def locations(draw):
+    asked = draw(comparisons())
+    return keeping.Locate(*(getattr(asked, field.name) for field in dataclasses.fields(asked)))
+
+
+@st.composite
+def ends(draw):
+    sizes = draw(npst.arrays(np.int64, st.integers(1, 4), elements=st.integers(0, 2**40)))
+    return own.Ended(sizes, draw(st.none() | npst.arrays(np.float64, (len(sizes), 2), elements=finite)))
 
 
 @st.composite
@@ -296,6 +318,13 @@ MESSAGES = {
     joint.Cluster: clusterings(),
     joint.Reshared: st.builds(joint.Reshared, arrays(dtype=np.uint32, axes=(2, 2))),
     joint.ChangeShare: st.builds(joint.ChangeShare, st.booleans()),
+    keeping.Advance: steps(keeping.Advance, 0),
+    keeping.Deliver: steps(keeping.Deliver, 1),
+    keeping.Locate: locations(),
+    keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
+    keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
+    own.RevealSums: st.builds(own.RevealSums, count, st.integers(1, 2**40)),
+    own.Ended: ends(),
     joint.FinalShare: st.builds(
         joint.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
     ),
@@ -527,6 +556,28 @@ def examples():
         joint.Reshared(np.array([[1, 2, 3]], np.uint32)),
         joint.ChangeShare(True),
         joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
+        *(
+            kind(
+                12,
+                2,
+                np.array([0, 1], np.int8),
+                np.array([0, 3], np.int32),
+                np.array([0, 3], np.int32),
+                1,
+                1,
+                *more,
+            )
+            for kind, more in (
+                (keeping.Advance, (0, np.array([1, 1]))),
+                (keeping.Deliver, (2, np.array([2, 0]))),
+                (keeping.Locate, ()),
+            )
+        ),
+        keeping.SizeShare(np.array([[5]], np.uint32), False),
+        keeping.OwnShare(np.array([[5], [6]], np.uint64)),
+        own.RevealSums(13, 2),
+        own.Ended(np.array([2, 0]), None),
+        own.Ended(np.array([2, 0]), np.array([[0.5], [np.nan]])),
         sums.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
         sums.CodedSum(np.ones((1, 3), np.uint32)),
         Opened(bytes(range(32))),

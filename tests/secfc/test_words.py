@@ -27,6 +27,7 @@ def test_policies_and_memberships_may_be_words():
     way = secfc.SecFC(2, 1, disclosure="distances", membership="private")
     assert (way.disclosure, way.membership) == (secfc.Distances(), secfc.Private())
     assert secfc.SecFC(2, 1, disclosure="final labels").disclosure == secfc.FinalLabelsOnly()
+    assert secfc.SecFC(2, 1, disclosure="own labels").disclosure == secfc.OwnLabels()
     assert secfc.Lloyd(2, disclosure="distances").disclosure == secfc.Distances()
 
 

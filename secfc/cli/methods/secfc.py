@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from secfc.exact.plaintext import Lloyd
     from secfc.exact.secfc import SecFC
 
-POLICIES = ("assignments", "final-labels", "distances")
+POLICIES = ("assignments", "own-labels", "final-labels", "distances")
 
 # --- options -------------------------------------------------------------------------------------
 
@@ -47,19 +47,20 @@ DISCLOSURE = (
         "--disclosure", type=click.Choice(POLICIES), default="assignments", show_default=True,
         part="disclosure",
         help="What the server learns in every iteration. assignments: the labels and nothing else, which "
-        "clients find together. final-labels: nothing until the last, whose labels it learns. distances: the "
-        "distance of every point to every center as well, as in the paper, which over iterations fixes the "
-        "shape of the data; --liars and --field mersenne61 need that.",
+        "clients find together. own-labels: the sizes of the clusters; at the end each client learns the "
+        "labels of its own points, nobody those of others. final-labels: nothing until the last, whose "
+        "labels it learns. distances: the distance of every point to every center as well, as in the paper, "
+        "which over iterations fixes the shape of the data; --liars and --field mersenne61 need that.",
     ),
     Option(
         "--dealer", metavar="NAME", part="disclosure",
-        help="assignments: the client that deals the masks. Default: the server, which must not collude with "
-        "a comparing client. With t=1 a dealing client withstands that too. none: nobody deals, and the "
-        "server may collude with any t clients, at several times the cost.",
+        help="assignments, own-labels: the client that deals the masks. Default: the server, which must not "
+        "collude with a comparing client. With t=1 a dealing client withstands that too. none (assignments): "
+        "nobody deals, and the server may collude with any t clients, at several times the cost.",
     ),
     Option(
         "--consent", is_flag=True, part="disclosure",
-        help="assignments, final-labels: let k-means++ open distances to the points that it chooses.",
+        help="All but distances: let k-means++ open distances to the points that it chooses.",
     ),
 )  # fmt: skip
 WORK = (
@@ -157,6 +158,16 @@ def _check_policy(asked: Asked) -> None:
             ("dealer",),
             "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
         )
+    if asked["disclosure"] == "own-labels" and asked["dealer"] == "none":
+        raise click.UsageError(
+            "--dealer none has no own-labels: name a client that deals, leave it out, or show all parties "
+            "the final labels with --disclosure final-labels"
+        )
+    if asked["disclosure"] == "own-labels" and asked["membership"] == "private":
+        raise click.UsageError(
+            "--disclosure own-labels tells labels to the owners of points, whom --membership private hides: "
+            "leave one of them out"
+        )
     if asked["field"] == "mersenne61":
         raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
     if asked["init"] == "k-means++" and not asked["consent"]:
@@ -177,7 +188,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     from field.compare.replicated import MAX_T
     from psu import Threshold
     from secfc.coded.membership import Open, Private
-    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.exact.secfc import SecFC
     from secfc.roles.exchange import SERVER
 
@@ -201,6 +212,8 @@ def choose(asked: Asked, public: Public) -> Choice:
         values["disclosure"] = noise(asked)
     elif asked["disclosure"] == "assignments":
         values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
+    elif asked["disclosure"] == "own-labels":
+        values["disclosure"] = OwnLabels(dealer or SERVER, asked["consent"])
     elif final:
         values["disclosure"] = FinalLabelsOnly(asked["consent"])
     else:
@@ -330,11 +343,11 @@ def small_membership(algorithm: SecFC) -> Membership:
 def small_disclosure(algorithm: SecFC) -> Disclosure:
     """The same policy for three clients, of whom the last deals if a client does."""
     from secfc.cli.tiny import few_points
-    from secfc.disclosure import AssignmentsOnly
+    from secfc.disclosure import AssignmentsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
 
     policy = algorithm.disclosure
-    if not isinstance(policy, AssignmentsOnly) or policy.dealer in (SERVER, None):
+    if not isinstance(policy, AssignmentsOnly | OwnLabels) or policy.dealer in (SERVER, None):
         return policy
     return replace(policy, dealer=few_points().names[-1])
 
@@ -346,7 +359,14 @@ def compile_all() -> None:
     from psu import Server, Threshold
     from secfc.cli.tiny import few_points, tiny_run
     from secfc.coded.membership import Private
-    from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseAtServer, NoiseInShares
+    from secfc.disclosure import (
+        AssignmentsOnly,
+        Distances,
+        FinalLabelsOnly,
+        NoiseAtServer,
+        NoiseInShares,
+        OwnLabels,
+    )
     from secfc.exact.secfc import SecFC
     from secfc.lloyd.starts import CenterSeparation, KMeansPlusPlus, Start
     from secfc.privacy import Bound, Budget
@@ -367,7 +387,7 @@ def compile_all() -> None:
     for basis in bases:
         tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1, disclosure=Distances()))
     for basis in bases[:2]:
-        for comparing in (AssignmentsOnly(), AssignmentsOnly(dealer=None), FinalLabelsOnly()):
+        for comparing in (AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), FinalLabelsOnly()):
             tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
         tiny_run(SecFC(DIRECT + 1, 1, max_iter=1, basis=basis))
     for mode in (Threshold(1), Server()):

@@ -6,8 +6,8 @@ so both sides expand the same.  A seed gives each stream once (`field.code.blind
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +61,18 @@ def lacking(match: Match, keys: PairKeys) -> Array:
     return np.array(sorted(players - keys.peers), np.int32)
 
 
-def deal(match: Match, keys: PairKeys) -> Corrections:
+class Game(Protocol):
+    """What is dealt for: a contest, or more than one."""
+
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+        """Words for the corrected member, see `field.compare.dealt.deal`."""
+        ...
+
+
+def deal(match: Match, keys: PairKeys, game: Game) -> Corrections:
     """The dealer's work for one match whose players all sent their seeds: for the corrected member."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
     masks = mask_streams(match, keys, responders)
     rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)
-    return Corrections(match.schedule.deal(rho, [tables[j] for j in committee], match.question.corrected))
+    return Corrections(game.deal(rho, [tables[j] for j in committee], match.question.corrected))

@@ -51,18 +51,29 @@ class Dealt:
             )
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Participant]:
+        return self.participant(plan, (yield from self.member(plan, name, coins=coins)))
+
+    def participant(self, plan: Plan, member: Member) -> Participant:
+        """How a member answers where labels are opened."""
+        return Participant(plan, member.name, member.peers, member, consent=may_ask(plan, self.consent))
+
+    def member(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Member]:
+        """A client's part in comparisons, with keys that it agreed on with the others."""
         keys = yield from pair_keys(plan, name, coins)
         mine, dealt_to = yield from mask_seeds(plan, name, self.dealer, coins)
-        member = Member(plan, name, self.dealer, keys, mine, dealt_to)
-        return Participant(plan, name, keys, member, consent=may_ask(plan, self.consent))
+        return Member(plan, name, self.dealer, keys, mine, dealt_to)
 
     def server(self, plan: Plan, screening: Screening) -> Role[CodedSource]:
+        committees = yield from self.committees(plan, screening)
+        return CodedSource(committees.quorum, committees)
+
+    def committees(self, plan: Plan, screening: Screening) -> Role[Committees]:
+        """The server's part: who compares, and what it deals."""
         keys = None
         if self.dealer == SERVER:
             keys = yield from collect_seeds(plan, plan.clients)
         quorum = Responders(Desk(plan, screening))
-        seating = Seating(committee_size(plan.code.t), self.dealer)
-        return CodedSource(quorum, Committees(quorum, seating, keys))
+        return Committees(quorum, Seating(committee_size(plan.code.t), self.dealer), keys)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         """What becomes of distances, for people."""

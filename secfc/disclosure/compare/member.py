@@ -74,7 +74,9 @@ class Member:
         missing = NOBODY_MISSED
         if self.name == dealer and self.dealt_to is not None:
             missing = lacking(match, self.dealt_to)
-            dealing = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.dealt_to)
+            dealing: Message = Unheard(0, NOBODY_MISSED)
+            if not missing.size:
+                dealing = deal(match, self.dealt_to, match.schedule)
             yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
         mine = self.masked_distances(match, measured)
         if self.name not in match.committee:

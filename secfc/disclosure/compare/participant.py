@@ -60,6 +60,7 @@ class Participant:
     """
 
     opens: ClassVar[bool] = True
+    kept: ClassVar[None] = None
 
     def __init__(self, plan: Plan, name: PartyId, keys: PairKeys, player: Player, *, consent: bool) -> None:
         self.plan, self.name, self.keys, self.player, self.consent = plan, name, keys, player, consent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
@@ -45,6 +46,16 @@ from secfc.roles.messages import Message, compact_labels
 
 Array = NDArray[Any]
 M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True, eq=False)
+class Seats:
+    """Who plays for a question of this number: see `Compare`."""
+
+    round: int
+    responders: Array
+    committee: Array
+    corrected: int
 
 
 class Committees:
@@ -118,7 +129,7 @@ class Committees:
             question = self.players(labels, len(sizes), factor, kind)
             match = Match(self.plan, question, sizes, self.seating)
             yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
-            send = {} if self.keys is None else {match.corrected: deal(match, self.keys)}
+            send = {} if self.keys is None else {match.corrected: deal(match, self.keys, match.schedule)}
             players = {*match.responders, *match.committee, *self.seating.dealers}
             awaited = tuple(c for c in self.plan.clients if c in players)
             inbox = yield Exchange(
@@ -132,6 +143,16 @@ class Committees:
 
     def players(self, labels: Array, k: int, factor: int = 1, kind: type[Compare] = Compare) -> Compare:
         """A question to those who are able, with its committee."""
+        seats = self.seats()
+        return kind(
+            seats.round, k, compact_labels(labels), seats.responders, seats.committee, seats.corrected, factor
+        )
+
+    def seats(self) -> Seats:
+        """Who plays next, and the number of the question that they play for.
+
+        Raises TooFewReplies, and Indispensable if it is the dealer that fell silent.
+        """
         silent, dealer = self.quorum.silent, self.seating.dealer
         able = [self.plan.clients.index(c) for c in self.desk.there if c not in silent]
         members = [j for j in able if self.plan.clients[j] != dealer]
@@ -142,10 +163,8 @@ class Committees:
         if short > 0:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
-        return kind(
-            next(self.desk.rounds), k, compact_labels(labels), np.array(able[:needed], np.int32),
-            np.array(members[:size], np.int32), self.turn % size, factor,
-        )  # fmt: skip
+        responders, committee = np.array(able[:needed], np.int32), np.array(members[:size], np.int32)
+        return Seats(next(self.desk.rounds), responders, committee, self.turn % size)
 
     def sorted(
         self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]

@@ -14,7 +14,7 @@ import secfc
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import ProtocolError
 from secfc.roles.transcript import Envelope
-from tests.secfc.campaign import BASE, Network, Scenario, Silent, check, first_and_last
+from tests.secfc.campaign import BASE, Network, Scenario, Silent, check, first_and_last, sizes_between
 
 vary = dataclasses.replace
 
@@ -51,6 +51,8 @@ POLICIES = {
     "labels only, a client deals": scenario(disclosure=secfc.AssignmentsOnly("client-6")),
     "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), expected=first_and_last),
+    "own labels": scenario(disclosure=secfc.OwnLabels(), expected=sizes_between, reveal_centers=True),
+    "own labels, a client deals": scenario(disclosure=secfc.OwnLabels("client-6"), expected=sizes_between),
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
     "distances, bare": scenario(disclosure=secfc.Distances(blind=False)),
@@ -58,7 +60,7 @@ POLICIES = {
     "noise in shares": scenario(disclosure=NOISY, init=secfc.RandomLabels()),
 }
 SPARE = 2
-DEALERS = {"labels only, a client deals": "client-6"}
+DEALERS = {"labels only, a client deals": "client-6", "own labels, a client deals": "client-6"}
 
 
 def moments(case: Scenario) -> dict[str, int]:

@@ -1,0 +1,450 @@
+"""Own labels, with a dealer: a committee keeps the labels shared, and tells owners theirs at the end.
+
+A client's half.  State is what each member of the committee holds: shares of the labels, as bits and as
+residues (`field.compare.relabeling`).  In every step but the first, whose labels are public,
+
+1. members share their parts of the labels with the responders (`field.code.parts`);
+2. responders sum points by labels: products of shares, dealt anew among the responders with the degree of
+   shares again;
+3. responders measure distances to the centers with these sums, and members compare them under the dealer's
+   masks, as under `AssignmentsOnly`; who wins stays shared, and becomes residues;
+4. members open the sizes, re-randomized among them, and whether any label changed.
+
+At the end all clients get shares of the centers by 1 and 2, and every owner the members' shares of its own
+rows' labels.  What the dealer's masks hide is opened among the members only; whatever leaves the committee is
+hidden under coins that the dealer does not know.  The argument: `secfc/disclosure/own/README.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.parts import deal_part, expand, seeded, weighted
+from field.code.rows import ClusterSums
+from field.compare import bitslice, dealt
+from field.compare.relabeling import Shared, Winning, codes, rows_of
+from field.compare.secret_step import last_of_one_hot
+from field.secrets.coins import Coins
+from secfc.coded.messages import (
+    Assignment,
+    Compare,
+    Corrections,
+    MaskedBits,
+    MaskedDistances,
+    MaskedSum,
+    Unheard,
+)
+from secfc.coded.policy import Kept, Measured
+from secfc.coded.silence import NOBODY_MISSED
+from secfc.disclosure.compare.dealer import deal, lacking, table_streams
+from secfc.disclosure.compare.match import DEAL, Match, check_opening, check_words
+from secfc.disclosure.compare.member import Member, added
+from secfc.disclosure.compare.participant import Participant, shown_in
+from secfc.disclosure.joint.messages import Reshared
+from secfc.disclosure.joint.steps import Stalled, Steps
+from secfc.disclosure.own.messages import Advance, Deliver, Locate, OwnShare, SizeShare
+from secfc.disclosure.own.shares import game_of, hide, places_of, sizes_of, step_of
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import (
+    SERVER,
+    STRIDE,
+    Exchange,
+    FaultyServer,
+    PartyId,
+    Role,
+    SuspectedParties,
+    only,
+    take,
+    to_all,
+)
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
+HEARD_BY_ALL = 4
+# The step after all others of an answer, in which owners hear their labels.
+LAST = STRIDE - 1
+
+
+class Keeper:
+    """A client's answers where labels stay shared.
+
+    participant: what it checks, and how it answers all but steps.  member: how it compares, with its keys.
+    """
+
+    opens: ClassVar[bool] = True
+
+    def __init__(self, participant: Participant, member: Member, coins: Coins) -> None:
+        self.participant, self.member, self.coins = participant, member, coins
+        self.plan, self.name, self.me = participant.plan, participant.name, participant.me
+        self.opened, self.kept = cast("Array | None", None), cast("Kept | None", None)
+        self.committee: list[int] = []
+        self.states: dict[int, tuple[Shared, Array]] = {}  # by step: a secret, and the clusters it is among
+        self.sizes: dict[int, list[int]] = {}  # as I heard them opened
+
+    def __repr__(self) -> str:
+        return f"Keeper({self.name!r}, secret)"
+
+    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+        self.opened = None
+        match question:
+            case Advance():
+                match = self.match(question)
+                return self.told(match, self.unless_stalled(match, self.advance(match, measured)))
+            case Deliver():
+                return self.deliver(self.match(question), measured)
+            case Locate():
+                return self.locate(self.participant.match(question, measured.sizes), measured)
+            case Compare():
+                raise FaultyServer(SERVER, "asked for labels, which this policy never shows")
+            case _:
+                return self.participant(question, measured)
+
+    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+        self.opened = None
+        if isinstance(question, Advance):
+            yield from self.hear(self.match(question), {})
+        elif isinstance(question, Compare):
+            # Members tell me my labels all the same; of the centers I keep nothing.
+            delivers = isinstance(question, Deliver)
+            match = self.match(question) if delivers else self.participant.match(question, sizes)
+            labels, _ = yield from self.my_labels(match, len(match.sizes), None)
+            self.kept = None if labels is None else Kept(labels, None)
+
+    def match(self, question: Any) -> Match:
+        """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
+        self.participant.check_players(question)
+        told = self.sizes.get(question.step)
+        if question.step and told is not None and told != question.sizes.tolist():
+            raise FaultyServer(SERVER, "told other sizes than those that were opened")
+        if np.count_nonzero(question.sizes) < 2:
+            raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
+        return Match(self.plan, question, question.sizes.astype(np.int64), self.member.seating)
+
+    # --- a step
+
+    def advance(self, match: Match, measured: Measured) -> Role[Message | None]:
+        """My part in one step: deal, respond, compare, as far as these are my roles."""
+        question, game = step_of(match), game_of(match)
+        if self.name not in (self.member.dealer, *match.responders, *match.committee):
+            return None
+        missing = yield from self.deal(match, game)
+        steps, old = self.steps(match), self.state(match)
+        corrections = yield from self.corrected(match, steps, game.dealt, first=True)
+        if question.step:
+            sums = yield from self.sums(match, steps, measured, old, question.responders.tolist())
+            measured = Measured(measured.rows, match.sizes, lambda: self.expanded(match, measured, sums))
+        masked = yield from self.masked(match, steps, measured)
+        if masked is None or old is None:
+            return Unheard(0, missing)
+        zeros, lead = self.zeros(match), self.name == match.committee[0]
+        if corrections is None:
+            corrections = yield from self.corrected(match, steps, game.dealt, first=False)
+        moves = game.play(masked, old, self.tables(match, corrections), self.coins, lead=lead)
+        new, same = yield from self.opened_with(match, steps, moves)
+        alive = np.flatnonzero(match.sizes)
+        self.states = {question.step: (old, alive), question.step + 1: (new, alive)}
+        own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(game.first.primes[0])
+        return SizeShare(hide(game.first, own.astype(np.uint32), self.me, zeros), bool(same))
+
+    def state(self, match: Match) -> Shared | None:
+        """My share of the labels that a question is about, if I am in its committee.
+
+        Raises FaultyServer for a step of which this committee has none.
+        """
+        question = step_of(match)
+        if self.name not in match.committee:
+            return None
+        alive, committee = np.flatnonzero(match.sizes), question.committee.tolist()
+        if question.step == 0:
+            lead = self.name == match.committee[0]
+            known = question.labels.astype(np.int64)
+            self.committee = committee
+            self.states = {0: (Shared.public(self.plan.code.basis, known, alive, lead=lead), alive)}
+        if question.step not in self.states or self.committee != committee:
+            raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
+        shared, clusters = self.states[question.step]
+        return shared.among(np.flatnonzero(np.isin(clusters, alive)))
+
+    def sums(
+        self, match: Match, steps: Steps, measured: Measured, state: Shared | None, to: Sequence[int]
+    ) -> Role[Array]:
+        """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me."""
+        plan, me, code = self.plan, self.me, self.plan.code
+        responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
+        mine = seeded(code, me, responders) if state is not None else ()
+        theirs = [p for p in committee if p != me and me in responders and me in seeded(code, p, responders)]
+        streams = self.streams(match, 0, {*mine, *theirs})
+        shape = int(np.count_nonzero(match.sizes)) - 1, plan.m
+        send: dict[int, Message] = {}
+        shares: dict[int, Array] = {}
+        if state is not None:
+            seeds = [streams[j] for j in mine]
+            shares = deal_part(code, state.parts.reshape(code.basis.lanes, -1), me, responders, seeds)
+            send = {j: Reshared(share) for j, share in shares.items() if j != me}
+        responds, size = me in responders, shape[0] * shape[1]
+        own = [shares[me]] if me in shares else []
+        own += [expand(code, size, streams[p]) for p in theirs]
+        awaited = [p for p in committee if responds and p != me and p not in theirs]
+        own += yield from self.reshared(steps, send, awaited, size)
+        send, dealt_to = {}, {}
+        if responds:
+            one_hot = last_of_one_hot(code.basis, added(code.basis, own).reshape(-1, *shape))
+            product = measured.rows.weighted_sums(one_hot)
+            parts = code.share(weighted(code, responders, me, product), self.coins)
+            dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
+            send = {j: Reshared(part) for j, part in dealt_to.items() if j != me}
+        asked = [j for j in responders if j != me] if me in to else []
+        size = (shape[0] + 1) * code.width(plan.d)
+        parts = [dealt_to[me]] if me in dealt_to else []
+        parts += yield from self.reshared(steps, send, asked, size)
+        if not parts:
+            return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
+        return added(code.basis, parts).reshape(code.basis.lanes, shape[0] + 1, -1)
+
+    def reshared(
+        self, steps: Steps, send: Mapping[int, Message], awaited: Sequence[int], size: int
+    ) -> Role[list[Array]]:
+        """What these clients dealt me: residues (lanes, size) each."""
+        received = yield from steps.exchange(send, awaited, Reshared)
+        for j, message in received.items():
+            check_residues(self.plan.code.basis, self.plan.clients[j], message.values, (size,))
+        return [message.values for message in received.values()]
+
+    def expanded(self, match: Match, measured: Measured, sums: Array) -> ClusterSums:
+        """The sums of all clusters, of those without points zero."""
+        values = np.zeros((len(sums), len(match.sizes), sums.shape[2]), sums.dtype)
+        values[:, match.sizes > 0] = sums
+        return measured.rows.given(values, match.sizes)
+
+    def masked(self, match: Match, steps: Steps, measured: Measured) -> Role[Array | None]:
+        """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""
+        others = [match.plan.clients.index(c) for c in match.committee if c != self.name]
+        numbers = {c: match.plan.clients.index(c) for c in match.plan.clients}
+        mine = self.member.masked_distances(match, measured)
+        sums_up = self.name in match.parts
+        awaited = [numbers[c] for c in match.responders if c != self.name] if sums_up else []
+        send = {numbers[c]: message for c, message in mine.items() if c != self.name}
+        received = yield from steps.exchange(send, awaited, MaskedDistances)
+        if self.name not in match.committee:
+            return None
+        basis, sums = match.schedule.basis, dict[PartyId, MaskedSum]()
+        if sums_up:
+            values = [mine[self.name].values] if self.name in mine else []
+            values += [
+                self.member.residues(match, match.plan.clients[j], message.values, self.name)
+                for j, message in received.items()
+            ]
+            sums[self.name] = MaskedSum(added(basis, values))
+        awaited = [numbers[c] for c in match.parts if c != self.name]
+        told = {j: message for j in others for message in sums.values()}
+        heard = yield from steps.exchange(told, awaited, MaskedSum)
+        sums |= {match.plan.clients[j]: message for j, message in heard.items()}
+        values = [self.member.residues(match, c, sums[c].values, c) for c in match.parts]
+        return np.concatenate(values, axis=2)
+
+    def corrected(self, match: Match, steps: Steps, words: int, *, first: bool) -> Role[Array | None]:
+        """What the dealer sends to this member, if to it.
+
+        A server deals while clients compute, so it is heard last; of a client that deals, and then speaks of
+        other things, this must be heard first.
+        """
+        dealer, number = self.member.dealer, match.question.round
+        if self.name != match.corrected or first != (dealer != SERVER):
+            return None
+        now, then = number + DEAL + steps.step, number + DEAL
+        inbox = yield Exchange({}, (dealer,), 0, round=now, accept=then, phase="compare")
+        told = inbox.get(dealer)
+        if told is None or isinstance(told, Unheard):
+            gone = {self.plan.clients.index(dealer)} if told is None and dealer != SERVER else set[int]()
+            raise Stalled(steps.step, gone)
+        return check_words(dealer, only(take({dealer: told}, Corrections), dealer).words, (words,))
+
+    def opened_with(self, match: Match, steps: Steps, game: dealt.Moves) -> Role[Any]:
+        """The result of a game of the committee, all of whom open what it yields."""
+        others = [j for j in match.question.committee.tolist() if j != self.me]
+        opened = None
+        while True:
+            try:
+                opening = game.send(opened)
+            except StopIteration as done:
+                return done.value
+            shares = yield from steps.exchange(dict.fromkeys(others, MaskedBits(opening)), others, MaskedBits)
+            basis = self.plan.code.basis
+            if opening.dtype != np.uint64:
+                basis = basis.prefix(len(opening))
+            theirs = [
+                check_opening(basis, self.plan.clients[j], message.words, opening)
+                for j, message in shares.items()
+            ]
+            opened = dealt.together(basis, [opening, *theirs])
+
+    def deal(self, match: Match, game: Any) -> Role[Array]:
+        """Deal, if that is my role; whose seeds I lack for it."""
+        if self.name != self.member.dealer or self.member.dealt_to is None:
+            return NOBODY_MISSED
+        missing = lacking(match, self.member.dealt_to)
+        told = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.member.dealt_to, game)
+        yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
+        return missing
+
+    # --- the end
+
+    def deliver(self, match: Match, measured: Measured) -> Role[Message]:
+        """My part in the end: every owner its own labels, and all clients shares of the centers."""
+
+        def answer() -> Role[tuple[Array | None, ClusterSums]]:
+            steps, state = self.steps(match), self.state(match)
+            everybody = range(len(self.plan.clients))
+            sums = yield from self.sums(match, steps, measured, state, everybody)
+            share = None
+            if state is not None:
+                share = codes(np.flatnonzero(match.sizes), state.bits, places_of(len(match.sizes)))
+                share = dealt.hide(share, list(self.zeros(match).values()))
+            return share, self.expanded(match, measured, sums)
+
+        return self.to_owners(match, len(match.sizes), answer())
+
+    def locate(self, match: Match, measured: Measured) -> Role[Message]:
+        """My part in labeling new points: each owner learns its own labels, nobody anything else."""
+
+        def answer() -> Role[tuple[Array | None, None]]:
+            game, steps = Winning(match.schedule), self.steps(match)
+            yield from self.deal(match, game)
+            corrections = yield from self.corrected(match, steps, game.dealt, first=True)
+            masked = yield from self.masked(match, steps, measured)
+            if masked is None:
+                return None, None
+            zeros = list(self.zeros(match).values())
+            if corrections is None:
+                corrections = yield from self.corrected(match, steps, game.dealt, first=False)
+            tables, lead = self.tables(match, corrections), self.name == match.committee[0]
+            moves = game.play(masked, tables, lead=lead)
+            bits = yield from self.opened_with(match, steps, moves)
+            share = codes(np.flatnonzero(match.sizes), bits, places_of(len(match.sizes)))
+            return dealt.hide(share, zeros), None
+
+        return self.to_owners(match, len(match.sizes), answer())
+
+    def to_owners(self, match: Match, k: int, answer: Role[tuple[Array | None, Any]]) -> Role[Message]:
+        """What the server is due: that I have my labels, or whose silence prevents it.
+
+        answer: my share of all labels' digits (places, words), hidden, if I am in the committee; and what I
+        keep.
+        """
+        share, sums, report = None, None, Unheard(0, NOBODY_MISSED)
+        try:
+            share, sums = yield from answer
+        except Stalled as stalled:
+            yield from self.give_up(match, stalled)
+            report = Unheard(stalled.step, stalled.missing)
+        labels, missing = yield from self.my_labels(match, k, share)
+        if labels is None:
+            return report if report.step else Unheard(LAST, np.array(sorted(missing), np.int32))
+        if not report.step:
+            self.kept = Kept(labels, sums)
+        return report
+
+    def my_labels(self, match: Match, k: int, share: Array | None) -> Role[tuple[Array | None, set[int]]]:
+        """The labels (m,) of my own rows, None if not all members told me; and who said nothing.
+
+        share: of all labels, which I tell owners their part of, if I am in the committee.
+        """
+        plan, me, places = self.plan, self.me, places_of(k)
+        spans = [plan.layout.span(j) for j in range(len(plan.clients))]
+        own, send = dict[int, Array](), dict[PartyId, Message]()
+        if self.name in match.committee:
+            for j, (first, count) in enumerate(spans):
+                if count and share is None and j != me:
+                    send[plan.clients[j]] = Unheard(LAST, NOBODY_MISSED)
+                elif count and share is not None:
+                    part = rows_of(share, first, first + count)
+                    own |= {me: part} if j == me else {}
+                    send |= {plan.clients[j]: OwnShare(part)} if j != me else {}
+        first, count = spans[me]
+        labels = np.full(plan.m, -1, np.int32)
+        members = tuple(c for c in match.committee if c != self.name) if count else ()
+        inbox = yield Exchange(send, members, 0, round=shown_in(match.question), phase="open")
+        told = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, OwnShare)
+        if not count:
+            return labels, set()
+        if len(told) + len(own) < len(match.committee):
+            return None, {plan.clients.index(c) for c in members if c not in inbox}
+        shape = places, bitslice.words(count)
+        words = [check_words(c, message.words, shape) for c, message in told.items()]
+        found = bitslice.numbers(reduce(np.bitwise_xor, [*own.values(), *words]), count)
+        if int(found.max(initial=0)) >= k:
+            why = "the shares of my labels add up to clusters that are not there"
+            raise SuspectedParties((*match.committee, *match.seating.dealers), why)
+        labels[first : first + count] = found
+        return labels, set()
+
+    # --- what all of these share
+
+    def steps(self, match: Match) -> Steps:
+        """The exchanges after that of the dealer."""
+        return Steps(self.plan.clients, match.question.round + DEAL, match.question.subject)
+
+    def streams(self, match: Match, more: int, peers: set[int]) -> dict[int, Coins]:
+        """Streams with other clients, fresh for this question, twice: more is 0, then 1.
+
+        Raises Stalled for a client whose key never came.
+        """
+        others = peers - {self.me}
+        streams = self.member.peers.streams(match.question.round + more, match.context, others)
+        if others - set(streams):
+            raise Stalled(0, others - set(streams))
+        return streams
+
+    def tables(self, match: Match, corrections: Array | None) -> dealt.Tables:
+        """What the dealer made for this member, with a stream that both expand."""
+        return dealt.Tables(table_streams(match, self.member.mine, (0,))[0], corrections)
+
+    def zeros(self, match: Match) -> dict[int, Coins]:
+        """Streams with the other members, under which zero is shared."""
+        return self.streams(match, 1, set(match.question.committee.tolist()))
+
+    def unless_stalled(self, match: Match, answer: Role[Message | None]) -> Role[Message | None]:
+        """An answer, or whose silence prevents it."""
+        try:
+            return (yield from answer)
+        except Stalled as stalled:
+            yield from self.give_up(match, stalled)
+            return Unheard(stalled.step, stalled.missing)
+
+    def give_up(self, match: Match, stalled: Stalled) -> Role[None]:
+        """Tell all that may wait for me, so that none waits long."""
+        others = [c for c in self.plan.clients if c != self.name]
+        told = Unheard(stalled.step, NOBODY_MISSED)
+        for step in range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL):
+            yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
+
+    def told(self, match: Match, answer: Role[Message | None]) -> Role[None]:
+        """Answer the server, and if I am in the committee, tell all clients before it what I tell it."""
+        message = yield from answer
+        question, mine = match.question, dict[PartyId, Message]()
+        if self.name in match.committee:
+            share = message if isinstance(message, SizeShare) else Unheard(0, NOBODY_MISSED)
+            others = (c for c in self.plan.clients if c != self.name)
+            yield Exchange(to_all(others, share), round=shown_in(question), phase="open")
+            mine = {self.name: share}
+        send = {} if message is None else {SERVER: message}
+        yield Exchange(send, round=question.round, phase="distances")
+        yield from self.hear(match, mine)
+
+    def hear(self, match: Match, mine: Mapping[PartyId, Message]) -> Role[None]:
+        """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
+        question = step_of(match)
+        members = tuple(c for c in match.committee if c != self.name)
+        inbox = {**mine, **(yield Exchange({}, members, 0, round=shown_in(question), phase="open"))}
+        shares = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, SizeShare)
+        if len(shares) == len(match.committee):
+            same, sizes = sizes_of(match, shares)
+            self.sizes[question.step + 1] = sizes.tolist()
+            self.opened = np.array([same, *sizes.tolist()])

@@ -1,0 +1,64 @@
+"""What is public about a step on shared labels, and what its members open of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compare.relabeling import Relabeling
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.disclosure.compare.match import Match
+from secfc.disclosure.own.messages import Advance, Deliver, SizeShare
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import PartyId, SuspectedParties
+
+Array = NDArray[Any]
+
+
+def places_of(k: int) -> int:
+    """Binary digits of a label."""
+    return max(1, (k - 1).bit_length())
+
+
+def step_of(match: Match) -> Advance | Deliver:
+    """The question of a match about labels that stay shared."""
+    return cast("Advance | Deliver", match.question)
+
+
+def game_of(match: Match) -> Relabeling:
+    """How a step goes on after its distances: everything public."""
+    question = step_of(match)
+    # From labels that leave points out, a step changes some in any case.
+    tested = question.step > 0 or int(question.labels.min(initial=0)) >= 0
+    return Relabeling(match.schedule, match.plan.code.basis, tested)
+
+
+def hide(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
+    """The share plus a share of zero, from a stream with every other member: what may leave the committee."""
+    for other, stream in streams.items():
+        mask = basis.sample(share.shape[1:], stream)
+        share = basis.add(share, mask if me < other else basis.negate(mask).astype(mask.dtype))
+    return share
+
+
+def sizes_of(match: Match, shares: Mapping[PartyId, SizeShare]) -> tuple[bool, Array]:
+    """Whether no label changed, and the sizes (k,) after a step, of what all members opened.
+
+    Raises FaultyClient for numbers of another shape, SuspectedParties for sizes that no labels have.
+    """
+    basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
+    for c, share in shares.items():
+        check_residues(basis, c, share.values, (len(alive) - 1,))
+    sizes = np.zeros(len(match.sizes), np.int64)
+    sizes[alive[:-1]] = reduce(basis.add, [share.values for share in shares.values()])[0]
+    sizes[alive[-1]] = match.plan.m - sizes.sum()
+    said = {share.same for share in shares.values()}
+    if len(said) > 1 or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
+        why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
+        raise SuspectedParties((*match.committee, *match.seating.dealers), why)
+    return said.pop(), sizes

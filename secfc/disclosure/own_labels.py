@@ -1,0 +1,107 @@
+"""Own labels: each client learns the labels of its own points, and nobody those of others.
+
+The labels stay shared among a committee from the first step to the last (`secfc.disclosure.own.keeper`); at
+the end each owner gets shares of the labels of its own rows.  The server, and all clients, learn the first
+labels, which nobody's points have part in, the sizes of the clusters after each step, and the number of
+steps.  Assumes parties that follow the protocol, as `AssignmentsOnly` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from field.secrets.coins import Coins
+from secfc.coded.layout import Layout
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Answer, Exactly, Exposure
+from secfc.coded.screening import Screening
+from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_to_compare
+from secfc.disclosure.compare.dealt import Dealt
+from secfc.disclosure.compare.match import committee_size
+from secfc.disclosure.own.keeper import Keeper
+from secfc.disclosure.own.keeping import SharedRuns
+from secfc.lloyd.starts import RandomLabels, Start
+from secfc.privacy.events import NonPrivate
+from secfc.privacy.ledger import Ledger
+from secfc.roles.exchange import SERVER, PartyId, Role
+
+
+@dataclass(frozen=True)
+class OwnLabels(Exactly):
+    """Each client learns the labels of its own points at the end; all learn sizes and the number of steps.
+
+    dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
+    clients (at least two).  Nothing more is learned by the server alone, by any t clients, or by the server
+    with t clients outside the committee; dealt by a client, by any t clients without either the dealer or the
+    members, with or without the server.  A dealer together with one member of the committee learns all labels
+    and every distance, of every step.  consent: whether a start may open distances to the server
+    (`KMeansPlusPlus`).
+
+    Needs one start that opens no labels of points, and `Open()` membership.
+    """
+
+    dealer: PartyId = SERVER
+    consent: bool = False
+
+    exposes: ClassVar[Exposure] = "sizes"
+    start: ClassVar[Start] = RandomLabels()  # others open labels
+    least_lanes: ClassVar[int] = LEAST_LANES
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.dealer, str):
+            raise ValueError(
+                f"dealer={self.dealer!r}: labels stay shared under what a dealer deals: name {SERVER!r} or a "
+                "client; without a dealer, FinalLabelsOnly() shows all parties the final labels"
+            )
+
+    @property
+    def how(self) -> Dealt:
+        """How committees compare."""
+        return Dealt(self.dealer, self.consent)
+
+    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+        return room_to_compare(way, layout)
+
+    def check(self, plan: Plan) -> None:
+        """Raises ValueError for what would have to be opened on the way, or clients that cannot compare."""
+        check_consent(plan, type(self).__name__, self.consent)
+        self.how.check(plan)
+        rules = (
+            (plan.layout.mixed, "owners of rows are hidden, to whom labels are told: use membership=Open()"),
+            (plan.n_init != 1, f"n_init={plan.n_init}: restarts are compared by costs: use n_init=1"),
+            (
+                plan.init.factor != 1 or plan.init.halves,
+                f"{type(plan.init).__name__}() opens labels: start from random labels or points",
+            ),
+        )
+        for broken, rule in rules:
+            if broken:
+                raise ValueError(f"labels are opened to owners only, but {rule}; or use AssignmentsOnly()")
+
+    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+        member = yield from self.how.member(plan, name, coins=coins)
+        return Keeper(self.how.participant(plan, member), member, coins)
+
+    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+        committees = yield from self.how.committees(plan, screening)
+        runs = SharedRuns(committees)
+        return CodedSource(committees.quorum, committees, runs, runs)
+
+    def ledger(self, plan: Plan) -> Ledger:
+        return Ledger().record(NonPrivate(), what="sizes without noise, and labels to owners of points")
+
+    def learned(self, plan: Plan) -> tuple[str, ...]:
+        """What the server learned, in sentences for people."""
+        members = committee_size(plan.code.t)
+        who = "it" if self.dealer == SERVER else self.dealer
+        facts = [
+            "the first labels, the sizes of the clusters after each step, and how many steps there were (so "
+            "did every client)",
+            f"no label of any point after a step, and no distance: {members} clients kept the labels shared "
+            f"under masks that {who} dealt; with one of these clients {who} would learn all of them",
+        ]
+        if plan.init.needs_distances:
+            facts.append(plan.init.reveals)
+        return tuple(facts)

@@ -1,0 +1,152 @@
+"""Own labels: at every step those of plaintext Lloyd, and views that show no other point's label."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import secfc
+from field.compare.bitslice import unpack
+from secfc.disclosure import OwnLabels
+from secfc.disclosure.own.keeper import Keeper
+from secfc.lloyd.loop import PlainSource, lloyd
+from secfc.lloyd.starts import GivenLabels, RandomPoints
+from secfc.roles.exchange import SERVER, finish
+from tests.secfc.test_final_labels import federation
+
+
+def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, seed=0, **parameters):
+    more = {name: parameters.pop(name) for name in ("faults", "sealed", "watch") if name in parameters}
+    way = secfc.SecFC(k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer), **parameters)
+    return secfc.fit(way, data, seed=seed, keep_bodies=True, **more)
+
+
+def oracle(result, data, start, max_iter):
+    """Plaintext integer Lloyd from the same start."""
+    points = result.plan.quantizer(data.stacked())
+    return finish(lloyd(start.astype(np.int32), result.plan.k, max_iter, PlainSource(points)))
+
+
+def start_of(result):
+    """The first labels, as the server told them."""
+    asked = [e.body for e in result.transcript.envelopes if e.kind in ("Advance", "Deliver")]
+    return asked[0].labels if asked else result.history[0]
+
+
+def assert_that_of_plaintext(result, data, max_iter=8):
+    """Own labels, sizes after every step, how many there were, and whether the run converged."""
+    trace = oracle(result, data, start_of(result), max_iter)
+    assert (np.concatenate(result.labels) == trace.labels).all()
+    assert (result.n_iter, result.converged) == (trace.n_iter, trace.converged)
+    if result.sizes:
+        want = [np.bincount(labels[labels >= 0], minlength=result.plan.k) for labels in trace.history]
+        assert [s.tolist() for s in result.sizes] == [w.tolist() for w in want]
+        assert result.history == ()
+    return trace
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """All members' shares of every step, added up: labels by step, of the last run."""
+    kept = {}
+    answer = Keeper.state
+
+    def state(self, match):
+        found = answer(self, match)
+        if found is not None:
+            alive = np.flatnonzero(match.sizes)
+            step = kept.setdefault(match.question.step, {"sum": (0, 0), "who": set(), "alive": alive})
+            if self.name not in step["who"]:
+                primes = np.array(self.plan.code.basis.primes, np.int64)[:, None, None]
+                bits, parts = step["sum"]
+                step["who"].add(self.name)
+                step["sum"] = found.bits ^ np.uint64(bits), (found.parts + parts) % primes
+        return found
+
+    monkeypatch.setattr(Keeper, "state", state)
+    return kept
+
+
+# --- exactness -----------------------------------------------------------------------------------
+
+
+@given(
+    st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.integers(1, 70), st.integers(1, 4),
+    st.integers(1, 12), st.integers(0, 2**16), st.booleans(), st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_every_owner_has_the_labels_of_plaintext_lloyd(t, ell, spare, m, d, k, seed, whole, points, client):
+    # Whole numbers on a small grid make ties and duplicates; k near m makes empty clusters.
+    n = 2 * (ell + t - 1) + 1 + spare + client
+    m = max(m, n, k)
+    data = federation(n, m, d, seed, whole)
+    start = {"init": RandomPoints()} if points else {}
+    dealer = "client-0" if client else SERVER
+    result = run(data, k=k, t=t, ell=ell, seed=seed, max_iter=4, dealer=dealer, **start)
+    assert_that_of_plaintext(result, data, 4)
+
+
+@pytest.mark.parametrize("k", [3, 9, 17])
+def test_labels_are_exact_at_every_step(k, shared):
+    data = federation(4, 150, 2, k, whole=True)
+    result = run(data, k=k, max_iter=20)
+    trace = assert_that_of_plaintext(result, data, 20)
+    assert len(trace.history) > 2
+    assert set(shared) == set(range(len(trace.history)))
+    for step, found in shared.items():
+        bits, parts = found["sum"]
+        want = trace.history[step] == found["alive"][:, None]
+        assert (unpack(bits, 150) == want).all()
+        assert all((lane == want[:-1]).all() for lane in parts)
+        assert len(found["who"]) == 2
+
+
+def test_points_in_no_cluster_clusters_without_points_and_one_cluster():
+    data = federation(3, 90, 2, 8, whole=True)
+    for labels in (
+        np.where(np.arange(90) % 2, 5, 2), np.where(np.arange(90) < 4, np.arange(90), -1),
+        np.zeros(90, int), np.full(90, 3), np.where(np.arange(90) % 2, 5, -1),
+    ):  # fmt: skip
+        for max_iter in (1, 2, 8):
+            result = run(data, k=8, init=GivenLabels(labels), max_iter=max_iter)
+            assert_that_of_plaintext(result, data, max_iter)
+    assert_that_of_plaintext(run(data, k=1), data)
+
+
+def test_a_run_that_ends_before_it_converges_says_so():
+    data = federation(5, 200, 3)
+    steps = run(data, k=4, max_iter=50).n_iter
+    for max_iter in range(1, steps + 2):
+        assert_that_of_plaintext(run(data, k=4, max_iter=max_iter), data, max_iter)
+
+
+def test_clients_with_one_point_and_none():
+    points = np.random.default_rng(0).normal(size=(9, 2))
+    data = secfc.Federation.from_arrays([points[:1], points[1:2], points[2:8], points[8:]])
+    result = run(data, k=2)
+    assert_that_of_plaintext(result, data)
+    assert [len(labels) for labels in result.labels] == [1, 1, 6, 1]
+
+
+def test_labels_of_new_points_go_to_their_owners():
+    data, new = federation(4, 120, 2), federation(4, 33, 2, 7)
+    for k in (3, 11):
+        result = run(data, k=k, max_iter=60)
+        assert result.converged
+        for mine, again in zip(result.labels, result.predict(data), strict=True):
+            assert (mine == again).all()
+        same = secfc.SecFC(k=k, t=1, max_iter=60, init=GivenLabels(start_of(result)))
+        want = secfc.fit(same, data).predict(new)
+        assert [a.tolist() for a in result.predict(new)] == [b.tolist() for b in want]
+
+
+def test_centers_are_opened_by_consent_and_not_of_small_clusters():
+    data = federation(5, 60, 2)
+    result = run(data, k=3, reveal_centers=True, smallest_center=1)
+    labels, points = np.concatenate(result.labels), result.plan.quantizer(data.stacked())
+    for h, center in enumerate(result.centers):
+        assert center == pytest.approx(points[labels == h].mean(axis=0) / result.plan.quantizer.scale)
+    least = int(np.bincount(labels, minlength=3).max())
+    some = run(data, k=3, reveal_centers=("client-0", "client-2"), smallest_center=least).centers
+    assert np.isnan(some).any()
+    assert np.nanmax(np.abs(some - result.centers)) == pytest.approx(0)
+    assert run(data, k=3).centers is None

@@ -1,0 +1,220 @@
+"""What each coalition sees where labels stay shared: sizes, and what it could have drawn by itself."""
+
+import dataclasses
+from functools import reduce
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import secfc
+from field.compare.bitslice import numbers, unpack
+from field.compare.relabeling import Relabeling
+from field.ring.basis import LANE_PRIMES
+from secfc.coded.messages import MaskedBits
+from secfc.disclosure.own import keeper
+from secfc.disclosure.own.messages import Advance
+from secfc.lloyd.starts import GivenLabels
+from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from tests.secfc.test_own_labels import run, start_of
+
+N, M = 4, 16
+START = np.arange(M) % 2
+P = LANE_PRIMES[0]
+
+
+def data(seed=0):
+    """Points around 0 and 4: one step finds who is where."""
+    points = np.random.default_rng(seed).normal(size=(M, 2)) + 4 * (np.arange(M) % 3 == 0)[:, None]
+    return secfc.Federation.from_arrays(np.array_split(points, N))
+
+
+def once(seed=0, **parameters):
+    return run(data(seed), k=2, init=GivenLabels(START), max_iter=3, **parameters)
+
+
+def received(result, who, kind, sender=None):
+    return [
+        e for e in result.transcript.envelopes
+        if e.recipient == who and e.kind == kind and (sender is None or e.sender == sender)
+    ]  # fmt: skip
+
+
+# --- the dealing server ----------------------------------------------------------------------------
+
+
+def test_the_server_hears_sizes_changes_and_nothing_else():
+    result = once(reveal_centers=True)
+    said = {e.kind for e in result.transcript.envelopes if e.recipient == SERVER and e.round >= 7 << 32}
+    assert said == {"SizeShare", "Unheard", "CodedCenters"}
+    opened = {}
+    for e in received(result, SERVER, "SizeShare"):
+        opened.setdefault(e.round, []).append(int(e.body.values[0, 0]))
+    for shares, sizes in zip(opened.values(), result.sizes[1:], strict=False):
+        assert len(shares) == 2
+        assert sum(shares) % P == sizes[0]
+    # What every client hears is the same.
+    everybody = [len(received(result, c, "SizeShare")) for c in result.plan.clients]
+    assert everybody == [n - (len(opened) if j < 2 else 0) for j, n in enumerate([2 * len(opened)] * N)]
+
+
+def dealers_guess(result, spied):
+    """Labels (step 1) that a dealer finds: subset sums of a member's shares of r, which the dealer knows.
+
+    A member that does not lead has (1 - 2 c) r of each point in its share of a size, c the opened bit.
+    """
+    share = next(e for e in received(result, SERVER, "SizeShare") if e.sender == "client-1")
+    told = int(share.body.values[0, 0])
+    r = spied["r"]
+    signs = np.array(list(product((1, -1), repeat=M)), np.int64)
+    totals = (signs * r).sum(axis=1) % P
+    return signs[totals == told]
+
+
+@pytest.fixture
+def spied(monkeypatch):
+    """What members hold after the first step: the second one's residues, and the bits of both."""
+    known = {}
+    play = Relabeling.play
+
+    def spy(self, masked, old, tables, coins, *, lead):
+        new, same = yield from play(self, masked, old, tables, coins, lead=lead)
+        known.setdefault("parts", {}).setdefault(lead, new.parts[0, 0].astype(np.int64))
+        known.setdefault("bits", {}).setdefault(lead, new.bits[0])
+        return new, same
+
+    monkeypatch.setattr(Relabeling, "play", spy)
+    return known
+
+
+def test_sizes_would_tell_the_dealer_every_label_if_they_were_not_hidden(monkeypatch, spied):
+    def shares_of_r(result):
+        opening = next(
+            e.body.words for e in received(result, "client-0", "MaskedBits", "client-1")
+            if e.body.words.ndim == 1 and e.body.words.dtype == np.uint64
+        )  # fmt: skip
+        mine = next(
+            e.body.words for e in received(result, "client-1", "MaskedBits", "client-0")
+            if e.body.words.ndim == 1 and e.body.words.dtype == np.uint64
+        )  # fmt: skip
+        c = unpack((opening ^ mine)[None, :1], M)[0].astype(np.int64)
+        part = spied["parts"][False]
+        spied["r"] = np.where(c == 1, (P - part) % P, part)
+        labels = unpack((spied["bits"][True] ^ spied["bits"][False])[None], M)[0]
+        return c, labels
+
+    result = once()
+    shares_of_r(result)
+    assert len(dealers_guess(result, spied)) == 0  # by chance with probability 2**-14
+    spied.clear()
+    monkeypatch.setattr(keeper, "hide", lambda basis, share, me, streams: share)
+    result = once()
+    c, labels = shares_of_r(result)
+    found = dealers_guess(result, spied)
+    assert len(found) == 1
+    assert ((found[0] == -1) == (c == 1)).all()
+    # With c it knows b = c xor r, and r it dealt.
+    assert labels.tolist() == (1 - labels_after_one_step()).tolist()
+
+
+def labels_after_one_step():
+    """0 for who is nearer to the first of the two first centers."""
+    points = data().stacked()
+    centers = np.stack([points[h == START].mean(axis=0) for h in (0, 1)])
+    return ((points[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+
+
+# --- clients ---------------------------------------------------------------------------------------
+
+
+def test_what_each_client_receives_is_uniform():
+    """Shares of labels and sums, masked bits, own labels' shares: over many runs on the same points.
+
+    Twelve kinds of numbers, false alarm below 1e-9 each.
+    """
+    runs, seen = 60, {}
+    for _ in range(runs):
+        result = once()
+        for e in result.transcript.envelopes:
+            if e.kind == "Reshared":
+                top = e.body.values[0].astype(np.int64) * 8 // P
+                seen.setdefault((e.kind, e.recipient), []).append(top)
+            elif e.kind in ("OwnShare", "SizeShare") and e.recipient == "client-3":
+                owns = e.kind == "OwnShare"
+                one = unpack(e.body.words, 1)[0, 0] * 4 if owns else e.body.values[0, 0] * np.int64(8) // P
+                seen.setdefault((e.kind, e.sender), []).append(np.atleast_1d(np.int64(one)))
+    assert {kind for kind, _ in seen} == {"Reshared", "OwnShare", "SizeShare"}
+    for (kind, _), values in seen.items():
+        counts = np.bincount(np.concatenate(values), minlength=8).astype(float)
+        counts = counts[counts.nonzero()] if kind == "OwnShare" else counts
+        due = counts.sum() / len(counts)
+        assert ((counts - due) ** 2 / due).sum() < chi2.isf(1e-9, len(counts) - 1)
+
+
+def test_an_owner_adds_up_its_own_labels_and_hears_of_no_other_row():
+    result = once()
+    for j, name in enumerate(result.plan.clients):
+        shares = [e.body.words for e in received(result, name, "OwnShare")]
+        first, count = result.plan.layout.span(j)
+        assert all(share.shape == (1, 1) for share in shares)
+        if j > 1:  # members do not tell themselves
+            found = numbers(reduce(np.bitwise_xor, shares), count)
+            assert found.tolist() == result.labels[j].tolist()
+        assert all(not unpack(share, 64)[:, count:].any() for share in shares)
+        assert first == 4 * j
+
+
+def test_members_open_only_to_members():
+    result = once()
+    for e in result.transcript.envelopes:
+        if isinstance(e.body, MaskedBits):
+            assert {e.sender, e.recipient} == {"client-0", "client-1"}
+    for name in ("client-2", "client-3", SERVER):
+        assert not received(result, name, "LabelShare")
+
+
+# --- a server that deviates ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["sizes", "step", "start", "early", "labels"])
+def test_a_server_that_asks_for_more_is_refused(change):
+    """Only the question to one client changes: it raises before it says anything."""
+    count = {"n": 0}
+
+    def faults(e):
+        if e.recipient != "client-2" or e.kind != "Advance":
+            return (e,)
+        count["n"] += 1
+        if count["n"] != 2:
+            return (e,)
+        body, q = e.body, {f.name: getattr(e.body, f.name) for f in dataclasses.fields(e.body)}
+        if change == "sizes":
+            q["sizes"] = body.sizes[::-1] + np.array([1, -1])
+        elif change == "step":
+            q["step"] = body.step + 1
+        elif change == "start":
+            q["labels"] = 1 - body.labels
+        kind = Advance
+        if change == "early":
+            from secfc.disclosure.own.messages import Deliver as kind  # noqa: N813
+        elif change == "labels":
+            from secfc.coded.messages import Compare as kind  # noqa: N813
+
+            q = {name: q[name] for name in list(q) if name not in ("step", "sizes")}
+        return (type(e)(e.round, e.sender, e.recipient, kind.__name__, e.nbytes, e.phase, kind(**q)),)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match=r"asked|told"):
+        once(faults=faults)
+
+
+def test_what_does_not_fit_is_refused_with_a_remedy():
+    for parameters, remedy in (
+        ({"n_init": 2}, "n_init=1"), ({"init": secfc.Bisecting()}, "random labels"),
+        ({"membership": secfc.Private()}, r"Open\(\)"), ({"init": "k-means++"}, "consent"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=remedy):
+            run(data(), k=2, **parameters)
+    with pytest.raises(ValueError, match=r"FinalLabelsOnly\(\)"):
+        secfc.OwnLabels(dealer=None)
+    assert start_of(once()).tolist() == START.tolist()
