@@ -4,7 +4,6 @@ import itertools
 import pickle
 from collections import Counter
 
-import galois
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,6 +25,7 @@ from field.code.blind import (
 from field.code.lagrange import transfer_matrix
 from field.ring.basis import LANE_PRIMES
 from tests.field.test_code import ScriptedCoins
+from tests.oracles.field import galois_field
 from tests.strategies import bases
 
 # (n, ell, t) with R = 3 responders over GF(7): every coin can be enumerated.
@@ -210,7 +210,7 @@ def check_ranks(code, responders, lane):
         [scripted_masks(one, responders, {pair: int(pair == unit) for pair in pairs}) for unit in pairs]
     ).reshape(len(pairs), len(responders))
     assert all(weighted(one, responders, [int(x) for x in column]) == 0 for column in columns)
-    field = galois.GF(p)
+    field = galois_field(p)
     for known in itertools.combinations(range(len(responders)), code.t):
         honest = [j for j in range(len(responders)) if j not in known]
         rows = [i for i, pair in enumerate(pairs) if not {responders.index(x) for x in pair} & set(known)]

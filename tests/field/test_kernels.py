@@ -13,6 +13,7 @@ from field.code.rows import cluster_sizes, coded_rows
 from field.kernels import scalar as kernels
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from field.ring.exact import Exact
+from tests.nightly import trials
 from tests.oracles import field as reference
 from tests.strategies import BASES, bases, extreme_residues
 
@@ -246,6 +247,7 @@ def test_lane_primes_are_the_largest_below_two_to_the_thirty():
     assert sympy.isprime(MERSENNE_61)
 
 
+@trials(15)
 @given(st.integers(1, 200), st.integers(1, 6), st.integers(1, 5), st.integers(1, 5), st.integers(0, 2**32))
 def test_threads_change_no_result(m, width, k, threads, seed):
     basis = BASES[2]

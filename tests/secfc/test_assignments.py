@@ -32,6 +32,7 @@ from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.transport.wire import over_wire
+from tests.nightly import by_night
 from tests.secfc.rowtest import with_rowtest
 
 N, T, STEPS = 9, 2, 3
@@ -89,8 +90,15 @@ def test_labels_are_those_of_plaintext(shape, more, k, d, start, seed, client_de
     assert same(secure, plain(data, k=k, seed=seed, init=init, max_iter=4))
 
 
-@pytest.mark.parametrize("dealer", [SERVER, "client-8"])
-@pytest.mark.parametrize("init", STARTS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    ("dealer", "init"),
+    [
+        *((SERVER, init) for init in STARTS),
+        ("client-8", STARTS[0]),
+        *by_night(*(("client-8", init) for init in STARTS[1:])),
+    ],
+    ids=str,
+)
 def test_every_start_restarts_and_predictions(dealer, init):
     data, new = federation(), federation(m=45, seed=1)
     secure = run(data, dealer=dealer, init=init, n_init=3, consent=True)

@@ -670,7 +670,7 @@ def test_a_killed_command_resumes(tmp_path):
     shown = ("--disclosure", "distances")  # whose journals are large enough to be killed in between
 
     def command(labels, *more):
-        return ["run", *files, "-k", "3", "--n-init", "12", "--labels", str(labels), "--json", *shown, *more]
+        return ["run", *files, "-k", "3", "--n-init", "6", "--labels", str(labels), "--json", *shown, *more]
 
     whole = CliRunner().invoke(cli.main, command(tmp_path / "whole.csv"))
     assert whole.exit_code == 0, whole.output
@@ -678,7 +678,7 @@ def test_a_killed_command_resumes(tmp_path):
     keep = ("--checkpoint", str(directory))
     server, args = path_of(directory, SERVER), command(tmp_path / "labels.csv", *keep)
     # Killed early, then after more of it.
-    for size in (50_000, 150_000):
+    for size in (25_000, 75_000):
         process = subprocess.Popen(
             [sys.executable, "-m", "secfc.cli", *args], stdout=subprocess.DEVNULL, cwd=Path.cwd()
         )

@@ -36,6 +36,7 @@ from secfc.data.mixtures import rotated_digits
 from secfc.exact import words
 from secfc.lloyd.starts import STARTS
 from secfc.roles.exchange import Exchange
+from tests.nightly import by_night, short
 
 PROGRAM = [sys.executable, "-m", "secfc.cli"]
 
@@ -221,8 +222,17 @@ def test_a_name_with_a_comma_can_be_chosen() -> None:
     assert run(*CSV, "-k", "2", "--columns", '"age, years",weight').exit_code == 0
 
 
-@pytest.mark.parametrize("init", options.STARTS)
-@pytest.mark.parametrize("field", ["ring", "mersenne61"])
+ONE_PRIME = ("bisecting", "k-means++")  # by day
+
+
+@pytest.mark.parametrize(
+    ("init", "field"),
+    [
+        *((init, "ring") for init in options.STARTS),
+        *((init, "mersenne61") for init in ONE_PRIME),
+        *by_night(*((init, "mersenne61") for init in options.STARTS if init not in ONE_PRIME)),
+    ],
+)
 def test_every_start_and_field_is_exact(init: str, field: str) -> None:
     shown = field == "mersenne61" or init == "bisecting"
     more = ("--disclosure", "distances") if shown else ("--consent",)
@@ -685,8 +695,15 @@ def test_help_needs_nothing_heavy() -> None:
 
 
 def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
-    """In a fresh process: after `compile_all`, no run adds a signature to any compiled function."""
-    code = """
+    """In a fresh process: after `compile_all`, no run adds a signature to any compiled function.
+
+    Of the demonstration by night, by day of few points and few features.
+    """
+    for name in range(10):
+        np.save(f"few-{name}.npy", np.random.default_rng(name).normal(size=(40, 3)))
+    code = f"""
+FILES = {short([*(f"few-{name}.npy" for name in range(10)), "-k", "4", "--force"], nightly=[])}"""
+    code += """
 import sys
 from click.testing import CliRunner
 from secfc import cli
@@ -703,7 +720,7 @@ for options in ["", "-k 12", "--disclosure distances", "--init k-means++ --conse
                 "--scale 1e9 --disclosure distances", "--reveal-centers", "-t 4",
                 "--algorithm lloyd", "--algorithm lloyd --init center-separation", "--membership private",
                 "--membership private -t 4 --scale 1e6 --reveal-centers --disclosure distances"]:
-    result = CliRunner().invoke(cli.main, ["run", "--json", *options.split()])
+    result = CliRunner().invoke(cli.main, ["run", *FILES, "--json", *options.split()])
     assert result.exit_code == 0, result.output
 for name in "def":
     open(f"{name}.txt", "w").write("".join(f"{i}\\n" for i in range(20000)))

@@ -21,6 +21,7 @@ from secfc.disclosure.joint.undealt import Comparer
 from secfc.lloyd.loop import PlainSource, lloyd
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, TooFewReplies, finish
+from tests.nightly import trials
 from tests.secfc.rowtest import kinds
 
 
@@ -49,6 +50,7 @@ def assert_end_of_plaintext(result, data, max_iter=8):
 # --- exactness -----------------------------------------------------------------------------------
 
 
+@trials(20)
 @given(
     st.integers(1, 2), st.integers(0, 1), st.integers(1, 70), st.integers(1, 3), st.integers(1, 5),
     st.integers(0, 2**16), st.booleans(), st.booleans(),

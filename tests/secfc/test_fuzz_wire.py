@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from secfc.coded import messages as own
 from secfc.roles import messages as shared
 from secfc.transport import wire
-from tests.nightly import trials
+from tests.nightly import short, trials
 from tests.secfc.fuzz_wire import check, check_memory, mutate
 from tests.secfc.test_wire import CLASSES, MESSAGES, examples
 
@@ -96,7 +96,7 @@ def test_a_sloppy_decoder_is_caught_by_the_same_target(sloppy):
     # The same bytes that the codec passes; every control is caught within them.
     rng = np.random.default_rng(0)
     caught = 0
-    for _ in range(3000):
+    for _ in range(short(1000, nightly=3000)):
         frame = FRAMES[rng.integers(len(FRAMES))]
         drawn = rng.integers(0, 2**62, (rng.integers(1, 3), 3)).tolist()
         if rng.random() < 0.3:  # lengths that are large and not absurd

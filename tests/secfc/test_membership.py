@@ -16,6 +16,7 @@ from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from secfc.coded.membership import Private, multiply, spread_out
 from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER, DisputedRows, UnionFailed
+from tests.nightly import trials
 
 SHOWN = secfc.Distances()
 
@@ -57,6 +58,7 @@ def check_exact(algorithm, federation, seed=0):
     return result
 
 
+@trials(20)
 @given(
     st.integers(0, 2**32), st.sampled_from([(5, 1, 2), (5, 2, 1), (7, 2, 2)]), st.integers(1, 30),
     st.sampled_from([None, Basis((MERSENNE_61,)), Basis(LANE_PRIMES[:3])]), st.booleans(),

@@ -39,7 +39,7 @@ from secfc.privacy import (
 from secfc.privacy.accountant import epsilon
 from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
 from tests.field.test_code import ScriptedCoins
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.oracles.field import scaled_distances
 from tests.secfc.rowtest import kinds
 
@@ -446,7 +446,7 @@ def sparing(policy, factor):
     ("policy", "unit", "own"),
     [
         (secfc.NoiseAtServer, "data point", 1),
-        (secfc.NoiseInShares, "data point", 1),
+        *by_night((secfc.NoiseInShares, "data point", 1)),
         (secfc.NoiseInShares, "client", 2),
     ],
 )

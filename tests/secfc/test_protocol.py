@@ -28,6 +28,7 @@ from secfc.roles.exchange import (
 )
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
+from tests.nightly import by_night
 
 
 def federation(n=9, m=90, d=5, seed=0):
@@ -674,13 +675,21 @@ def deaf_at_the_end(*clients):
     return lambda e: () if e.kind == "Final" and e.recipient in clients else (e,)
 
 
+PREDICTED = [
+    secfc.Distances(), secfc.AssignmentsOnly(), secfc.Distances(blind=False), secfc.Distances(dealt=True),
+    secfc.AssignmentsOnly("client-8"), secfc.AssignmentsOnly(dealer=None), secfc.FinalLabelsOnly(),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "policy",
-    [secfc.Distances(), secfc.Distances(blind=False), secfc.Distances(dealt=True), secfc.AssignmentsOnly(),
-     secfc.AssignmentsOnly("client-8"), secfc.AssignmentsOnly(dealer=None), secfc.FinalLabelsOnly()],
+    ("policy", "sealed"),
+    [
+        *((policy, False) for policy in PREDICTED),
+        *((policy, True) for policy in PREDICTED[:2]),
+        *by_night(*((policy, True) for policy in PREDICTED[2:])),
+    ],
     ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("sealed", [False, True])
+)
 def test_who_missed_the_end_of_a_fit_has_new_points_labeled_by_the_others(policy, sealed):
     way = dataclasses.replace(ALGORITHM, ell=1, disclosure=policy)
     fed = federation()

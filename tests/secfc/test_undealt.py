@@ -21,6 +21,7 @@ from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, Ra
 from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, TooFewReplies, finish
 from secfc.transport.simulate import simulate
 from secfc.transport.wire import over_wire
+from tests.nightly import trials
 from tests.secfc.rowtest import kinds
 
 
@@ -55,6 +56,7 @@ def assert_plaintext(result, data, max_iter=6):
 # --- exactness -----------------------------------------------------------------------------------
 
 
+@trials(20)
 @given(
     st.integers(1, 2), st.integers(1, 2), st.integers(0, 2), st.integers(1, 70), st.integers(1, 4),
     st.integers(1, 6), st.integers(0, 2**16), st.booleans(),
