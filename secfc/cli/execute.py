@@ -28,23 +28,28 @@ if TYPE_CHECKING:
 def load(method: Method, asked: Asked) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation
+    from secfc.data.inputs import Caution
 
     settings = asked.settings
     if settings.files:
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
-        with bad_input(OSError):
+        by_name = settings.features != "same"
+        with bad_input(OSError), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*no client observes", Caution)  # a note of the report
             federation = Federation.from_files(
                 settings.files,
                 client_column=settings.client_column,
                 columns=settings.columns,
                 id_column=settings.id_column,
                 label_column=settings.label_column,
-                union=settings.features == "union",
+                union=by_name,
                 gaps=settings.missing != "refuse",
                 categorical=dict(settings.categorical),
                 agree=agree,
             )
+            if settings.features == "common" and not method.refines:
+                federation = federation.on_common()
             return method.extend(asked, federation), shown + more
     from secfc.data.mixtures import rotated_digits
 
@@ -54,6 +59,21 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
         "scikit-learn's handwritten digits: the digit 3 turned by 0, 90, 180 and 270 degrees, dealt out so "
         "that a client holds two of the four directions"
     )
+
+
+def about(federation: Federation) -> tuple[str, ...]:
+    """Columns that were matched by name and came to nothing, in words."""
+    from secfc.data.inputs import names_listed
+
+    notes = []
+    if lost := federation.unobserved:
+        notes.append(f"{names_listed(lost)}: empty at every client that has it, so left out")
+    if apart := federation.aside:
+        shown = names_listed(federation.feature_names or ())
+        notes.append(
+            f"clustered on the columns that all clients have: {shown}; left out: {names_listed(apart)}"
+        )
+    return tuple(notes)
 
 
 @contextmanager
@@ -139,8 +159,9 @@ def execute(
         notes += prepared.notes
         if prepared.whole:
             notes += tuple(may_be_id(prepared.raw, i) for i in look_like_ids(prepared.raw))
-    if settings.features == "union":
-        notes += unlike(prepared.raw)
+    if settings.features != "same":
+        notes += unlike(prepared.raw) if prepared.raw.observed is not None else ()
+        notes += about(prepared.raw)
     notes += choice.remarks
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):

@@ -140,7 +140,8 @@ class Method:
     foresee: the plan as far as it is known before the parties talk.  Raises ValueError.
     prepare: loads or compiles what a run of an algorithm under a plan needs.
     compile: compiles all that any run of this method needs.
-    chooses: whether it can choose k.
+    chooses: whether it can choose k.  refines: whether with --features common it takes all columns, of which
+    clients use their others at home.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Method:
     prepare: Callable[[Any, Any], None] = nothing
     compile: Callable[[], None] = nothing
     chooses: bool = True
+    refines: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

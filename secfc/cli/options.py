@@ -19,7 +19,25 @@ T = Option(
 
 K_LOCAL = Option(
     "--k-local", type=click.IntRange(1),
-    help="Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd: k.",
+    help="Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd, overlap-1, "
+    "overlap-2: k.",
+)  # fmt: skip
+
+# Where clients observe different columns.
+START = Option(
+    "--start",
+    type=click.Choice([
+        "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge",
+        "max-min",
+    ]),
+    help="masked-lloyd, overlap-1: how clients' local clusters are matched. paper: the rule of its authors; "
+    "synchronized-distances (masked-lloyd): the server sees distances, no centroids. Default: automatic; "
+    "overlap-1: paper.",
+)  # fmt: skip
+LOCAL = Option(
+    "--local", type=click.Choice(["k-means", "silhouette"]), default="k-means", show_default=True,
+    help="masked-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
+    "silhouette.",
 )  # fmt: skip
 
 # Of Lloyd's heuristic on integers.

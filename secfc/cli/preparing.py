@@ -147,12 +147,12 @@ def check(asked: Asked) -> None:
         raise click.UsageError(
             "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
         )
-    if settings.categorical and (not settings.files or settings.features == "union"):
+    if settings.categorical and (not settings.files or settings.features != "same"):
         raise click.UsageError("--categorical names columns that all FILEs have: leave it out here.")
-    if settings.missing != "refuse" and settings.features == "union":
+    if settings.missing != "refuse" and settings.features != "same":
         raise click.UsageError(
-            "--missing has no meaning with --features union, where columns may be absent and no cells: leave "
-            "one of them out."
+            f"--missing has no meaning with --features {settings.features}, where columns may be absent and "
+            "no cells: leave one of them out."
         )
     if noisy and settings.ranges is None:
         raise click.UsageError(

@@ -55,9 +55,10 @@ def offered(part: str) -> Callable[[Command], Command]:
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option(
-    "--features", type=click.Choice(["same", "union"]), default="same", show_default=True,
+    "--features", type=click.Choice(["same", "union", "common"]), default="same", show_default=True,
     help="same: all files have the same columns. union: every client observes its own, matched by name; a "
-    "column that is empty throughout is not observed.",
+    "column that is empty throughout is not observed. common: the same, clustered on the columns that all "
+    "have; with feddp every client then refines its own labels by its others.",
 )  # fmt: skip
 @click.option(
     "--id-column", metavar="NAME",
@@ -129,6 +130,7 @@ def run(context: click.Context, /, **values: Any) -> None:
       secfc run a.csv b.csv c.csv -k 4 --epsilon 5 --radius 3
       secfc run *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
       secfc run *.csv -k 4 --features union      clients that have different columns
+      secfc run *.csv -k 4 --features common     the columns that all have, under any algorithm
       secfc run a.csv b.csv c.csv -k 4 --standardize --missing mean
       secfc run --algorithm k-fed                the baseline, for comparison
 

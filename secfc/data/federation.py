@@ -14,6 +14,7 @@ read-only views, so that no step can change the caller's data in place.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -27,6 +28,7 @@ from secfc.data.files import load_parties
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import (
     Array,
+    Caution,
     InputError,
     Rows,
     as_rows,
@@ -50,13 +52,16 @@ class Federation:
     feature_names: d distinct names, or None.  Of parties that name their own (`Party.features`) it is the
     union, in order of first appearance; where all have the same, their columns are brought into that order.
     server_points: (s, d) points the server itself holds, or None.
+    aside: names of columns that were left out of it, by `on_common`.
 
+    Warns (`Caution`) of columns that are empty at every client that has them.
     Raises InputError.
     """
 
     parties: tuple[Party, ...]
     feature_names: tuple[str, ...] | None = None
     server_points: Array | None = None
+    aside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         parties = _checked_parties(self.parties)
@@ -72,6 +77,13 @@ class Federation:
             if all(len(party.features or ()) == len(names) for party in parties):
                 parties = tuple(_in_order(party, names) for party in parties)
         object.__setattr__(self, "parties", parties)
+        if lost := self.unobserved:
+            warnings.warn(
+                f"{names_listed(lost)}: no client observes this, the column is empty wherever it stands, and "
+                "left out. Fill it in, or remove it.",
+                Caution,
+                stacklevel=4,
+            )
         if self.feature_names is not None:
             names = checked_names(self.feature_names, self.d, "the federation")
             object.__setattr__(self, "feature_names", names)
@@ -93,6 +105,44 @@ class Federation:
     def n(self) -> int:
         """Clients."""
         return len(self.parties)
+
+    @property
+    def unobserved(self) -> tuple[str, ...]:
+        """Columns that some client has and none observes, in order of first appearance."""
+        here = {name for party in self.parties for name in party.features or ()}
+        lost = dict.fromkeys(name for party in self.parties for name in party.unobserved)
+        return tuple(name for name in lost if name not in here)
+
+    @property
+    def common_names(self) -> tuple[str, ...] | None:
+        """Names of the features that all clients observe, in the order of the columns; None without names."""
+        if self.feature_names is None or self.observed is None:
+            return self.feature_names
+        both = set.intersection(*(set(own) for own in self.observed))
+        return tuple(name for f, name in enumerate(self.feature_names) if f in both)
+
+    def on_common(self) -> Federation:
+        """The same points on the features that all clients observe; the server's as they are.
+
+        Raises InputError if there is none.
+        """
+        names = self.common_names
+        if self.observed is None:
+            return self
+        if not names:
+            raise InputError(
+                "no feature is common to all clients: on what each observes they can be clustered by "
+                "MaskedLloyd, or give all clients a common feature."
+            )
+        parties = []
+        for party in self.parties:
+            own = list(party.features or ())
+            points = party.read()[:, [own.index(name) for name in names]]
+            parties.append(replace(party, points=points, features=names))
+        apart = tuple(name for name in self.feature_names or () if name not in names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Caution)  # it was said of this one already
+            return Federation(tuple(parties), names, self.server_points, (*self.aside, *apart))
 
     @property
     def m(self) -> int:

@@ -36,6 +36,7 @@ class Party:
     ids: m_j distinct bytes, strings or integers (one kind) naming the points, or None.
     features: d distinct names of the columns, where clients may observe different ones, or None.  A column of
     points in memory that is NaN throughout is not observed, and left out.
+    unobserved: names of columns that were left out so; filled in.
 
     Raises InputError.
     """
@@ -45,13 +46,16 @@ class Party:
     truth: Array | None = None
     ids: tuple[Identifier, ...] | None = None
     features: tuple[str, ...] | None = None
+    unobserved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         owner = _checked_name(self.name)
         points: Rows = self.points
         if self.features is not None:
             points, known = _observed(points, self.features, owner)
+            lost = tuple(name for name in self.features if name not in known)
             object.__setattr__(self, "features", known)
+            object.__setattr__(self, "unobserved", (*self.unobserved, *lost))
         object.__setattr__(self, "points", checked_points(points, owner, self.features))
         m = self.points.shape[0]
         if self.truth is not None:

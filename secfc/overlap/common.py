@@ -9,7 +9,7 @@ the labels of others.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
 from secfc.account import Account
-from secfc.algorithm import Clustering, Outcome, Public
+from secfc.algorithm import Clustering, Drive, Outcome, Public
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
 from secfc.overlap.columns import Columns
+from secfc.overlap.model import OverlapModel, Roughly
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run
 
@@ -31,11 +32,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class CommonPlan:
-    """inner: of the algorithm, on the common features.  common: their numbers, in the order of names."""
+    """inner: of the algorithm, on the common features.  common: their numbers, in the order of names.
+
+    named: whether features have names.
+    """
 
     columns: Columns
     common: tuple[int, ...]
     inner: Any
+    named: bool
 
     @property
     def clients(self) -> tuple[PartyId, ...]:
@@ -52,6 +57,18 @@ class CommonPlan:
         rows = self.columns.rows(party)
         inside = np.isin(self.columns.mine(party.name).features, self.common)
         return rows[:, inside], rows[:, ~inside]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Refined:
+    """What a client has in the end: what the algorithm gave, labels, and centers if it knows any: on common
+    features, then on its others, NaN of clusters that it has nothing of.
+    """
+
+    plan: CommonPlan
+    inner: Any
+    labels: Array | None
+    centers: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +101,7 @@ class CommonFeatures:
             held = held[:, [order.index(columns.places[f]) for f in common]]
         names = tuple(columns.features[f] for f in common) if public.features is not None else None
         narrow = replace(public, d=len(common), features=names, observed=None, server_points=held)
-        return CommonPlan(columns, common, self.algorithm.plan(narrow))
+        return CommonPlan(columns, common, self.algorithm.plan(narrow), names is not None)
 
     def client(self, plan: CommonPlan, party: Party, *, coins: Coins) -> Role[Any]:
         """The algorithm's role on my common columns; then my own labels, refined at home."""
@@ -92,10 +109,12 @@ class CommonFeatures:
         narrow = Party(party.name, common, party.truth, party.ids)
         returned = yield from self.algorithm.client(plan.inner, narrow, coins=coins)
         inner: Outcome = self.algorithm.outcome(plan.inner, party.name, returned)
-        labels = inner.labels
-        if inner.centers is not None and labels is not None and others.shape[1] and self.home:
-            labels = refined(common, others, inner.centers, labels, self.home)
-        return returned, labels
+        if inner.centers is None or inner.labels is None:
+            return Refined(plan, returned, inner.labels)
+        steps = self.home if others.shape[1] else 0
+        labels, own = refined(common, others, inner.centers, inner.labels, steps)
+        whole = inner.centers if own is None else np.hstack([inner.centers, own])
+        return Refined(plan, returned, labels, whole)
 
     def server(self, plan: CommonPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
         """The algorithm's, which sees common features only."""
@@ -107,9 +126,8 @@ class CommonFeatures:
             inner: Outcome = self.algorithm.outcome(plan.inner, SERVER, returned)
             names = [plan.columns.features[f] for f in plan.common]
             return replace(inner, learned=(*inner.learned, f"all of this on {names_listed(names)} only"))
-        own, labels = returned
-        found: Outcome = self.algorithm.outcome(plan.inner, party, own)
-        return replace(found, labels=labels)
+        found: Outcome = self.algorithm.outcome(plan.inner, party, returned.inner)
+        return replace(found, labels=returned.labels)
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
         """What the algorithm says of its run, and on which columns."""
@@ -124,27 +142,80 @@ class CommonFeatures:
         """The algorithm's result with refined labels; its centers are of the common features, in order of
         names.
 
-        It keeps no model: label new points with the algorithm on common columns.
+        New points may have any columns where clients know centers: then everybody uses those on common
+        features, and a client of the fit its own as well.  Else they need all common columns.
         """
-        results = {name: had if name == SERVER else had[0] for name, had in run.results.items()}
+        results = {name: had if name == SERVER else had.inner for name, had in run.results.items()}
         found: Clustering = self.algorithm.collect(outcomes, replace(run, results=results), counts)
-        return replace(found, model=None)
+        ended = {name: had for name, had in run.results.items() if name != SERVER}
+        return replace(found, model=model_of(ended, outcomes[SERVER].centers, found.model))
 
 
-def refined(common: Array, others: Array, centers: Array, labels: Array, steps: int) -> Array:
-    """Labels (m,) int32 by centers (k, c) that are given and others (k, o) of one's own, in a few steps.
+def model_of(ended: Mapping[PartyId, Refined], centers: Array | None, inner: Any) -> Any:
+    """What labels new points: nearest centers if clients know these, else the algorithm's model."""
+    if not ended or inner is None:
+        return None
+    plan = next(iter(ended.values())).plan
+    common = np.array(plan.common)
+    names = tuple(plan.columns.features[f] for f in plan.common)
+    if centers is None or any(had.centers is None for had in ended.values()):
+        return CommonModel(names, inner)
+    own = {}
+    for name, had in ended.items():
+        mine = plan.columns.mine(name).features
+        known = np.concatenate([common, mine[~np.isin(mine, common)]])[: np.asarray(had.centers).shape[1]]
+        own[name] = known, Roughly(np.asarray(had.centers))
+    return OverlapModel(plan.columns.features, (common, Roughly(centers)), own, plan.named)
 
-    A cluster of which the client has no point has no center on its other columns, and is not offered.
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CommonModel:
+    """The algorithm's own model, for new points that have all common columns, whatever else they have."""
+
+    names: tuple[str, ...]
+    inner: Any
+    by_name = True
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
+    ) -> list[Array]:
+        """Labels of new points: one (m_j,) int32 array a client.  Raises InputError for a missing column."""
+        parties = []
+        for party in federation.parties:
+            have = party.features or federation.feature_names or ()
+            if missing := [name for name in self.names if name not in have]:
+                raise InputError(
+                    f"client {party.name!r} has no column {missing[0]!r}: its points are compared on "
+                    f"{names_listed(self.names)}, over shares. Give all of these."
+                )
+            points = party.read()[:, [have.index(name) for name in self.names]]
+            parties.append(Party(party.name, points, party.truth, party.ids))
+        labels: list[Array] = self.inner.predict(Federation(tuple(parties)), coins=coins, drive=drive)
+        return labels
+
+
+def refined(
+    common: Array, others: Array, centers: Array, labels: Array, steps: int
+) -> tuple[Array, Array | None]:
+    """Labels (m,) int32 by centers (k, c) that are given and others (k, o) of one's own, in a few steps; and
+    these, None if there are none.
+
+    A cluster of which the client has no point has no center on its other columns (NaN), and is not offered.
     """
     from scipy.spatial.distance import cdist
 
     near = cdist(common, np.nan_to_num(centers), "sqeuclidean")
     near[:, np.isnan(centers).any(axis=1)] = np.inf
+    own = None
     for _ in range(steps):
         there = np.unique(labels[labels >= 0])
-        own = np.stack([others[labels == h].mean(axis=0) for h in there])
-        new = there[(near[:, there] + cdist(others, own, "sqeuclidean")).argmin(axis=1)].astype(np.int32)
+        if not len(there):
+            break
+        own = np.full((len(centers), others.shape[1]), np.nan)
+        own[there] = [others[labels == h].mean(axis=0) for h in there]
+        far = near[:, there] + cdist(others, own[there], "sqeuclidean")
+        new = there[far.argmin(axis=1)].astype(np.int32)
         if np.array_equal(new, labels):
             break
         labels = new
-    return labels
+    return labels, own

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
-from tests.secfc.overlap.cases import CHAIN, NAMES, clusters
+from tests.secfc.overlap.cases import CHAIN, COMMON, NAMES, clusters
 
 
 def run(*args):
@@ -26,7 +26,7 @@ def files(tmp_path, monkeypatch):
 
 def write(name, columns, part, labels):
     rows = [",".join([*columns, "class"])]
-    rows += [",".join(f"{x:g}" for x in row) + f",{label}" for row, label in zip(part, labels, strict=True)]
+    rows += [",".join(str(x) for x in row) + f",{label}" for row, label in zip(part, labels, strict=True)]
     with open(name, "w") as file:
         file.write("\n".join(rows))
     return name
@@ -47,7 +47,9 @@ def test_a_union_is_clustered_without_naming_an_algorithm(files):
         assert len(file.readlines()) == 101
 
 
-@pytest.mark.parametrize("start", ["paper", "synchronized", "constrained", "nearest-merge", "max-min"])
+@pytest.mark.parametrize(
+    "start", ["paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min"]
+)
 def test_every_start_has_a_word(files, start):
     done = run(
         *files,
@@ -85,6 +87,82 @@ def test_what_cannot_be_is_refused(files, options, message):
     done = run(*files, "-k", 2, "--features", "union", *options.split())
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--algorithm overlap-1 --rounds 2", "at the start and in 2 rounds"),
+        ("--algorithm overlap-1 --start constrained", "at the start and in 3 rounds"),
+        ("--algorithm overlap-2", "variances and rows of each"),
+        ("--algorithm overlap-2 --proxies gaussian --exponent 3", "covariances and rows of each"),
+        ("--algorithm overlap-2 -k auto", "has the largest silhouette of local clusters"),
+    ],
+)
+def test_the_papers_algorithms_have_words(files, options, said):
+    done = run(*files, "-k", 2, "--features", "union", "--label-column", "class", *options.split())
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.output.split())
+    assert "a is seen by site-0 alone" in text
+    assert said in text
+    assert "100.00 % of the points" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--algorithm overlap-1 --start synchronized-distances", "has no use in overlap-1"),
+        ("--algorithm overlap-1 -k auto", "overlap-1 cannot choose k"),
+        ("--algorithm overlap-1 --bound 3", "--bound has no meaning for --algorithm overlap-1"),
+        ("--algorithm overlap-2 -k auto --plot o.png", "chooses k by silhouettes"),
+        ("--algorithm overlap-2 -k 3..9", "chooses k from 2 on: -k 2..9"),
+    ],
+)
+def test_what_the_papers_algorithms_cannot_is_refused(files, options, message):
+    done = run(*files, "-k", 2, "--features", "union", "--label-column", "class", *options.split())
+    assert done.exit_code == 2, done.output
+    assert message in " ".join(done.output.split())
+
+
+@pytest.fixture
+def common(tmp_path, monkeypatch):
+    """Files that share two columns, and have one of their own, and one that is empty."""
+    monkeypatch.chdir(tmp_path)
+    parts, truth = clusters(COMMON, 2, 25, np.random.default_rng(0))
+    held = np.concatenate([part[:, :2] for part in parts])
+    held = held + np.random.default_rng(1).normal(size=held.shape)
+    np.savetxt("server.csv", held, delimiter=",", header="a,b", comments="", fmt="%.6f")
+    return [
+        write(f"site-{j}.csv", [*(NAMES[f] for f in own), "none"], [[*row, ""] for row in part], labels)
+        for j, (own, part, labels) in enumerate(zip(COMMON, parts, truth, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("algorithm", ["secfc", "lloyd", "k-fed --k-local 2"])
+def test_any_algorithm_takes_the_common_columns(common, algorithm):
+    done = run(
+        *common, "-k", 2, "--features", "common", "--label-column", "class", "--algorithm", *algorithm.split()
+    )
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "clustered on the columns that all clients have: 'a', 'b'; left out: 'c', 'd', 'e', 'f'" in said
+    assert "'none': empty at every client that has it, so left out" in said
+    assert "100.00 % of the points" in said
+
+
+def test_feddp_takes_the_common_columns_and_refines_at_home(common):
+    more = ("--algorithm", "feddp", "--server-file", "server.csv", "--epsilon", "5", "--json")
+    done = run(*common, "-k", 2, "--features", "common", "--label-column", "class", *more)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["parameters"]["home"] == 10
+    assert any("all of this on 'a', 'b' only" in sentence for sentence in found["learned"])
+
+
+def test_files_without_a_common_column_are_refused_by_what_they_may_use(files):
+    done = run(*files, "-k", 2, "--features", "common", "--label-column", "class")
+    assert done.exit_code == 2
+    assert "no feature is common to all clients" in " ".join(done.output.split())
 
 
 def test_other_units_and_constant_columns_are_pointed_out(files):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import secfc
 from secfc.algorithm import Public
 from secfc.cli import main
-from secfc.data.inputs import InputError
+from secfc.data.inputs import Caution, InputError
 from secfc.report.origin import look_like_ids
 
 NAN = float("nan")
@@ -127,7 +127,8 @@ def files(tmp_path):
 
 
 def test_columns_of_files_are_matched_by_name_in_any_order(files):
-    federation = secfc.Federation.from_files(files, id_column="who", union=True)
+    with pytest.warns(Caution, match="'empty': no client observes this"):
+        federation = secfc.Federation.from_files(files, id_column="who", union=True)
     assert federation.feature_names == ("x", "y", "z")
     assert federation.observed == ((0, 1), (1, 2), (2, 0))
     assert federation.parties[2].ids == ("t", "u")
@@ -169,3 +170,16 @@ def test_a_feature_that_some_observe_may_look_like_ids():
     assert look_like_ids(federation) == (2,)
     assert "0." not in repr(federation) + repr(federation.parties)
     assert dataclasses.replace(federation).observed == federation.observed
+
+
+def test_a_column_that_is_empty_at_everybody_is_named():
+    empty = np.full(3, np.nan)
+    points = np.column_stack([np.arange(3.0), empty])
+    with pytest.warns(Caution, match="'lost': no client observes this"):
+        data = secfc.Federation.from_arrays([points, points], features=[("a", "lost"), ("a", "lost")])
+    assert (data.unobserved, data.feature_names, data.d) == (("lost",), ("a",), 1)
+    # One who observes it is enough.
+    seen = np.column_stack([np.arange(3.0), np.arange(3.0)])
+    data = secfc.Federation.from_arrays([points, seen], features=[("a", "b"), ("a", "b")])
+    assert (data.unobserved, data.common_names, data.on_common().aside) == ((), ("a",), ("b",))
+    assert data.on_common().feature_names == ("a",)

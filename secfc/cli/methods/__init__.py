@@ -11,7 +11,7 @@ from importlib import import_module
 from secfc.cli.method import Method, Option
 
 # The first is the default; help is in this order.
-NAMES = ("secfc", "feddp", "overlap", "lloyd", "kfed")
+NAMES = ("secfc", "feddp", "overlap", "overlap1", "overlap2", "lloyd", "kfed")
 
 
 @cache

@@ -39,7 +39,7 @@ def extend(asked: Asked, federation: Federation) -> Federation:
     """The federation with the server's points."""
     from secfc.data.files import load_points
 
-    return replace(federation, server_points=load_points(asked["server_file"], federation.feature_names))
+    return replace(federation, server_points=load_points(asked["server_file"], federation.common_names))
 
 
 def choose(asked: Asked, public: Public) -> Choice:
@@ -57,6 +57,10 @@ def choose(asked: Asked, public: Public) -> Choice:
         rows_per_client=asked["rows_per_client"],
         t=asked["t"],
     )
+    if asked.settings.features == "common":
+        from secfc.overlap.common import CommonFeatures
+
+        return Choice(CommonFeatures(algorithm))
     return Choice(algorithm)
 
 
@@ -64,6 +68,7 @@ def prepare(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
     from secfc.cli.tiny import tiny_run
 
+    algorithm = getattr(algorithm, "algorithm", algorithm)
     tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
 
 
@@ -96,4 +101,5 @@ METHOD = Method(
     extend=extend,
     prepare=prepare,
     compile=compile_all,
+    refines=True,
 )  # fmt: skip

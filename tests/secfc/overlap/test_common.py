@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.data.inputs import InputError
+from secfc.data.inputs import Caution, InputError
 from secfc.metrics import accuracy
 from secfc.overlap.common import refined
 from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
 
 
-def private(home):
-    way = secfc.FedDPKMeans(2, epsilon=2.0, delta=1e-6)
+def private(home, epsilon=2.0):
+    way = secfc.FedDPKMeans(2, epsilon, delta=1e-6)
     return secfc.CommonFeatures(way, home=home)
 
 
@@ -55,10 +55,45 @@ def test_labels_without_refinement_are_those_of_the_algorithm_on_common_columns(
 def test_refinement_moves_points_to_centers_of_ones_own_columns():
     common, others = np.array([[0.0], [0.9], [1.1], [2.0]]), np.array([[0.0], [0.0], [0.2], [9.0]])
     labels = np.array([0, 0, 1, 1], np.int32)
-    assert refined(common, others, np.array([[0.0], [2.0]]), labels, 5).tolist() == [0, 0, 0, 1]
+    found, own = refined(common, others, np.array([[0.0], [2.0]]), labels, 5)
+    assert found.tolist() == [0, 0, 0, 1]
+    np.testing.assert_allclose(own, [[0.2 / 3], [9]])
     # A cluster that the client has nothing of is not offered to it.
     only = np.zeros(4, np.int32)
-    assert refined(common, others, np.array([[0.0], [2.0]]), only, 5).tolist() == [0, 0, 0, 0]
+    found, own = refined(common, others, np.array([[0.0], [2.0]]), only, 5)
+    assert found.tolist() == [0, 0, 0, 0]
+    assert np.isnan(own[1])
+    assert refined(common, others, np.array([[0.0], [2.0]]), labels, 0)[1] is None
+
+
+def test_new_points_may_have_any_columns_where_clients_know_centers():
+    data = blurred()
+    result = secfc.fit(private(50, 100.0), data)
+    for ours, theirs in zip(result.predict(data), result.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    own = data.parties[0]
+    few = secfc.Federation.from_arrays(
+        [own.points[:, :1], own.points[:, 2:], own.points[:, 2:]],
+        names=["stranger", own.name, "other"],
+        features=[own.features[:1], own.features[2:], own.features[2:]],
+    )
+    with pytest.warns(Caution, match=r"200 new points are labeled -1 \(200 of other\)"):
+        stranger, home, other = result.predict(few)
+    assert accuracy(own.truth, home) > 0.99  # by the centers that this client alone has
+    assert 0.6 < accuracy(own.truth, stranger) < 0.99  # by one common column
+    assert (other == -1).all()
+
+
+def test_new_points_are_labeled_over_shares_where_nobody_knows_centers():
+    parts, _ = clusters(COMMON, 3, 15, np.random.default_rng(1), spread=12.0)
+    data = federation(parts, COMMON)
+    result = secfc.fit(secfc.CommonFeatures(secfc.SecFC(3, 1)), data)
+    turned = federation([part[:, ::-1] for part in parts], [own[::-1] for own in COMMON])
+    for ours, theirs in zip(result.predict(turned), result.labels, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    narrow = [part[:, 1:] for part in parts]
+    with pytest.raises(InputError, match=r"client 'client-0' has no column 'a': .* 'a', 'b', over shares"):
+        result.predict(federation(narrow, [own[1:] for own in COMMON]))
 
 
 def test_on_a_chain_there_is_no_private_start():
@@ -74,6 +109,7 @@ def test_points_of_the_server_need_the_common_columns_or_all():
     with pytest.raises(InputError, match="the server's points have 4 features"):
         replace(data, server_points=np.zeros((5, 4)))
     whole = replace(data, server_points=np.pad(data.server_points, ((0, 0), (0, data.d - 2))))
-    # Noise of each run is its own; that the right columns are read shows in clusters that are about the same.
-    ours, theirs = (secfc.fit(private(0), given, seed=1).flat for given in (whole, data))
+    # Noise of each run is its own; that the right columns are read shows in clusters that are about the same
+    # where there is little of it.
+    ours, theirs = (secfc.fit(private(0, 100.0), given, seed=1).flat for given in (whole, data))
     assert accuracy(ours, theirs) > 0.9

@@ -134,6 +134,21 @@ def test_only_comparable_pairs_are_summed_and_counted():
     assert by_all["first"] < by_all["second"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_chain_dividing_by_all_pairs_merges_ends_and_comparable_pairs_find_all(seed):
+    """The hand case of eq. 11 as on HAR A1, where it makes E4 0.52 instead of 1: 30 clients, two clusters."""
+    rng = np.random.default_rng(seed)
+    means, owner = np.full((60, 31), NAN), np.repeat(np.arange(30), 2)
+    for j in range(30):
+        means[2 * j : 2 * j + 2, j : j + 2] = [[0.0], [3]] + 0.3 * rng.normal(size=(2, 2))
+    force = forces.of_moments(means, np.where(np.isnan(means), NAN, 1.0), 2.0)
+    truth = np.arange(60) % 2
+    ours = forces.merges(force, owner, apart=False)[58]
+    printed = forces.merges(np.nan_to_num(force), owner, apart=False)[58]
+    assert accuracy(truth, ours) == 1
+    assert accuracy(truth, printed) < 0.6
+
+
 def test_clusters_of_one_client_stay_apart_if_asked():
     force = np.array([[0, 9, 1.0], [9, 0, 2], [1, 2, 0]])
     owner = np.array([0, 0, 1])

@@ -1,0 +1,62 @@
+"""`--algorithm overlap-1`: the published Algorithm 1 for different columns.  The server sees centroids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.methods.overlap import local, tell
+from secfc.cli.methods.overlap import settle as settle_local
+from secfc.cli.options import K_LOCAL, LOCAL, START
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+    from secfc.data.federation import Federation
+
+ROUNDS = Option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True,
+    help="overlap-1: rounds in which clients improve global centroids.",
+)  # fmt: skip
+ALPHA = Option(
+    "--alpha", type=click.FloatRange(0, 1, min_open=True), default=0.8, show_default=True,
+    help="overlap-1: how far global centroids step towards new ones.",
+)  # fmt: skip
+
+
+def settle(asked: Asked) -> Asked:
+    """Raise UsageError for what hides centroids that are shown anyhow."""
+    if asked["start"] == "synchronized-distances":
+        asked.refuse(
+            ["start"],
+            "{option} synchronized-distances has no use in overlap-1, which shows the server centroids.",
+        )
+    return settle_local(asked)
+
+
+def choose(asked: Asked, public: Public) -> Choice:
+    """Algorithm 1 of Maritan and Schenato."""
+    from secfc.overlap.overlap1 import Overlap1
+    from secfc.overlap.starts import named
+
+    start = named(asked["start"] or "paper", local(asked))
+    algorithm = Overlap1(asked.k, start=start, rounds=asked["rounds"], alpha=asked["alpha"])
+    remarks = ("the server sees every client's centroids on shared columns, in every round",)
+    return Choice(algorithm, remarks=remarks)
+
+
+def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+    """Say who observes what, before anything moves."""
+    tell(asked, plan)
+
+
+METHOD = Method(
+    "overlap-1",
+    "is a published algorithm for different columns, with centroids in the clear",
+    (START, LOCAL, K_LOCAL, ROUNDS, ALPHA),
+    choose,
+    settle=settle,
+    inspect=inspect,
+    chooses=False,
+)

@@ -1,0 +1,73 @@
+"""`--algorithm overlap-2`: the published Algorithm 2 for different columns, in one shot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.methods.overlap import settle as settle_local
+from secfc.cli.methods.overlap import tell
+from secfc.cli.options import K_LOCAL, LOCAL
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+    from secfc.data.federation import Federation
+
+PROXIES = Option(
+    "--proxies", type=click.Choice(["moments", "gaussian", "diagonal"]), default="moments", show_default=True,
+    help="overlap-2: what clients tell of local clusters beside means. moments: variances, from which forces "
+    "follow; gaussian, diagonal: covariances or variances, by which the server draws points.",
+)  # fmt: skip
+EXPONENT = Option(
+    "--exponent", type=click.FloatRange(1, min_open=True), default=2.0, show_default=True,
+    help="overlap-2: how fast attraction falls with distance.",
+)  # fmt: skip
+
+
+def settle(asked: Asked) -> Asked:
+    """Raise UsageError for what contradicts: k is chosen by silhouettes, from 2 on, and without costs."""
+    settle_local(asked)
+    if not isinstance(asked.k, int):
+        if asked.k.least > 2:
+            raise click.UsageError(f"--algorithm overlap-2 chooses k from 2 on: -k 2..{asked.k.most or ''}")
+        if asked.settings.plot is not None:
+            raise click.UsageError(
+                "--plot draws costs, and overlap-2 chooses k by silhouettes: leave it out."
+            )
+    return asked
+
+
+def choose(asked: Asked, public: Public) -> Choice:
+    """Algorithm 2 of Maritan and Schenato."""
+    from secfc.overlap.local import LocalKMeans, Silhouette
+    from secfc.overlap.overlap2 import Overlap2
+
+    chosen = not isinstance(asked.k, int)
+    found = Silhouette() if asked["local"] == "silhouette" or (chosen and not asked["k_local"]) else None
+    algorithm = Overlap2(
+        None if chosen else asked.k,
+        proxies=asked["proxies"],
+        w=asked["exponent"],
+        local=found or LocalKMeans(asked["k_local"]),
+        **({"most": asked.k.most} if chosen and asked.k.most else {}),
+    )
+    told = "covariances" if asked["proxies"] == "gaussian" else "variances"
+    remarks = (f"the server sees the means and {told} of every client's local clusters on shared columns",)
+    return Choice(algorithm, remarks=remarks)
+
+
+def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+    """Say who observes what, before anything moves."""
+    tell(asked, plan)
+
+
+METHOD = Method(
+    "overlap-2",
+    "is another, in one shot",
+    (LOCAL, K_LOCAL, PROXIES, EXPONENT),
+    choose,
+    settle=settle,
+    inspect=inspect,
+)
