@@ -28,7 +28,14 @@ import secfc
 from benchmarks.common import Row, run_grid, show
 from field.compare.replicated import MAX_T
 from secfc.data.mixtures import gaussian_mixture
-from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, NoiseInShares
+from secfc.disclosure import (
+    AssignmentsOnly,
+    Disclosure,
+    Distances,
+    FinalLabelsOnly,
+    NoiseInShares,
+    OwnLabels,
+)
 from secfc.exact.replay import Witness
 from secfc.privacy import Bound, Budget
 from secfc.report.curious import curious_server
@@ -63,11 +70,16 @@ POLICIES = {
         lambda points: AssignmentsOnly("client-0"), "server + t clients, unless dealer + member"
     ),
     "assignments, nobody deals": Way(lambda points: AssignmentsOnly(None), "server + t clients", MAX_T),
+    "own labels, the server deals": Way(
+        lambda points: OwnLabels(), "t clients; server + t outside the committee"
+    ),
     "final labels only": Way(lambda points: FinalLabelsOnly(), "server + t clients", MAX_T),
 }
 # (n, t, m, d, k)
 SETTINGS = [(10, 4, 1000, 20, 4), (10, 4, 10_000, 100, 4), (10, 1, 10_000, 20, 4), (16, 1, 16_384, 100, 16)]
 QUICK = [(5, 1, 100, 5, 3)]
+# Questions that are a step.
+ASKED = ("Assignment", "Compare", "Advance")
 # Steps of the long run; of each run so many, or two if one takes this many seconds.
 STEPS, REPEATS, SLOW = 10, 5, 2.0
 
@@ -132,7 +144,7 @@ def measure(cell: Row) -> Iterator[Row]:
 
 def steps(result: Any) -> int:
     """Clusterings that distances were measured to: questions, or the steps that clients took unasked."""
-    asked = {e.round for e in result.transcript.envelopes if e.kind in ("Assignment", "Compare")}
+    asked = {e.round for e in result.transcript.envelopes if e.kind in ASKED}
     return len(asked) or int(result.n_iter)
 
 
@@ -167,8 +179,9 @@ def traffic(result: Any, *, ahead: bool) -> Counter[tuple[str, str]]:
 
 def rounds(result: Any) -> int:
     """Messages that follow one another in a step: the last question's rounds, and the reply."""
-    envelopes = [e for e in result.transcript.envelopes if e.round >= ITERATE and e.kind != "Final"]
-    asked = [e.round for e in envelopes if e.kind in ("Assignment", "Compare")]
+    end = min(e.round for e in result.transcript.envelopes if e.kind in ("Final", "Deliver"))
+    envelopes = [e for e in result.transcript.envelopes if ITERATE <= e.round < end]
+    asked = [e.round for e in envelopes if e.kind in ASKED]
     if not asked:  # one question for all steps
         return round(len({e.round for e in envelopes}) / steps(result))
     return len({e.round for e in envelopes if e.round >= max(asked)}) + 1
