@@ -117,8 +117,7 @@ class OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
         columns = Columns.of(public)
         columns.check()
-        if not 1 <= k <= public.m:
-            raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+        check_k(way, k, public.m)
         return cls(columns, k, public.seed, Terms(way, public))
 
     @property
@@ -140,6 +139,17 @@ class OpenPlan:
         return digest_of(self.description)
 
 
+def check_k(way: Any, k: Any, m: int) -> None:
+    """Raises ValueError for what is no number of clusters of m points."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise ValueError(
+            f"k={k!s}: {type(way).__name__} cannot choose k, since nobody learns the costs of its clusters: "
+            "give a number, or let Overlap2(k=None) find as many clusters as the silhouette says"
+        )
+    if not 1 <= k <= m:
+        raise ValueError(f"k={k} clusters of m={m} points: 1 <= k <= m is needed")
+
+
 def make_plan(
     way: Any,
     public: Public,
@@ -156,8 +166,7 @@ def make_plan(
     """
     columns = Columns.of(public)
     columns.check()
-    if not 1 <= k <= public.m:
-        raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+    check_k(way, k, public.m)
     if max_iter < 1:
         raise ValueError(f"max_iter={max_iter} is too small: it must be at least 1")
     n, rows = len(public.clients), max(public.counts)

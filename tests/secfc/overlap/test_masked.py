@@ -338,6 +338,9 @@ def test_clients_that_no_feature_connects_are_named():
     ("build", "message"),
     [
         (lambda: bad(k=40), "k=40 clusters of m=32 points"),
+        (lambda: bad(k="auto"), r"k=auto: MaskedLloyd cannot choose k.* Overlap2\(k=None\)"),
+        (lambda: bad(k=secfc.Elbow(6)), r"k=1\.\.6: MaskedLloyd cannot choose k"),
+        (lambda: bad(k=2.5), r"k=2\.5: MaskedLloyd .* give a number"),
         (lambda: bad(k=9, rows=4, start=Automatic(local=LocalKMeans(2))), "k=9 clusters of 8 local ones"),
         (lambda: bad(start=Automatic(local=LocalKMeans(3))), "client 'client-.' has 3 local clusters of k=2"),
         (lambda: bad(start=Synchronized(local=LocalKMeans(1))), "no client has k=2 local clusters"),
