@@ -10,7 +10,7 @@ from field.ring import folded
 from tests.nightly import NIGHTLY
 
 settings.register_profile(
-    "ci", deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", deadline=None, max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "nightly", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]

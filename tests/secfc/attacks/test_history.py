@@ -24,7 +24,7 @@ from secfc.exact.readings import Questions
 from secfc.exact.replay import Witness
 from secfc.report.curious import curious_server
 from secfc.roles.exchange import SERVER
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.attacks.test_geometry import mixture
 
 
@@ -129,7 +129,7 @@ def test_the_final_labels_alone_give_what_final_labels_allow():
 
 @pytest.mark.parametrize(
     ("policy", "n_init"),
-    [(secfc.AssignmentsOnly(), 1), (secfc.AssignmentsOnly(), 3), (secfc.FinalLabelsOnly(), 1)],
+    [(secfc.AssignmentsOnly(), 1), *by_night((secfc.AssignmentsOnly(), 3)), (secfc.FinalLabelsOnly(), 1)],
 )
 def test_a_report_uses_all_labels_that_its_policy_shows_and_no_others(policy, n_init):
     points = mixture(300, 8, 4, 30, seed=4)
