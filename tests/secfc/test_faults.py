@@ -274,8 +274,8 @@ def test_the_campaign_notices_blame_for_what_was_lost(monkeypatch):
 def test_the_campaign_notices_sums_of_whoever_is_there(monkeypatch):
     add = aggregate.add_shares
 
-    def everybody(plan, shares, counted):
-        return add(plan, shares, np.array([c in shares for c in plan.clients]))
+    def everybody(plan, shares, counted, *spread):
+        return add(plan, shares, np.array([c in shares for c in plan.clients]), *spread)
 
     with_sums.cache_clear()
     monkeypatch.setattr(aggregate, "add_shares", everybody)
