@@ -347,6 +347,10 @@ class Referee:
         # Whether the last step changed a label is told by what is asked about next.
         return self.go_on(told(question, due))
 
+    def miss(self, missed: int) -> None:
+        """Take notice of so many questions that did not come."""
+        self.gap = self.gap or missed > 0
+
     def end(self, labels: Array, missed: int = 0) -> bool:
         """Take the labels that the run ends with, once or again; False if I cannot know them.
 

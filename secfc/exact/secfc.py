@@ -131,10 +131,12 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 share = partial(large_only, plan, rows, final)
                 message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
                 wait = reply(request.round, message, "centers")
-            case RevealSums() if consenting and answer.kept is not None and answer.kept.sums is not None:
-                consenting = False
-                referee.end(answer.kept.sums.sizes, missed)
-                message = CodedCenters(large_only(plan, rows, answer.kept.sums))
+            case RevealSums() if consenting:
+                consenting, message = False, None
+                referee.miss(missed)
+                if answer.kept is not None and answer.kept.sums is not None:  # else I did not hear the end
+                    referee.end(answer.kept.sums.sizes)
+                    message = CodedCenters(large_only(plan, rows, answer.kept.sums))
                 wait = reply(request.round, message, "centers")
             case Ended():
                 referee.end(request.sizes, missed)

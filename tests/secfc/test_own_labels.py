@@ -150,3 +150,19 @@ def test_centers_are_opened_by_consent_and_not_of_small_clusters():
     assert np.isnan(some).any()
     assert np.nanmax(np.abs(some - result.centers)) == pytest.approx(0)
     assert run(data, k=3).centers is None
+
+
+@pytest.mark.parametrize("kind", ["Deliver", "OwnShare", "Advance", "SizeShare"])
+def test_a_client_that_misses_the_end_blames_nobody(kind):
+    """It has no labels, or its own; the others have theirs, and the centers are opened without it."""
+    data = federation(5, 60, 2)
+    want = run(data, k=3, reveal_centers=True)
+
+    def faults(e):
+        return () if e.kind == kind and e.recipient == "client-4" else (e,)
+
+    result = run(data, k=3, reveal_centers=True, faults=faults)
+    for j, labels in enumerate(want.labels[:4]):
+        assert (result.labels[j] == labels).all()
+    assert (result.labels[4] == -1).all() or (result.labels[4] == want.labels[4]).all()
+    assert np.array_equal(result.centers, want.centers, equal_nan=True)

@@ -96,8 +96,10 @@ class SharedRuns:
             committees.quorum.silent |= gone
             return True
         failed = {c: report for c, report in reports.items() if report.step}
-        committees.quorum.silent |= committees.lost(match, gone, failed)
-        return False
+        lost = committees.lost(match, gone, failed)
+        committees.quorum.silent |= lost
+        # Without another player the question would be the same: who did not hear then owns points only.
+        return not lost & {*match.responders, *match.committee, *committees.seating.dealers}
 
     def ask(self, match: Match, game: Game | None, awaited: tuple[PartyId, ...]) -> Role[Any]:
         """What these clients answer; game: what is dealt for."""
