@@ -17,8 +17,8 @@ from secfc.lloyd.starts import STARTS, Start
 
 DISCLOSURES: Mapping[str, Disclosure] = {
     "assignments": AssignmentsOnly(),
-    "final-labels": FinalLabelsOnly(),
     "own-labels": OwnLabels(),
+    "final-labels": FinalLabelsOnly(),
     "distances": Distances(),
 }
 MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private()}
