@@ -15,9 +15,17 @@ from secfc.algorithm import Public
 from secfc.coded.layout import AllRows
 from secfc.coded.membership import Open, Private, UnionDraft
 from secfc.coded.plan import Plan
-from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseAtServer, NoiseInShares
+from secfc.disclosure import (
+    AssignmentsOnly,
+    Distances,
+    FinalLabelsOnly,
+    NoiseAtServer,
+    NoiseInShares,
+    OwnLabels,
+)
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.feddp.starts import GivenCenters, SpherePacking
+from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
@@ -293,6 +301,7 @@ WAYS = [
             Distances(),
             AssignmentsOnly(),
             FinalLabelsOnly(),
+            OwnLabels(),
             NoiseInShares(**NOISY),
             NoiseAtServer(**NOISY),
         )
@@ -303,6 +312,7 @@ WAYS = [
             RandomLabels(),
             RandomPoints(),
             KMeansPlusPlus(),
+            Bisecting(),
             CenterSeparation(RandomPoints()),
             GivenLabels(np.arange(120) % 3),
         )
@@ -396,7 +406,7 @@ def test_every_kind_of_policy_start_and_membership_is_among_them():
     policies = {p for p in policies if isinstance(p, type) and hasattr(p, "open_centers")}
     used = {type(getattr(w, "disclosure", None)) for w in WAYS}
     assert {p for p in policies if dataclasses.is_dataclass(p)} <= used
-    assert kinds("secfc.lloyd.starts") <= {type(getattr(w, "init", None)) for w in WAYS}
+    assert kinds("secfc.lloyd.starts") | {Bisecting} <= {type(getattr(w, "init", None)) for w in WAYS}
     memberships = {k for k in kinds("secfc.coded.membership") if hasattr(k, "draft")}
     assert memberships == {Open, Private}
 
