@@ -74,23 +74,26 @@ def _mean_force(a: Array, b: Array, scale: float, w: float, many: int) -> Array:
     if scale <= 0:
         return np.zeros_like(found)  # no spread: nothing tells these clusters apart or together
     a, b = a / np.sqrt(scale), b / np.sqrt(scale)
-    power = (b**2).sum(axis=1)
+    # |x|**2 + |y|**2 - 2 x . y in one product.
+    rows = np.column_stack([a, (a**2).sum(axis=1), np.ones(len(a))])
+    columns = np.column_stack([-2 * b, np.ones(len(b)), (b**2).sum(axis=1)]).T.copy()
     step = max(1, ROWS // many) * many
     for first in range(0, len(a), step):
-        rows = a[first : first + step]
-        squared = rows @ (-2 * b.T)
-        squared += power
-        squared += (rows**2).sum(axis=1)[:, None]
-        np.maximum(squared, LEAST, out=squared)
-        if w == 2:
-            np.reciprocal(squared, out=squared)
-        else:
-            np.power(squared, -w / 2, out=squared)
-        sums = np.add.reduceat(
-            squared.reshape(len(rows) // many, many, -1).sum(axis=1), range(0, len(b), many), 1
-        )
-        found[first // many : (first + len(rows)) // many] = sums / many**2
+        forces = _power(np.maximum(rows[first : first + step] @ columns, LEAST), w)
+        blocks = forces.reshape(-1, many, len(b)).sum(axis=1).reshape(-1, len(b) // many, many)
+        found[first // many :][: len(blocks)] = blocks.sum(axis=2) / many**2
     return found
+
+
+def _power(squared: Array, w: float) -> Array:
+    """squared**(-w / 2), in place; by products for small even w, which takes a tenth as long."""
+    if w not in (2, 4, 6, 8):
+        return np.power(squared, -w / 2, out=squared)
+    np.reciprocal(squared, out=squared)
+    once = squared.copy() if w > 2 else squared
+    for _ in range(int(w) // 2 - 1):
+        squared *= once
+    return squared
 
 
 def _forces(squared: Array, scale: Array, common: Array, w: float) -> Array:
