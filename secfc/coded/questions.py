@@ -38,7 +38,9 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
             )
-            most = with_spare(plan.m, k, plan.init.spare) if isinstance(message, Assignment) else k
+            # Of new points there may be fewer than clusters.
+            start = isinstance(message, Assignment)
+            most = max(k, with_spare(plan.m, k, plan.init.spare)) if start else k
             most *= 2 if isinstance(message, Assignment) and message.halves else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             if not isinstance(message, RevealSums):

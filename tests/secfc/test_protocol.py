@@ -461,6 +461,19 @@ def test_predict_gives_old_points_their_labels_and_new_ones_their_nearest():
     assert [len(x) for x in result.predict(few)] == [1] * 9
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [secfc.AssignmentsOnly(), secfc.Distances(), secfc.FinalLabelsOnly(), secfc.OwnLabels()],
+    ids=repr,
+)
+def test_fewer_new_points_than_clusters_are_labeled(policy):
+    points = np.random.default_rng(0).normal(size=(60, 3))
+    way = secfc.SecFC(k=7, t=1, disclosure=policy, coarse="allow")
+    result = secfc.fit(way, secfc.Federation.from_arrays(np.array_split(points, 5)), seed=0)
+    again = result.predict(secfc.Federation.from_arrays([part[:1] for part in np.array_split(points, 5)]))
+    assert [int(labels[0]) for labels in again] == [int(labels[0]) for labels in result.labels]
+
+
 def test_predict_refuses_other_clients_features_and_ranges():
     fed = federation()
     result = secfc.fit(ALGORITHM, fed, bound=32.0)
