@@ -82,8 +82,23 @@ def test_forces_between_proxies_are_means_over_all_pairs(seed, w):
             elif i != j:
                 gaps = [((x[on] - y[on]) ** 2).sum() for x in proxies[i] for y in proxies[j]]
                 expected = np.mean(np.maximum(np.array(gaps) / (span[on] ** 2).sum(), 1e-12) ** (-w / 2))
-                assert found[i, j] == pytest.approx(expected, rel=1e-6)
+                assert found[i, j] == pytest.approx(expected, rel=2e-5)
     assert np.isnan(forces.of_proxies(proxies, owner, w, within=False)[0, 1])
+
+
+@pytest.mark.parametrize("gap", [1e-4, 1e-2, 0.1, 0.2, 1.0])
+def test_forces_between_close_points_far_from_the_middle_are_not_lost_to_rounding(gap, monkeypatch):
+    rng = np.random.default_rng(2)
+    one = rng.normal(size=(8, 40)) * 1e-3 + 10
+    other = one[::-1] + gap
+    ends = one - 20
+    span = np.ptp(np.concatenate([one, other, ends]), axis=0)
+    squared = ((one[:, None] - other[None]) ** 2).sum(axis=2) / (span**2).sum()
+    expected = pytest.approx(np.mean(1 / squared), rel=2e-5)
+    assert forces.of_proxies([one, other, ends], np.arange(3), 2.0)[0, 1] == expected
+    if gap in (1e-2, 0.1):  # 32 bits alone would lose it
+        monkeypatch.setattr(forces, "FAR", 0)
+        assert forces.of_proxies([one, other, ends], np.arange(3), 2.0)[0, 1] != expected
 
 
 def test_drawn_points_have_the_covariance_also_for_fewer_points_than_features():
