@@ -50,7 +50,7 @@ ROOMS = {
     "secfc.disclosure.joint": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
     "secfc.disclosure.compare",
     "secfc.disclosure.own": f"{FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
-    "secfc.disclosure.compare secfc.disclosure.joint",
+    "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.decoded",
     "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.privacy secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.privacy secfc.lloyd secfc.coded "
@@ -87,7 +87,7 @@ STARTS = {
     "secfc/feddp/aggregator.py",
     "secfc/feddp/algorithm.py",
     "secfc/scaling/algorithm.py",
-    "secfc/exact/course.py",
+    "secfc/exact/restarts.py",
     "secfc/exact/plaintext.py",
     "secfc/exact/replay.py",
     "secfc/exact/secfc.py",

@@ -110,6 +110,11 @@ class CodedRows(ABC):
             total = self.basis.add(total, product)
         return total
 
+    def norms(self) -> Array:
+        """Squared norms of all rows: (lanes, m) canonical residues."""
+        parts = (self.read(begin, min(begin + PART, self.m)) for begin in range(0, self.m, PART))
+        return np.concatenate([self.basis.squares(rows) for rows in parts], axis=1)
+
 
 class RunningSums:
     """Cluster sums of rows as last asked for: from them the next follow by the rows that moved."""

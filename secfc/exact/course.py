@@ -36,10 +36,9 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
-from secfc.disclosure.own.messages import Advance, Deliver, Locate
+from secfc.disclosure.own.messages import Advance, Deliver, Locate, Weigh
 from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
 from secfc.lloyd.neighbors import every_two
-from secfc.lloyd.starts import Drawing, generators
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
 
 Array = NDArray[Any]
@@ -55,9 +54,9 @@ class Due:
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
-    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.  step,
-    sizes: of labels that stay shared, how many steps were taken from the first ones, which labels then are,
-    and the sizes (k,) now; step -1 where labels are known.
+    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.  run, step,
+    sizes: of labels that stay shared, the number of the restart, how many steps were taken from its first
+    labels, which labels then are, and the sizes (k,) now; step -1 where labels are known.
     """
 
     kind: type[Assignment]
@@ -71,6 +70,7 @@ class Due:
     pairs: Array | None = None
     step: int = -1
     sizes: tuple[int, ...] = ()
+    run: int = 0
 
     def is_asked(self, question: Assignment) -> bool:
         """Whether this is what the question asks."""
@@ -80,6 +80,7 @@ class Due:
             and getattr(question, "factor", 1) == self.factor
             and (self.pairs is None or np.array_equal(getattr(question, "pairs", ()), self.pairs))
             and getattr(question, "step", -1) == self.step
+            and getattr(question, "run", 0) == self.run
             and tuple(getattr(question, "sizes", np.empty(0)).tolist()) == self.sizes
             and np.array_equal(question.labels, self.labels)
         )
@@ -171,8 +172,6 @@ class Foreseen:
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
         """A whole run of the heuristic."""
         self.started = True
-        if self.exposes == "sizes":
-            return (yield from self.shared(labels, k, max_iter))
         if self.exposes != "nothing":
             return (yield from lloyd(labels, k, max_iter, self))
         if k == 1 or labels.max() < 0:
@@ -181,63 +180,18 @@ class Foreseen:
             last = yield Due(Cluster, k, labels, result=False)
         return Trace(k, (labels, last), None, False)
 
-    def shared(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
-        """A run on labels that nobody knows, which ends with sizes; or in one cluster, with labels.
-
-        What a step opens is an array: whether no label changed, and the sizes after it.
-        """
-        first = cluster_sizes(labels, k)
-        sizes, step, over = first, 0, False
-        while True:
-            if np.count_nonzero(sizes) < 2:
-                last = np.full_like(labels, int(sizes.argmax())) if sizes.any() else labels
-                return Trace(k, (labels, last), None, False)
-            kind = Deliver if over else Advance
-            told = yield Due(
-                kind, k, labels, step=step, sizes=tuple(sizes.tolist()), opens=not over, result=False
-            )
-            if told is AGAIN:
-                sizes, step, over = first, 0, False
-            elif over:
-                return Trace(k, (sizes,), None, False)
-            else:
-                over = bool(told[0]) or step == max_iter
-                if step < max_iter:
-                    sizes, step = told[1:], step + 1
-
 
 def told(question: Assignment, due: Due) -> Array:
     """What `due` opened, labels mostly, if the server goes on with this question.
 
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
-    if isinstance(question, Advance | Deliver):
-        return np.array([isinstance(question, Deliver), *question.sizes.tolist()])
+    if isinstance(question, Advance | Weigh | Deliver):
+        if due.kind is Advance:
+            return np.array([not isinstance(question, Advance), *question.sizes.tolist()])
+        return np.array([-1 - question.run])  # no label is below 0 there
     whole = question.halves and not due.halves
     return question.labels // 2 if whole else question.labels
-
-
-class Restarts:
-    """The courses of a run, one a restart, which begins when its first question is asked for.
-
-    rng: at its beginning, the same for all parties.  drawing: of how many clusters, as far as that is known.
-    """
-
-    def __init__(self, plan: Plan, exposes: Exposure, rng: np.random.Generator) -> None:
-        self.plan, self.exposes = plan, exposes
-        self.drawing = Drawing(plan.init, plan.m, plan.choice)
-        self.each = generators(rng, plan.n_init)
-
-    def __iter__(self) -> Iterator[Course]:
-        return map(self.restart, self.each)
-
-    def restart(self, own: np.random.Generator) -> Asking:
-        plan, source = self.plan, Foreseen(self.plan, self.exposes)
-        labels, k = yield from self.drawing(own, source)
-        trace = yield from source.lloyd(labels, k, plan.max_iter)
-        if plan.n_init > 1 and source.compares:
-            yield Due(MeasureCost, k, trace.labels, opens=False)
-        return trace.labels
 
 
 def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
@@ -298,6 +252,9 @@ class Referee:
         heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
         again = self.starts_again(question)
         due = self.go_on(AGAIN) if again else self.follow(question)
+        if due is not None and due.kind is Deliver and self.is_start(question, due):
+            # Others shared the labels of the cheapest run, or part of those is gone by now.
+            due = self.go_on(AGAIN)
         heard = heard or again
         missed, self.skipped = missed + self.skipped, 0
         for _ in range(missed):
@@ -322,9 +279,15 @@ class Referee:
 
         As many questions ago as it may be, its first labels are those of the last question.
         """
-        if self.due is None or self.due.step < 1 or getattr(question, "step", -1) != 0:
+        if self.due is None or not self.is_start(question, self.due):
             return False
-        return np.array_equal(question.labels, self.due.labels) and self.members(question) != self.committee
+        return self.members(question) != self.committee
+
+    def is_start(self, question: Assignment, due: Due) -> bool:
+        """Whether a question is the first one of the run on shared labels that another is about."""
+        if not isinstance(question, Advance) or question.run != due.run:
+            return False
+        return question.step == 0 < due.step and np.array_equal(question.labels, due.labels)
 
     def members(self, question: Assignment) -> tuple[PartyId, ...]:
         """Who compares distances for a question, if clients do."""

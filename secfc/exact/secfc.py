@@ -56,10 +56,11 @@ from secfc.disclosure import AssignmentsOnly, Disclosure, Measured, NoiseAtServe
 from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
-from secfc.exact.course import Referee, Restarts
+from secfc.exact.course import Referee
 from secfc.exact.drafts import Draft
 from secfc.exact.learned import heard_by_all, learned
 from secfc.exact.predict import Allowance, CodedModel
+from secfc.exact.restarts import Restarts
 from secfc.exact.spending import Spending
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import Trace, cheaper, restarts

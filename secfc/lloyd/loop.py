@@ -179,7 +179,7 @@ class Trace:
     history: the labels before the first step and after every one, in the smallest integer type.
     within: see Step, for the last labels.  steps: how many there were, if not all of them are in the history.
     sizes: (k,) points of each cluster before the first step and after every one, where nobody knows all
-    labels: then the history is empty.
+    labels: then the history is empty.  run: its number among the runs of a source, there.
     """
 
     k: int
@@ -188,6 +188,7 @@ class Trace:
     converged: bool
     steps: int | None = None
     sizes: tuple[Array, ...] = ()
+    run: int = 0
 
     @property
     def labels(self) -> Array:
@@ -207,7 +208,7 @@ class Trace:
         """Sum of squared distances of points to the means of their clusters, in integer units."""
         if self.within is None:
             return None
-        return cost_of(self.within, cluster_sizes(self.labels, self.k))
+        return cost_of(self.within, self.sizes[-1] if self.sizes else cluster_sizes(self.labels, self.k))
 
 
 def cost_of(within: Sequence[int], sizes: Array) -> Fraction:

@@ -84,6 +84,7 @@ CONTENTS = {
     "Advance": "sizes and the first labels, each step",
     "SizeShare": "shares of the sizes, each step",
     "Deliver": "sizes at the end",
+    "Weigh": "sizes at the end of a restart",
     "Locate": "who labels new points",
     "OwnShare": "shares of own labels",
     "RevealSums": "whose centers are asked for",

@@ -644,8 +644,8 @@ SCENARIOS = {
     "own labels": Scenario(
         vary(BASE, disclosure=secfc.OwnLabels(), n_init=1, reveal_centers=True), expected=sizes_between
     ),
-    "own labels, a client deals": Scenario(
-        vary(BASE, disclosure=secfc.OwnLabels("client-4"), n_init=1), expected=sizes_between
+    "own labels, restarts, a client deals": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels("client-4")), expected=sizes_between
     ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),

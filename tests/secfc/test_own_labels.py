@@ -100,6 +100,53 @@ def test_labels_are_exact_at_every_step(k, shared):
         assert len(found["who"]) == 2
 
 
+@pytest.mark.parametrize(("t", "ell", "dealer"), [(1, 1, SERVER), (1, 2, "client-1"), (2, 1, SERVER)])
+def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
+    data, starts = federation(2 * (ell + t) + 1, 80, 3), RandomPoints()
+    kinds = []
+    for seed in range(3):
+        result = run(data, k=4, t=t, ell=ell, n_init=4, init=starts, max_iter=5, dealer=dealer, seed=seed)
+        plain = secfc.Lloyd(
+            k=4, n_init=4, init=starts, max_iter=5, scale=float(result.plan.scale), disclosure=OwnLabels()
+        )
+        want = secfc.fit(plain, data, seed=seed)
+        assert result.cost == want.cost
+        assert (result.flat == want.flat).all()
+        assert (result.n_iter, result.converged) == (want.n_iter, want.converged)
+        assert [s.tolist() for s in result.sizes] == [
+            np.bincount(h[h >= 0], minlength=4).tolist() for h in want.history
+        ]
+        kinds.append(next(e.body.run for e in result.transcript.envelopes if e.kind == "Deliver"))
+    assert len(set(kinds)) > 1  # not always the first, nor the last
+
+
+def test_a_restart_whose_points_are_all_in_one_cluster_costs_what_it_costs():
+    data = secfc.Federation.from_arrays([np.ones((4, 2))] * 4)
+    result = run(data, k=2, n_init=3)
+    assert result.cost == 0
+    assert (result.flat == 0).all()
+
+
+@pytest.mark.parametrize(("kind", "turn"), [("Weigh", 0), ("Weigh", 1), ("Deliver", 0), ("Advance", 3)])
+def test_restarts_survive_a_member_that_goes_with_its_part_of_the_labels(kind, turn):
+    """Whoever takes its place shares no labels yet: runs whose labels are wanted begin again."""
+    data, told = federation(6, 70, 3), []
+
+    def faults(e):
+        if e.kind == kind and e.recipient == "client-0":
+            told.append(e)
+        gone = len(told) > turn and "client-0" in (e.sender, e.recipient)
+        return () if gone else (e,)
+
+    want = run(data, k=4, n_init=3, init=RandomPoints())
+    result = run(data, k=4, n_init=3, init=RandomPoints(), faults=faults)
+    assert len(told) > turn
+    assert result.cost == want.cost
+    assert [s.tolist() for s in result.sizes] == [s.tolist() for s in want.sizes]
+    for ours, theirs in zip(result.labels[1:], want.labels[1:], strict=True):
+        assert (ours == theirs).all()
+
+
 def test_points_in_no_cluster_clusters_without_points_and_one_cluster():
     data = federation(3, 90, 2, 8, whole=True)
     for labels in (

@@ -130,6 +130,24 @@ def labels_after_one_step():
     return ((points[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
 
 
+def test_of_restarts_the_server_hears_costs_and_nothing_else():
+    """One number a cluster and restart, in shares that are uniform but for it."""
+    runs, firsts = 20, []
+    for seed in range(runs):
+        result = once(seed % 2, n_init=2)
+        said = {e.kind for e in result.transcript.envelopes if e.recipient == SERVER and e.round >= 7 << 32}
+        assert said == {"SizeShare", "Unheard", "CodedCosts"}
+        shares = received(result, SERVER, "CodedCosts")
+        assert len(shares) == 2 * 3  # threshold(2) responders
+        total = reduce(result.plan.code.basis.add, [e.body.values for e in shares[:3]])
+        assert total.any()
+        firsts += [int(e.body.values[0, 0]) * 8 // P for e in shares]
+    counts = np.bincount(firsts, minlength=8).astype(float)
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < chi2.isf(1e-9, 7)
+    # Nobody but the server is told a cost.
+    assert all(e.recipient == SERVER for e in result.transcript.envelopes if e.kind == "CodedCosts")
+
+
 # --- clients ---------------------------------------------------------------------------------------
 
 
@@ -182,7 +200,7 @@ def test_members_open_only_to_members():
 # --- a server that deviates ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("change", ["sizes", "step", "start", "early", "labels"])
+@pytest.mark.parametrize("change", ["sizes", "step", "start", "early", "labels", "run"])
 def test_a_server_that_asks_for_more_is_refused(change):
     """Only the question to one client changes: it raises before it says anything."""
     count = {"n": 0}
@@ -200,13 +218,15 @@ def test_a_server_that_asks_for_more_is_refused(change):
             q["step"] = body.step + 1
         elif change == "start":
             q["labels"] = 1 - body.labels
+        elif change == "run":
+            q["run"] = 1
         kind = Advance
         if change == "early":
             from secfc.disclosure.own.messages import Deliver as kind  # noqa: N813
         elif change == "labels":
             from secfc.coded.messages import Compare as kind  # noqa: N813
 
-            q = {name: q[name] for name in list(q) if name not in ("step", "sizes")}
+            q = {name: q[name] for name in list(q) if name not in ("step", "sizes", "run")}
         return (type(e)(e.round, e.sender, e.recipient, kind.__name__, e.nbytes, e.phase, kind(**q)),)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked|told"):
@@ -215,7 +235,7 @@ def test_a_server_that_asks_for_more_is_refused(change):
 
 def test_what_does_not_fit_is_refused_with_a_remedy():
     for parameters, remedy in (
-        ({"n_init": 2}, "n_init=1"), ({"init": secfc.Bisecting()}, "random labels"),
+        ({"init": secfc.Bisecting()}, "random labels"),
         ({"membership": secfc.Private()}, r"Open\(\)"), ({"init": "k-means++"}, "consent"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=remedy):

@@ -146,7 +146,7 @@ def steps(draw, kind, least):
     sizes = draw(npst.arrays(np.int64, asked.k if asked.k < 9 else 1, elements=st.integers(0, 2**40)))
     fields = (asked.round, len(sizes), np.minimum(asked.labels, len(sizes) - 1).astype(np.int8))
     where = (asked.responders, asked.committee, asked.corrected, 1)
-    return kind(*fields, *where, draw(st.integers(least, 2**40)), sizes)
+    return kind(*fields, *where, draw(st.integers(least, 2**40)), sizes, draw(st.integers(0, 2**40)))
 
 
 @st.composite
@@ -320,6 +320,7 @@ MESSAGES = {
     joint.ChangeShare: st.builds(joint.ChangeShare, st.booleans()),
     keeping.Advance: steps(keeping.Advance, 0),
     keeping.Deliver: steps(keeping.Deliver, 1),
+    keeping.Weigh: steps(keeping.Weigh, 1),
     keeping.Locate: locations(),
     keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
     keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
@@ -568,8 +569,9 @@ def examples():
                 *more,
             )
             for kind, more in (
-                (keeping.Advance, (0, np.array([1, 1]))),
-                (keeping.Deliver, (2, np.array([2, 0]))),
+                (keeping.Advance, (0, np.array([1, 1]), 0)),
+                (keeping.Weigh, (2, np.array([2, 0]), 1)),
+                (keeping.Deliver, (2, np.array([2, 0]), 1)),
                 (keeping.Locate, ()),
             )
         ),

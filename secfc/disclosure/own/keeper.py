@@ -10,6 +10,9 @@ residues (`field.compare.relabeling`).  In every step but the first, whose label
    masks, as under `AssignmentsOnly`; who wins stays shared, and becomes residues;
 4. members open the sizes, re-randomized among them, and whether any label changed.
 
+Of several restarts the server then asks what clusters cost, of each one number: what that takes is shared as
+under 1 and 2, and hidden by the responders.
+
 At the end all clients get shares of the centers by 1 and 2, and every owner the members' shares of its own
 rows' labels.  What the dealer's masks hide is opened among the members only; whatever leaves the committee is
 hidden under coins that the dealer does not know.  The argument: `secfc/disclosure/own/README.md`.
@@ -18,6 +21,7 @@ hidden under coins that the dealer does not know.  The argument: `secfc/disclosu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar, cast
 
@@ -32,6 +36,7 @@ from field.compare.secret_step import last_of_one_hot
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Assignment,
+    CodedCosts,
     Compare,
     Corrections,
     MaskedBits,
@@ -45,10 +50,11 @@ from secfc.disclosure.compare.dealer import deal, lacking, table_streams
 from secfc.disclosure.compare.match import DEAL, Match, check_opening, check_words
 from secfc.disclosure.compare.member import Member, added
 from secfc.disclosure.compare.participant import Participant, shown_in
+from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Stalled, Steps
-from secfc.disclosure.own.messages import Advance, Deliver, Locate, OwnShare, SizeShare
-from secfc.disclosure.own.shares import game_of, hide, places_of, sizes_of, step_of
+from secfc.disclosure.own.messages import Advance, Deliver, Locate, OwnShare, SizeShare, Weigh
+from secfc.disclosure.own.shares import costs_of, game_of, hide, places_of, sizes_of, step_of
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import (
     SERVER,
@@ -72,6 +78,19 @@ HEARD_BY_ALL = 4
 LAST = STRIDE - 1
 
 
+@dataclass(eq=False, repr=False)
+class Kin:
+    """What a client keeps of one run: its committee, and by step what it holds, and heard.
+
+    states: a secret, and the clusters (K,) that it is among; of a run that is over, the last one.  sizes: as
+    opened.
+    """
+
+    committee: list[int] = field(default_factory=list)
+    states: dict[int, tuple[Shared, Array]] = field(default_factory=dict)
+    sizes: dict[int, list[int]] = field(default_factory=dict)
+
+
 class Keeper:
     """A client's answers where labels stay shared.
 
@@ -84,9 +103,7 @@ class Keeper:
         self.participant, self.member, self.coins = participant, member, coins
         self.plan, self.name, self.me = participant.plan, participant.name, participant.me
         self.opened, self.kept = cast("Array | None", None), cast("Kept | None", None)
-        self.committee: list[int] = []
-        self.states: dict[int, tuple[Shared, Array]] = {}  # by step: a secret, and the clusters it is among
-        self.sizes: dict[int, list[int]] = {}  # as I heard them opened
+        self.runs: dict[int, Kin] = {}
 
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, secret)"
@@ -97,6 +114,9 @@ class Keeper:
             case Advance():
                 match = self.match(question)
                 return self.told(match, self.unless_stalled(match, self.advance(match, measured)))
+            case Weigh():
+                match = self.match(question)
+                return self.unless_stalled(match, self.weigh(match, measured))
             case Deliver():
                 return self.deliver(self.match(question), measured)
             case Locate():
@@ -110,7 +130,7 @@ class Keeper:
         self.opened = None
         if isinstance(question, Advance):
             yield from self.hear(self.match(question), {})
-        elif isinstance(question, Compare):
+        elif isinstance(question, Compare) and not isinstance(question, Weigh):
             # Members tell me my labels all the same; of the centers I keep nothing.
             delivers = isinstance(question, Deliver)
             match = self.match(question) if delivers else self.participant.match(question, sizes)
@@ -120,12 +140,16 @@ class Keeper:
     def match(self, question: Any) -> Match:
         """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.participant.check_players(question)
-        told = self.sizes.get(question.step)
+        told = self.run(question).sizes.get(question.step)
         if question.step and told is not None and told != question.sizes.tolist():
             raise FaultyServer(SERVER, "told other sizes than those that were opened")
         if np.count_nonzero(question.sizes) < 2:
             raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
         return Match(self.plan, question, question.sizes.astype(np.int64), self.member.seating)
+
+    def run(self, question: Any) -> Kin:
+        """The run that a question is about."""
+        return self.runs.setdefault(question.run, Kin())
 
     # --- a step
 
@@ -138,7 +162,8 @@ class Keeper:
         steps, old = self.steps(match), self.state(match)
         corrections = yield from self.corrected(match, steps, game.dealt, first=True)
         if question.step:
-            sums = yield from self.sums(match, steps, measured, old, question.responders.tolist())
+            one_hot = yield from self.labeled(match, steps, old)
+            sums = yield from self.sums(match, steps, measured, one_hot, question.responders.tolist())
             measured = Measured(measured.rows, match.sizes, lambda: self.expanded(match, measured, sums))
         masked = yield from self.masked(match, steps, measured)
         if masked is None or old is None:
@@ -149,7 +174,7 @@ class Keeper:
         moves = game.play(masked, old, self.tables(match, corrections), self.coins, lead=lead)
         new, same = yield from self.opened_with(match, steps, moves)
         alive = np.flatnonzero(match.sizes)
-        self.states = {question.step: (old, alive), question.step + 1: (new, alive)}
+        self.run(question).states = {question.step: (old, alive), question.step + 1: (new, alive)}
         own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(game.first.primes[0])
         return SizeShare(hide(game.first, own.astype(np.uint32), self.me, zeros), bool(same))
 
@@ -161,21 +186,22 @@ class Keeper:
         question = step_of(match)
         if self.name not in match.committee:
             return None
-        alive, committee = np.flatnonzero(match.sizes), question.committee.tolist()
+        alive, committee, run = np.flatnonzero(match.sizes), question.committee.tolist(), self.run(question)
         if question.step == 0:
             lead = self.name == match.committee[0]
             known = question.labels.astype(np.int64)
-            self.committee = committee
-            self.states = {0: (Shared.public(self.plan.code.basis, known, alive, lead=lead), alive)}
-        if question.step not in self.states or self.committee != committee:
+            run.committee = committee
+            run.states = {0: (Shared.public(self.plan.code.basis, known, alive, lead=lead), alive)}
+        if question.step not in run.states or run.committee != committee:
             raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
-        shared, clusters = self.states[question.step]
+        shared, clusters = run.states[question.step]
         return shared.among(np.flatnonzero(np.isin(clusters, alive)))
 
-    def sums(
-        self, match: Match, steps: Steps, measured: Measured, state: Shared | None, to: Sequence[int]
-    ) -> Role[Array]:
-        """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me."""
+    def labeled(self, match: Match, steps: Steps, state: Shared | None) -> Role[Array | None]:
+        """My share of the labels (lanes, K, m), one-hot among the clusters with points, if I respond.
+
+        state: my part of them, if I am in the committee.
+        """
         plan, me, code = self.plan, self.me, self.plan.code
         responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
         mine = seeded(code, me, responders) if state is not None else ()
@@ -193,20 +219,40 @@ class Keeper:
         own += [expand(code, size, streams[p]) for p in theirs]
         awaited = [p for p in committee if responds and p != me and p not in theirs]
         own += yield from self.reshared(steps, send, awaited, size)
-        send, dealt_to = {}, {}
-        if responds:
-            one_hot = last_of_one_hot(code.basis, added(code.basis, own).reshape(-1, *shape))
-            product = measured.rows.weighted_sums(one_hot)
+        return last_of_one_hot(code.basis, added(code.basis, own).reshape(-1, *shape)) if responds else None
+
+    def sums(
+        self, match: Match, steps: Steps, measured: Measured, one_hot: Array | None, to: Sequence[int]
+    ) -> Role[Array]:
+        """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
+
+        one_hot: my share of the labels, if I respond.
+        """
+        product = None if one_hot is None else measured.rows.weighted_sums(one_hot)
+        rows = int(np.count_nonzero(match.sizes))
+        return (yield from self.reduced(match, steps, product, to, rows, self.plan.code.width(self.plan.d)))
+
+    def reduced(
+        self, match: Match, steps: Steps, product: Array | None, to: Sequence[int], rows: int, width: int
+    ) -> Role[Array]:
+        """My share (lanes, rows, width) of what responders hold as products, now with the degree of shares.
+
+        product: my share of twice the degree, if I respond; no rows come out if none are dealt to me.
+        """
+        me, code = self.me, self.plan.code
+        responders = tuple(match.question.responders.tolist())
+        send: dict[int, Message] = {}
+        dealt_to: dict[int, Array] = {}
+        if product is not None:
             parts = code.share(weighted(code, responders, me, product), self.coins)
             dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
             send = {j: Reshared(part) for j, part in dealt_to.items() if j != me}
         asked = [j for j in responders if j != me] if me in to else []
-        size = (shape[0] + 1) * code.width(plan.d)
-        parts = [dealt_to[me]] if me in dealt_to else []
-        parts += yield from self.reshared(steps, send, asked, size)
-        if not parts:
+        values = [dealt_to[me]] if me in dealt_to else []
+        values += yield from self.reshared(steps, send, asked, rows * width)
+        if not values:
             return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
-        return added(code.basis, parts).reshape(code.basis.lanes, shape[0] + 1, -1)
+        return added(code.basis, values).reshape(code.basis.lanes, rows, width)
 
     def reshared(
         self, steps: Steps, send: Mapping[int, Message], awaited: Sequence[int], size: int
@@ -294,6 +340,36 @@ class Keeper:
         yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
         return missing
 
+    # --- what a run costs
+
+    def weigh(self, match: Match, measured: Measured) -> Role[Message | None]:
+        """My part in what clusters cost: s sum_i b_i ||x_i||**2 - ||S||**2 of each, one blinded number.
+
+        The squares of points are products, so responders deal these anew as well.  What leaves is hidden by
+        streams of the responders, of whom the dealer has none.
+        """
+        question = step_of(match)
+        if self.name not in (*match.responders, *match.committee):
+            return None
+        steps, state = self.steps(match), self.state(match)
+        if state is not None:
+            run = self.run(question)
+            run.states = {question.step: run.states[question.step]}  # which is the last of it
+        basis, to = self.plan.code.basis, question.responders.tolist()
+        one_hot = yield from self.labeled(match, steps, state)
+        sums = yield from self.sums(match, steps, measured, one_hot, to)
+        product = None if one_hot is None else measured.rows.norms()[:, :, None]
+        norms = yield from self.reduced(match, steps, product, to, self.plan.m, 1)
+        if one_hot is None:
+            return Unheard(0, NOBODY_MISSED)
+        values = costs_of(basis, one_hot, norms, sums, match.sizes)
+        # The next round's nonce: the streams of this one dealt labels.
+        lacking = hidden(
+            self.plan, self.me, self.member.peers, self.participant.colluding,
+            replace(question, round=question.round + 1), values,
+        )  # fmt: skip
+        return Unheard(steps.step, lacking) if lacking.size else CodedCosts(values)
+
     # --- the end
 
     def deliver(self, match: Match, measured: Measured) -> Role[Message]:
@@ -302,7 +378,8 @@ class Keeper:
         def answer() -> Role[tuple[Array | None, ClusterSums]]:
             steps, state = self.steps(match), self.state(match)
             everybody = range(len(self.plan.clients))
-            sums = yield from self.sums(match, steps, measured, state, everybody)
+            one_hot = yield from self.labeled(match, steps, state)
+            sums = yield from self.sums(match, steps, measured, one_hot, everybody)
             share = None
             if state is not None:
                 share = codes(np.flatnonzero(match.sizes), state.bits, places_of(len(match.sizes)))
@@ -446,5 +523,5 @@ class Keeper:
         shares = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, SizeShare)
         if len(shares) == len(match.committee):
             same, sizes = sizes_of(match, shares)
-            self.sizes[question.step + 1] = sizes.tolist()
+            self.run(question).sizes[question.step + 1] = sizes.tolist()
             self.opened = np.array([same, *sizes.tolist()])

@@ -2,75 +2,100 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.rows import cluster_sizes
 from field.compare.relabeling import Winning
-from secfc.coded.messages import Ended, RevealSums, Unheard
+from secfc.coded.messages import CodedCosts, Ended, RevealSums, Unheard
 from secfc.coded.plan import Plan
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
 from secfc.disclosure.compare.dealer import Game, deal
 from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.rivals import Centers
 from secfc.disclosure.compare.server import Committees, Seats
-from secfc.disclosure.own.messages import Advance, Deliver, Locate, SizeShare
+from secfc.disclosure.own.messages import Advance, Deliver, Locate, SizeShare, Stepped, Weigh
+from secfc.disclosure.own.runs import SharedRun
 from secfc.disclosure.own.shares import game_of, sizes_of
 from secfc.lloyd.loop import Stepper, Trace
 from secfc.roles.exchange import Exchange, PartyId, Role, take, to_all
-from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
+R = TypeVar("R")
+# What is made of a run that is over, by those who share its labels; None if somebody was lost.
+Finish = Callable[[SharedRun, Seats], Role[R | None]]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SharedRuns:
-    """Whole runs on labels that a committee shares, and their end."""
+    """Whole runs on labels that a committee shares, and their end.
 
-    committees: Committees
+    What it changes: the runs that there were.
+    """
+
+    def __init__(self, committees: Committees) -> None:
+        self.committees, self.plan = committees, committees.plan
+        self.runs: list[SharedRun] = []
 
     def __call__(self, labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
-        """A run of which the server knows the start, and sizes.
+        """A run of which the server knows the start, and sizes; of several, what it costs in the end.
 
-        Ends when owners have their labels; or, if all points are in one cluster, with labels that all know.
-        A committee that loses a member loses the labels with it: another one starts again.
+        If all points are in one cluster, a run ends with labels, which all know.
         """
-        start, first = compact_labels(labels), cluster_sizes(labels, k)
-        sizes, step, converged, over = [first], 0, False, False
-        shared: list[int] = []  # the committee that shares the labels after these steps
-        while True:
-            now = sizes[step]
-            if np.count_nonzero(now) < 2:
-                return foregone(start, now, k, max_iter, step)
-            seats = self.committees.seats()
-            if step and seats.committee.tolist() != shared:
-                sizes, step, over = [first], 0, False
-                now = first
-            if over:
-                if (yield from self.delivered(self.asked(Deliver, start, seats, k, step, now))):
-                    return Trace(k, (), None, converged, steps=step, sizes=tuple(sizes))
-                continue
-            told = yield from self.advanced(self.asked(Advance, start, seats, k, step, now))
-            if told is None:
-                continue
-            shared = seats.committee.tolist()
-            converged, after = told
-            over = converged or step == max_iter
-            if step < max_iter:
-                # The last of all steps is one too many: it says whether the run converged.
-                step, sizes = step + 1, [*sizes, after]
+        run = SharedRun.begun(len(self.runs), labels, k, max_iter)
+        self.runs.append(run)
+        within = yield from self.ended(run, self.weighed if self.plan.n_init > 1 else None)
+        if run.foregone:
+            return foregone(run)
+        return Trace(k, (), within, run.converged, run.step, tuple(run.sizes), run.number)
 
-    def asked(
-        self, kind: type[Advance] | type[Deliver], start: Array, seats: Seats, k: int, step: int, sizes: Array
-    ) -> Match:
-        """A question about the labels after so many steps."""
+    def ended(self, run: SharedRun, finish: Finish[R] | None) -> Role[R | None]:
+        """Take steps to the end of a run, and what `finish` makes of it, which is None if it has to wait.
+
+        A committee that loses a member loses the labels with it: another one starts the run again.
+        """
+        while not run.foregone and not (run.over and finish is None):
+            seats = self.committees.seats()
+            if run.step and seats.committee.tolist() != run.committee:
+                run.begin_again()
+            run.committee = seats.committee.tolist()
+            if not run.over:
+                told = yield from self.advanced(self.asked(Advance, run, seats))
+                if told is not None:
+                    run.go_on(*told)
+            elif finish is not None:
+                result = yield from finish(run, seats)
+                if result is not None:
+                    return result
+        return None
+
+    def asked(self, kind: type[Stepped], run: SharedRun, seats: Seats) -> Match:
+        """A question about the labels after the steps of a run so far."""
+        sizes = run.now
         question = kind(
-            seats.round, k, start, seats.responders, seats.committee, seats.corrected, 1, step, sizes
-        )
-        return Match(self.committees.plan, question, sizes, self.committees.seating)
+            seats.round, run.k, run.start, seats.responders, seats.committee, seats.corrected, 1, run.step,
+            sizes, run.number,
+        )  # fmt: skip
+        return Match(self.plan, question, sizes, self.committees.seating)
+
+    def weighed(self, run: SharedRun, seats: Seats) -> Role[tuple[int, ...] | None]:
+        """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
+        committees, match = self.committees, self.asked(Weigh, run, seats)
+        awaited = tuple(c for c in self.plan.clients if c in {*match.responders, *match.committee})
+        inbox = yield from self.ask(match, None, awaited)
+        reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+        costs = {c: m for c, m in inbox.items() if c not in reports}
+        if set(match.responders) <= set(costs):
+            values = committees.desk.believed(costs, CodedCosts, self.plan.code.basis, (run.k,), 2)
+            return tuple(int(x) for x in self.plan.code.basis.lift(self.plan.code.decode(values, 2)))
+        failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
+        committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), failed)
+        return None
+
+    def owned(self, run: SharedRun, seats: Seats) -> Role[bool | None]:
+        """Tell owners their labels; None if somebody was lost."""
+        return (yield from self.delivered(self.asked(Deliver, run, seats))) or None
 
     def advanced(self, match: Match) -> Role[tuple[bool, Array] | None]:
         """Whether no label changed, and the sizes after a step; None if somebody was lost."""
@@ -118,6 +143,7 @@ class SharedRuns:
         """Open the centers if enough consent, and tell everybody that the run is over."""
         if not trace.sizes:
             return (yield from PUBLISHED.fit(source, plan, trace))
+        yield from self.ended(self.runs[trace.run], self.owned)
         centers, sizes = None, trace.sizes[-1]
         if plan.revealing:
             sums = yield from source.quorum.opened(RevealSums(next(source.rounds), plan.k))
@@ -140,13 +166,10 @@ class SharedRuns:
         yield Exchange(to_all(committees.plan.clients, ended), round=next(source.rounds), phase="finish")
 
 
-def foregone(start: Array, sizes: Array, k: int, max_iter: int, step: int) -> Trace:
-    """A run that ends with all points in one cluster, or in none: everybody knows the labels.
-
-    start: the first labels (m,).  sizes: (k,) after so many steps.
-    """
-    last = start if not sizes.any() else np.full_like(start, int(sizes.argmax()))
-    if step:
-        return Trace(k, (start, last), None, True, steps=min(step + 1, max_iter))
-    same = bool((last == start).all())
-    return Trace(k, (start, last), None, True, steps=1 if same or max_iter == 1 else 2)
+def foregone(run: SharedRun) -> Trace:
+    """The end of a run with all points in one cluster, or in none: everybody knows the labels."""
+    start, last = run.start, run.known
+    steps = min(run.step + 1, run.max_iter)
+    if not run.step and run.max_iter > 1 and not (last == start).all():
+        steps = 2
+    return Trace(run.k, (start, last), None, True, steps=steps)

@@ -21,11 +21,12 @@ class Advance(Compare, tag=142):
     """Server to every client: take a step from labels that nobody knows, and open the sizes after it.
 
     labels: the first labels of the run.  step: how many were taken from them.  sizes: (k,) of the clusters
-    now.
+    now.  run: the number of the restart.
     """
 
     step: int
     sizes: Array
+    run: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,11 +39,31 @@ class Advance(Compare, tag=142):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Deliver(Compare, tag=143):
-    """Server to every client: the run is over; tell owners their labels after so many steps, and keep shares
-    of the centers.  Fields as in `Advance`."""
+    """Server to every client: the runs are over; tell owners their labels after so many steps of this one,
+    and keep shares of the centers.  Fields as in `Advance`."""
 
     step: int
     sizes: Array
+    run: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self)
+        refuse(self.step < 1, "labels are known before the first step")
+
+    @property
+    def subject(self) -> bytes:
+        return _subject(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weigh(Compare, tag=150):
+    """Server to every client: a restart of several is over; tell me what its clusters cost.  Fields as in
+    `Advance`."""
+
+    step: int
+    sizes: Array
+    run: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,17 +100,23 @@ class OwnShare(LabelShare, tag=146):
     """Member to an owner: its share of the labels of the owner's own points, uniform but for their sum."""
 
 
-def _check_step(question: Advance | Deliver) -> None:
+# Questions about labels that stay shared.
+Stepped = Advance | Weigh | Deliver
+
+
+def _check_step(question: Stepped) -> None:
     check_sizes(question.sizes)
     refuse(question.step < 0, "steps count from 0")
+    refuse(question.run < 0, "restarts count from 0")
     refuse(len(question.sizes) != question.k, "there are k sizes")
     refuse(question.factor != 1, "a step compares by a factor of 1")
 
 
-def _subject(question: Advance | Deliver) -> bytes:
-    """32 bytes that name the kind of question, the first labels, the step and the sizes."""
+def _subject(question: Stepped) -> bytes:
+    """32 bytes that name the kind of question, the run, its first labels, the step and the sizes."""
     state = hashlib.blake2b(digest_size=32, person=b"secfc-subject")
-    state.update(f"{type(question).__name__} {question.k} {question.step} {len(question.labels)} ".encode())
+    numbers = question.k, question.run, question.step, len(question.labels)
+    state.update(f"{type(question).__name__} {numbers} ".encode())
     state.update(np.ascontiguousarray(question.sizes, "<i8").data)
     state.update(np.ascontiguousarray(question.labels, "<i4").data)
     return state.digest()

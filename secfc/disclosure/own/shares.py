@@ -13,7 +13,7 @@ from field.compare.relabeling import Relabeling
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.disclosure.compare.match import Match
-from secfc.disclosure.own.messages import Advance, Deliver, SizeShare
+from secfc.disclosure.own.messages import SizeShare, Stepped
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import PartyId, SuspectedParties
 
@@ -25,9 +25,9 @@ def places_of(k: int) -> int:
     return max(1, (k - 1).bit_length())
 
 
-def step_of(match: Match) -> Advance | Deliver:
+def step_of(match: Match) -> Stepped:
     """The question of a match about labels that stay shared."""
-    return cast("Advance | Deliver", match.question)
+    return cast("Stepped", match.question)
 
 
 def game_of(match: Match) -> Relabeling:
@@ -62,3 +62,18 @@ def sizes_of(match: Match, shares: Mapping[PartyId, SizeShare]) -> tuple[bool, A
         why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
         raise SuspectedParties((*match.committee, *match.seating.dealers), why)
     return said.pop(), sizes
+
+
+def costs_of(basis: Basis, one_hot: Array, norms: Array, sums: Array, sizes: Array) -> Array:
+    """A share (lanes, k), of twice the degree, of the sums of scaled distances within clusters.
+
+    That is s (s Q - ||S||**2) with Q the sum of the squares of a cluster's points.  one_hot: (lanes, K, m) of
+    the clusters with points; norms: (lanes, m, 1), sums: (lanes, K, width); all of the degree of shares.
+    """
+    alive = np.flatnonzero(sizes)
+    scales = basis.reduce(sizes[alive].astype(np.int64))
+    squares = basis.multiply(scales, basis.matmul(one_hot, norms)[:, :, 0])
+    own = basis.multiply(scales, basis.add(squares, basis.negate(basis.squares(sums)).astype(basis.dtype)))
+    out = np.zeros((basis.lanes, len(sizes)), basis.dtype)
+    out[:, alive] = own
+    return out

@@ -52,7 +52,9 @@ POLICIES = {
     "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), expected=first_and_last),
     "own labels": scenario(disclosure=secfc.OwnLabels(), expected=sizes_between, reveal_centers=True),
-    "own labels, a client deals": scenario(disclosure=secfc.OwnLabels("client-6"), expected=sizes_between),
+    "own labels, a client deals": scenario(
+        disclosure=secfc.OwnLabels("client-6"), n_init=2, expected=sizes_between
+    ),
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
     "distances, bare": scenario(disclosure=secfc.Distances(blind=False)),
