@@ -71,6 +71,20 @@ def sums_of(points: Array, labels: Array, k: int) -> tuple[Array, Array]:
     return sums.astype(np.int64), np.diff(edges).astype(np.int64)
 
 
+def possible(sums: Array, counts: Array, pattern: Array, rows: Array, most: int) -> bool:
+    """Whether some points have these sums (k, s) and numbers (k, p), as far as that can be seen.
+
+    pattern: of each feature, (s,).  rows: the most points that the clients of a pattern have, (p,).  most:
+    the largest value of a point's coordinate.
+    """
+    sums, counts = sums.astype(np.int64), counts.astype(np.int64)
+    if (counts < 0).any() or (counts.astype(object).sum(axis=0) > rows).any():
+        return False
+    # |sums| <= counts * most, divided by most: products might not fit.
+    there = counts[:, pattern]
+    return bool(((sums // most >= -there) & (-(-sums // most) <= there)).all())
+
+
 def nearest(points: Array, known: Known) -> Array:
     """The nearest offered center of integer points (m, d), exactly; ties to the lowest index: (m,) int32.
 

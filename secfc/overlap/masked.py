@@ -27,7 +27,7 @@ from secfc.overlap.starts.automatic import Automatic
 from secfc.overlap.starts.grouping import Start
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, only, take
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, only, take
 from secfc.roles.messages import compact_labels
 from secfc.roles.transcript import Run
 from secfc.sums import contribute, receive_sum
@@ -123,10 +123,7 @@ class MaskedLloyd:
             yield from contribute(plan.sums, me, vector, question + 1, coins, spread=plan.spread)
             inbox = yield Exchange({}, (SERVER,), round=question + STRIDE, phase="listen")
             told = only(take(inbox, SharedSums), SERVER)
-            if told.sums.shape != (k, len(mine.shared)) or told.counts.shape != (k, len(mine.patterns)):
-                raise FaultyServer(
-                    SERVER, f"sends sums of shape {told.sums.shape}, of other features or clusters"
-                )
+            plan.check(me, told.sums, told.counts)
             # What I alone observe, I alone sum; of the rest everybody's sums.
             wide, many = sums.copy(), np.repeat(counts[:, None], len(mine.features), axis=1)
             wide[:, mine.inside] = told.sums

@@ -15,8 +15,9 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from secfc.algorithm import Public
 from secfc.overlap.columns import Columns
+from secfc.overlap.lloyd import possible
 from secfc.roles.description import LOCAL, Terms, described, digest_of
-from secfc.roles.exchange import PartyId
+from secfc.roles.exchange import SERVER, FaultyServer, PartyId, SuspectedParties
 from secfc.sums import Spread, SumPlan
 
 Array = NDArray[Any]
@@ -95,9 +96,27 @@ class OverlapPlan:
         return np.concatenate([sums[:, mine.inside].reshape(-1), held.reshape(-1), [int(changed)]])
 
     def split(self, total: Array) -> tuple[Array, Array, int]:
-        """Sums (k, s), counts (k, p), and how many clients' labels changed, of a sum (length,)."""
-        s = self.k * len(self.columns.shared)
-        return total[:s].reshape(self.k, -1), total[s:-1].reshape(self.k, -1), int(total[-1])
+        """Sums (k, s), counts (k, p), and how many clients' labels changed, of a sum (length,).
+
+        Raises SuspectedParties, everybody, for what no points sum to.
+        """
+        s, columns = self.k * len(self.columns.shared), self.columns
+        sums, counts, changed = total[:s].reshape(self.k, -1), total[s:-1].reshape(self.k, -1), int(total[-1])
+        most = self.rows * columns.patterns.sum(axis=1)
+        fits = possible(sums, counts, columns.pattern, most, self.quantizer.max_int)
+        if not fits or not 0 <= changed <= len(self.clients):
+            raise SuspectedParties((*self.clients, SERVER), "no points have the sums that were added up")
+        return sums, counts, changed
+
+    def check(self, client: PartyId, sums: Array, counts: Array) -> None:
+        """Raises FaultyServer for sums (k, s_j), counts (k, p_j) told to a client that no points have."""
+        mine = self.columns.mine(client)
+        if sums.shape != (self.k, len(mine.shared)) or counts.shape != (self.k, len(mine.patterns)):
+            raise FaultyServer(SERVER, f"sends sums of shape {sums.shape}, of other features or clusters")
+        most = self.rows * self.columns.patterns[mine.patterns].sum(axis=1)
+        pattern = np.searchsorted(mine.patterns, mine.of)
+        if not possible(sums, counts, pattern, most, self.quantizer.max_int):
+            raise FaultyServer(SERVER, "sends sums that no points have")
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ from secfc.feddp import messages as summing
 from secfc.fitting import seal
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
+from secfc.overlap import messages as partial_features
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles import messages as shared
 from secfc.roles import toss
@@ -88,6 +89,7 @@ from secfc.transport import wire
 from secfc.transport.sealed import TamperedMessage
 from secfc.transport.simulate import Faults, simulate
 from tests.secfc.lying import Lie, telling
+from tests.secfc.overlap.cases import Blocks, Turned
 
 # Contents that their receiver cannot check, only their form.  What clients seal among themselves in a union,
 # digests, signatures and what all clients confirm to one another is not among them.
@@ -100,6 +102,8 @@ UNCHECKABLE = (
     joint.SetKeys, joint.Reshared,
     joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.GroupAbout,
     summing.NoisyCenters,
+    partial_features.LocalCentroids, partial_features.LocalGroups, partial_features.SharedSums,
+    partial_features.CentroidShares, partial_features.CodedApart,
     union.MaskedBlock, union.Turn, union.Opening, union.Begin,
 )  # fmt: skip
 
@@ -358,6 +362,15 @@ def federation(n: int = N) -> secfc.Federation:
     return secfc.Federation.from_arrays(np.array_split(points, n), server_points=held)
 
 
+@cache
+def overlapping(n: int = N) -> secfc.Federation:
+    """n clients with six points each, on two or three of three features, each seen by three of five."""
+    rng = np.random.default_rng(13)
+    seen = [("a", "b"), ("b", "c"), ("a", "c"), ("a", "b"), ("c", "a", "b")]
+    points = [np.round(rng.uniform(-8, 8, (6, len(seen[j % 5]))) * 4) / 4 for j in range(n)]
+    return secfc.Federation.from_arrays(points, features=[list(seen[j % 5]) for j in range(n)])
+
+
 def coins(name: str) -> SeededCoins:
     return SeededCoins(5, name)
 
@@ -388,6 +401,8 @@ class Scenario:
 
     @property
     def federation(self) -> secfc.Federation:
+        if isinstance(self.algorithm, secfc.MaskedLloyd):
+            return overlapping(self.n)
         found = federation(self.n)
         # Points of a server would give the scale at once.
         return vary(found, server_points=None) if isinstance(self.algorithm, secfc.Scaled) else found
@@ -460,7 +475,8 @@ class Scenario:
         return Outcome(
             tuple(result.labels), result.excluded, result.centers, result.history or result.sizes,
             tuple(result.liars), result.disputes,
-            result.details.server.counted if isinstance(self.algorithm, FedDPKMeans) else (),
+            result.details.server.counted if isinstance(self.algorithm, FedDPKMeans)
+            else result.details.counted if isinstance(self.algorithm, secfc.MaskedLloyd) else (),
             {had[0].scaling for name, had in run.results.items() if name != SERVER}
             if isinstance(self.algorithm, secfc.Scaled) else set(),
         )  # fmt: skip
@@ -592,6 +608,14 @@ def over_sums(scenario: Scenario, got: Outcome) -> Outcome:
     return scenario.clean[0] if whole else with_sums(scenario, got.summed)
 
 
+def over_own_sums(scenario: Scenario, got: Outcome) -> Outcome:
+    """The same, where labels stay with clients: of one that was cut off nobody has any."""
+    want = over_sums(scenario, got)
+    unheard = np.concatenate([np.full(len(labels), (labels == -1).all()) for labels in got.labels])
+    history = tuple(np.where(unheard, -1, step) for step in want.history)
+    return dataclasses.replace(want, history=history, centers=None)
+
+
 @cache
 def with_sums(scenario: Scenario, summed: tuple[tuple[str, ...], ...]) -> Outcome:
     rounds = [ITERATE + number * STRIDE + 1 for number in range(len(summed))]
@@ -627,6 +651,7 @@ class Silent(secfc.NoiseInShares):
 
 NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
 PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1)
+MASKED = secfc.MaskedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
 SCENARIOS = {
     "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1)),
     "labels only, restarts, a client deals": Scenario(
@@ -674,6 +699,10 @@ SCENARIOS = {
         expected=over_sums,
     ),
     "lloyd": Scenario(secfc.Lloyd(k=K, scale=SCALE, init=RandomPoints())),
+    "overlapping": Scenario(MASKED, expected=over_own_sums),
+    "overlapping, distances": Scenario(
+        vary(MASKED, start=secfc.Synchronized(Blocks(), over="distances")), expected=over_own_sums
+    ),
     "scaled": Scenario(
         secfc.Scaled(vary(BASE, coarse="allow"), secfc.Standardize(limit=1.5), told=True),
         expected=over_scaled_rows,

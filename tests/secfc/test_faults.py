@@ -38,6 +38,7 @@ from secfc.scaling.roles import plaintext as plaintext_scaling
 from secfc.transport import wire
 from secfc.transport.sealed import Line, Sealed, TamperedMessage, greet
 from tests.nightly import NIGHTLY, short, trials
+from tests.oracles.overlap import masked_lloyd
 from tests.secfc.campaign import (
     ACTIONS,
     CLUSTERS,
@@ -99,6 +100,9 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     assert not any((labels == -1).any() for labels in got.labels)
     if isinstance(scenario.algorithm, secfc.KFed | FedDPKMeans):
         return
+    if isinstance(scenario.algorithm, secfc.MaskedLloyd):
+        check(scenario, Network({}, scenario.sealed), plain_masked(scenario, got))
+        return
     if isinstance(scenario.algorithm, secfc.Scaled):
         way, plan = scenario.algorithm.scaling, scenario.plan
         assert got.scalings == {plaintext_scaling(way, plan, scenario.federation)}
@@ -121,6 +125,17 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     twin = dataclasses.replace(scenario.algorithm, membership=secfc.SecFC(2, 1).membership)
     open_run = secfc.fit(twin, secfc.Federation.from_arrays(np.array_split(ordered, N)), bound=8.0, seed=3)
     assert all((a == b).all() for a, b in zip(result.history, open_run.history, strict=True))
+
+
+def plain_masked(scenario, got):
+    """The labels of Lloyd with missing features, by the oracle, from the labels that the run started from."""
+    fed, ends = scenario.federation, np.cumsum(scenario.federation.counts)[:-1]
+    whole = [np.rint(p.points * 16).astype(np.int64) for p in fed.parties]
+    observed = [[fed.feature_names.index(f) for f in p.features] for p in fed.parties]
+    start = [own.tolist() for own in np.split(got.history[0], ends)]
+    history, _, _ = masked_lloyd(whole, observed, start, scenario.algorithm.k, 4, None)
+    flat = [np.concatenate(step) for step in history]
+    return dataclasses.replace(got, labels=tuple(np.split(flat[-1], ends)), history=tuple(flat), centers=None)
 
 
 def random_schedules(scenario, seed, actions=ACTIONS, most=3):

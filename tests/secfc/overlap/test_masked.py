@@ -14,12 +14,12 @@ from secfc.attacks.views import View
 from secfc.data.inputs import Caution, InputError
 from secfc.lloyd.starts import GivenLabels
 from secfc.metrics import accuracy, observed_cost
-from secfc.overlap.lloyd import Known, nearest, sums_of
+from secfc.overlap.lloyd import Known, nearest, possible, sums_of
 from secfc.overlap.local import Clusterer, LocalKMeans
 from secfc.overlap.masked import MaskedLloyd
 from secfc.overlap.starts.automatic import Automatic
 from secfc.overlap.starts.synchronized import Synchronized
-from secfc.roles.exchange import SERVER, TooFewReplies
+from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, TooFewReplies
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, Blocks, Turned, clusters, federation
 
@@ -130,6 +130,42 @@ def test_the_filter_never_decides_wrongly(seed, shift, d):
     assert nearest(points, known).tolist() == exact
 
 
+@pytest.mark.parametrize("most", [3, 2**40])
+def test_what_no_points_sum_to_is_told_from_what_some_do(most):
+    pattern, rows = np.array([0, 0, 1]), np.array([5, 2**20])
+
+    def fits(sums, counts):
+        return possible(np.array([sums]), np.array([counts]), pattern, rows, most)
+
+    assert fits([5 * most, -5 * most, 2**20 * most], [5, 2**20])
+    assert fits([0, 0, 0], [0, 0])
+    for sums, counts in (
+        ([5 * most + 1, 0, 0], [5, 1]),
+        ([0, -5 * most - 1, 0], [5, 1]),
+        ([0, 0, 1], [5, 0]),
+        ([0, 0, 0], [6, 1]),
+        ([0, 0, 0], [-1, 1]),
+        ([0, 0, -(2**63)], [0, 2**20]),
+    ):
+        assert not fits(sums, counts)
+    assert not possible(np.zeros((3, 1), int), np.full((3, 1), 2**62), pattern[:1], rows[:1], most)
+
+
+def test_impossible_sums_end_a_run_with_suspicion_or_blame(run):
+    plan = run[2].plan
+    total = np.zeros(plan.length, np.int64)
+    plan.split(total)
+    for place, value in ((0, 1), (9, -1), (plan.length - 1, len(plan.clients) + 1)):
+        with pytest.raises(SuspectedParties, match="no points have the sums"):
+            plan.split(np.where(np.arange(plan.length) == place, value, total))
+    mine = plan.columns.mine("client-1")
+    sums, counts = np.zeros((3, len(mine.shared)), np.int64), np.zeros((3, len(mine.patterns)), np.int64)
+    plan.check("client-1", sums, counts)
+    for wrong in ((sums + 1, counts), (sums, counts - 1), (sums[:, :1], counts), (sums, counts[1:])):
+        with pytest.raises(FaultyServer):
+            plan.check("client-1", *wrong)
+
+
 def test_sums_are_of_labeled_points_only():
     sums, counts = sums_of(np.array([[1], [10], [100], [1000]]), np.array([1, -1, 1, 0]), 3)
     assert sums.tolist() == [[1000], [101], [0]]
@@ -139,16 +175,19 @@ def test_sums_are_of_labeled_points_only():
 # --- what changes nothing
 
 
-def test_the_order_of_clients_and_of_columns_changes_nothing():
+@pytest.mark.parametrize(
+    "start", [Automatic(), Synchronized(over="distances")], ids=["centroids", "distances"]
+)
+def test_the_order_of_clients_and_of_columns_changes_nothing(start):
     rng = np.random.default_rng(1)
     parts, truth = clusters(CHAIN, 3, 15, rng, spread=9.0)
     names = ["one", "two", "three", "four"]
-    ours = secfc.fit(MaskedLloyd(3), federation(parts, CHAIN, names=names, truth=truth), seed=4)
+    ours = secfc.fit(MaskedLloyd(3, start=start), federation(parts, CHAIN, names=names, truth=truth), seed=4)
     turn = [2, 0, 3, 1]
     turned = federation(
         [parts[j][:, ::-1] for j in turn], [CHAIN[j][::-1] for j in turn], names=[names[j] for j in turn]
     )
-    theirs = secfc.fit(MaskedLloyd(3), turned, seed=4)
+    theirs = secfc.fit(MaskedLloyd(3, start=start), turned, seed=4)
     for place, j in enumerate(turn):
         np.testing.assert_array_equal(theirs.labels[place], ours.labels[j])
     order = [turned.feature_names.index(name) for name in NAMES_OF[:5]]
