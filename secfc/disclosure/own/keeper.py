@@ -20,19 +20,17 @@ hidden under coins that the dealer does not know.  The argument: `secfc/disclosu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.parts import deal_part, expand, seeded, weighted
 from field.code.rows import ClusterSums
 from field.compare import bitslice, dealt
 from field.compare.relabeling import Shared, Winning, codes, rows_of
-from field.compare.secret_step import last_of_one_hot
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Assignment,
@@ -51,11 +49,10 @@ from secfc.disclosure.compare.match import DEAL, Match, check_opening, check_wor
 from secfc.disclosure.compare.member import Member, added
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
-from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.messages import Advance, Deliver, Locate, OwnShare, SizeShare, Weigh
-from secfc.disclosure.own.shares import costs_of, game_of, hide, places_of, sizes_of, step_of
-from secfc.roles.accept import check_residues
+from secfc.disclosure.own.products import Kin, Products
+from secfc.disclosure.own.shares import game_of, hide, places_of, sizes_of, step_of
 from secfc.roles.exchange import (
     SERVER,
     STRIDE,
@@ -78,19 +75,6 @@ HEARD_BY_ALL = 4
 LAST = STRIDE - 1
 
 
-@dataclass(eq=False, repr=False)
-class Kin:
-    """What a client keeps of one run: its committee, and by step what it holds, and heard.
-
-    states: a secret, and the clusters (K,) that it is among; of a run that is over, the last one.  sizes: as
-    opened.
-    """
-
-    committee: list[int] = field(default_factory=list)
-    states: dict[int, tuple[Shared, Array]] = field(default_factory=dict)
-    sizes: dict[int, list[int]] = field(default_factory=dict)
-
-
 class Keeper:
     """A client's answers where labels stay shared.
 
@@ -104,6 +88,7 @@ class Keeper:
         self.plan, self.name, self.me = participant.plan, participant.name, participant.me
         self.opened, self.kept = cast("Array | None", None), cast("Kept | None", None)
         self.runs: dict[int, Kin] = {}
+        self.products = Products(self.plan, self.me, member.peers, coins)
 
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, secret)"
@@ -162,9 +147,10 @@ class Keeper:
         steps, old = self.steps(match), self.state(match)
         corrections = yield from self.corrected(match, steps, game.dealt, first=True)
         if question.step:
-            one_hot = yield from self.labeled(match, steps, old)
-            sums = yield from self.sums(match, steps, measured, one_hot, question.responders.tolist())
-            measured = Measured(measured.rows, match.sizes, lambda: self.expanded(match, measured, sums))
+            one_hot = yield from self.products.labeled(match, steps, old)
+            to, rows = question.responders.tolist(), measured.rows
+            sums = yield from self.products.sums(match, steps, rows, one_hot, to)
+            measured = Measured(rows, match.sizes, lambda: self.products.expanded(match, rows, sums))
         masked = yield from self.masked(match, steps, measured)
         if masked is None or old is None:
             return Unheard(0, missing)
@@ -196,78 +182,6 @@ class Keeper:
             raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
         shared, clusters = run.states[question.step]
         return shared.among(np.flatnonzero(np.isin(clusters, alive)))
-
-    def labeled(self, match: Match, steps: Steps, state: Shared | None) -> Role[Array | None]:
-        """My share of the labels (lanes, K, m), one-hot among the clusters with points, if I respond.
-
-        state: my part of them, if I am in the committee.
-        """
-        plan, me, code = self.plan, self.me, self.plan.code
-        responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
-        mine = seeded(code, me, responders) if state is not None else ()
-        theirs = [p for p in committee if p != me and me in responders and me in seeded(code, p, responders)]
-        streams = self.streams(match, 0, {*mine, *theirs})
-        shape = int(np.count_nonzero(match.sizes)) - 1, plan.m
-        send: dict[int, Message] = {}
-        shares: dict[int, Array] = {}
-        if state is not None:
-            seeds = [streams[j] for j in mine]
-            shares = deal_part(code, state.parts.reshape(code.basis.lanes, -1), me, responders, seeds)
-            send = {j: Reshared(share) for j, share in shares.items() if j != me}
-        responds, size = me in responders, shape[0] * shape[1]
-        own = [shares[me]] if me in shares else []
-        own += [expand(code, size, streams[p]) for p in theirs]
-        awaited = [p for p in committee if responds and p != me and p not in theirs]
-        own += yield from self.reshared(steps, send, awaited, size)
-        return last_of_one_hot(code.basis, added(code.basis, own).reshape(-1, *shape)) if responds else None
-
-    def sums(
-        self, match: Match, steps: Steps, measured: Measured, one_hot: Array | None, to: Sequence[int]
-    ) -> Role[Array]:
-        """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
-
-        one_hot: my share of the labels, if I respond.
-        """
-        product = None if one_hot is None else measured.rows.weighted_sums(one_hot)
-        rows = int(np.count_nonzero(match.sizes))
-        return (yield from self.reduced(match, steps, product, to, rows, self.plan.code.width(self.plan.d)))
-
-    def reduced(
-        self, match: Match, steps: Steps, product: Array | None, to: Sequence[int], rows: int, width: int
-    ) -> Role[Array]:
-        """My share (lanes, rows, width) of what responders hold as products, now with the degree of shares.
-
-        product: my share of twice the degree, if I respond; no rows come out if none are dealt to me.
-        """
-        me, code = self.me, self.plan.code
-        responders = tuple(match.question.responders.tolist())
-        send: dict[int, Message] = {}
-        dealt_to: dict[int, Array] = {}
-        if product is not None:
-            parts = code.share(weighted(code, responders, me, product), self.coins)
-            dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
-            send = {j: Reshared(part) for j, part in dealt_to.items() if j != me}
-        asked = [j for j in responders if j != me] if me in to else []
-        values = [dealt_to[me]] if me in dealt_to else []
-        values += yield from self.reshared(steps, send, asked, rows * width)
-        if not values:
-            return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
-        return added(code.basis, values).reshape(code.basis.lanes, rows, width)
-
-    def reshared(
-        self, steps: Steps, send: Mapping[int, Message], awaited: Sequence[int], size: int
-    ) -> Role[list[Array]]:
-        """What these clients dealt me: residues (lanes, size) each."""
-        received = yield from steps.exchange(send, awaited, Reshared)
-        for j, message in received.items():
-            check_residues(self.plan.code.basis, self.plan.clients[j], message.values, (size,))
-        return [message.values for message in received.values()]
-
-    def expanded(self, match: Match, measured: Measured, sums: Array) -> ClusterSums:
-        """The sums of all clusters, of those without points zero."""
-        values = np.zeros((len(sums), len(match.sizes), sums.shape[2]), sums.dtype)
-        values[:, match.sizes > 0] = sums
-        return measured.rows.given(values, match.sizes)
 
     def masked(self, match: Match, steps: Steps, measured: Measured) -> Role[Array | None]:
         """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""
@@ -343,11 +257,7 @@ class Keeper:
     # --- what a run costs
 
     def weigh(self, match: Match, measured: Measured) -> Role[Message | None]:
-        """My part in what clusters cost: s sum_i b_i ||x_i||**2 - ||S||**2 of each, one blinded number.
-
-        The squares of points are products, so responders deal these anew as well.  What leaves is hidden by
-        streams of the responders, of whom the dealer has none.
-        """
+        """My part in what clusters cost, of each one number, which responders hide by streams of theirs."""
         question = step_of(match)
         if self.name not in (*match.responders, *match.committee):
             return None
@@ -355,14 +265,9 @@ class Keeper:
         if state is not None:
             run = self.run(question)
             run.states = {question.step: run.states[question.step]}  # which is the last of it
-        basis, to = self.plan.code.basis, question.responders.tolist()
-        one_hot = yield from self.labeled(match, steps, state)
-        sums = yield from self.sums(match, steps, measured, one_hot, to)
-        product = None if one_hot is None else measured.rows.norms()[:, :, None]
-        norms = yield from self.reduced(match, steps, product, to, self.plan.m, 1)
-        if one_hot is None:
+        values = yield from self.products.costs(match, steps, measured.rows, state)
+        if values is None:
             return Unheard(0, NOBODY_MISSED)
-        values = costs_of(basis, one_hot, norms, sums, match.sizes)
         # The next round's nonce: the streams of this one dealt labels.
         lacking = hidden(
             self.plan, self.me, self.member.peers, self.participant.colluding,
@@ -378,13 +283,13 @@ class Keeper:
         def answer() -> Role[tuple[Array | None, ClusterSums]]:
             steps, state = self.steps(match), self.state(match)
             everybody = range(len(self.plan.clients))
-            one_hot = yield from self.labeled(match, steps, state)
-            sums = yield from self.sums(match, steps, measured, one_hot, everybody)
+            one_hot = yield from self.products.labeled(match, steps, state)
+            sums = yield from self.products.sums(match, steps, measured.rows, one_hot, everybody)
             share = None
             if state is not None:
                 share = codes(np.flatnonzero(match.sizes), state.bits, places_of(len(match.sizes)))
                 share = dealt.hide(share, list(self.zeros(match).values()))
-            return share, self.expanded(match, measured, sums)
+            return share, self.products.expanded(match, measured.rows, sums)
 
         return self.to_owners(match, len(match.sizes), answer())
 
@@ -468,24 +373,13 @@ class Keeper:
         """The exchanges after that of the dealer."""
         return Steps(self.plan.clients, match.question.round + DEAL, match.question.subject)
 
-    def streams(self, match: Match, more: int, peers: set[int]) -> dict[int, Coins]:
-        """Streams with other clients, fresh for this question, twice: more is 0, then 1.
-
-        Raises Stalled for a client whose key never came.
-        """
-        others = peers - {self.me}
-        streams = self.member.peers.streams(match.question.round + more, match.context, others)
-        if others - set(streams):
-            raise Stalled(0, others - set(streams))
-        return streams
-
     def tables(self, match: Match, corrections: Array | None) -> dealt.Tables:
         """What the dealer made for this member, with a stream that both expand."""
         return dealt.Tables(table_streams(match, self.member.mine, (0,))[0], corrections)
 
     def zeros(self, match: Match) -> dict[int, Coins]:
         """Streams with the other members, under which zero is shared."""
-        return self.streams(match, 1, set(match.question.committee.tolist()))
+        return self.products.streams(match, 1, set(match.question.committee.tolist()))
 
     def unless_stalled(self, match: Match, answer: Role[Message | None]) -> Role[Message | None]:
         """An answer, or whose silence prevents it."""

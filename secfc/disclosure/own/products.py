@@ -1,0 +1,146 @@
+"""What responders compute of labels that stay shared: sums of points by them, and other products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys
+from field.code.parts import deal_part, expand, seeded, weighted
+from field.code.rows import ClusterSums, CodedRows
+from field.compare.relabeling import Shared
+from field.compare.secret_step import last_of_one_hot
+from field.secrets.coins import Coins
+from secfc.coded.plan import Plan
+from secfc.disclosure.compare.match import Match
+from secfc.disclosure.compare.member import added
+from secfc.disclosure.joint.messages import Reshared
+from secfc.disclosure.joint.steps import Stalled, Steps
+from secfc.disclosure.own.shares import costs_of
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import Role
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+@dataclass(eq=False, repr=False)
+class Kin:
+    """What a client keeps of one run: its committee, and by step what it holds, and heard.
+
+    states: a secret, and the clusters (K,) that it is among; of a run that is over, the last one.  sizes: as
+    opened.
+    """
+
+    committee: list[int] = field(default_factory=list)
+    states: dict[int, tuple[Shared, Array]] = field(default_factory=dict)
+    sizes: dict[int, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Products:
+    """Client me's part; keys: with the other clients.  Everything that comes out is a share, secret."""
+
+    plan: Plan
+    me: int
+    keys: PairKeys
+    coins: Coins
+
+    def streams(self, match: Match, more: int, peers: set[int]) -> dict[int, Coins]:
+        """Streams with other clients, fresh for this question, twice: more is 0, then 1.
+
+        Raises Stalled for a client whose key never came.
+        """
+        others = peers - {self.me}
+        streams = self.keys.streams(match.question.round + more, match.context, others)
+        if others - set(streams):
+            raise Stalled(0, others - set(streams))
+        return streams
+
+    def labeled(self, match: Match, steps: Steps, state: Shared | None) -> Role[Array | None]:
+        """My share of the labels (lanes, K, m), one-hot among the clusters with points, if I respond.
+
+        state: my part of them, if I am in the committee.
+        """
+        plan, me, code = self.plan, self.me, self.plan.code
+        responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
+        mine = seeded(code, me, responders) if state is not None else ()
+        theirs = [p for p in committee if p != me and me in responders and me in seeded(code, p, responders)]
+        streams = self.streams(match, 0, {*mine, *theirs})
+        shape = int(np.count_nonzero(match.sizes)) - 1, plan.m
+        send: dict[int, Message] = {}
+        shares: dict[int, Array] = {}
+        if state is not None:
+            seeds = [streams[j] for j in mine]
+            shares = deal_part(code, state.parts.reshape(code.basis.lanes, -1), me, responders, seeds)
+            send = {j: Reshared(share) for j, share in shares.items() if j != me}
+        responds, size = me in responders, shape[0] * shape[1]
+        own = [shares[me]] if me in shares else []
+        own += [expand(code, size, streams[p]) for p in theirs]
+        awaited = [p for p in committee if responds and p != me and p not in theirs]
+        own += yield from self.reshared(steps, send, awaited, size)
+        return last_of_one_hot(code.basis, added(code.basis, own).reshape(-1, *shape)) if responds else None
+
+    def sums(
+        self, match: Match, steps: Steps, rows: CodedRows, one_hot: Array | None, to: Sequence[int]
+    ) -> Role[Array]:
+        """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
+
+        one_hot: my share of the labels, if I respond.
+        """
+        product = None if one_hot is None else rows.weighted_sums(one_hot)
+        count = int(np.count_nonzero(match.sizes))
+        return (yield from self.reduced(match, steps, product, to, count, self.plan.code.width(self.plan.d)))
+
+    def reduced(
+        self, match: Match, steps: Steps, product: Array | None, to: Sequence[int], rows: int, width: int
+    ) -> Role[Array]:
+        """My share (lanes, rows, width) of what responders hold as products, now with the degree of shares.
+
+        product: my share of twice the degree, if I respond; no rows come out if none are dealt to me.
+        """
+        me, code = self.me, self.plan.code
+        responders = tuple(match.question.responders.tolist())
+        send: dict[int, Message] = {}
+        dealt_to: dict[int, Array] = {}
+        if product is not None:
+            parts = code.share(weighted(code, responders, me, product), self.coins)
+            dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
+            send = {j: Reshared(part) for j, part in dealt_to.items() if j != me}
+        asked = [j for j in responders if j != me] if me in to else []
+        values = [dealt_to[me]] if me in dealt_to else []
+        values += yield from self.reshared(steps, send, asked, rows * width)
+        if not values:
+            return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
+        return added(code.basis, values).reshape(code.basis.lanes, rows, width)
+
+    def reshared(
+        self, steps: Steps, send: Mapping[int, Message], awaited: Sequence[int], size: int
+    ) -> Role[list[Array]]:
+        """What these clients dealt me: residues (lanes, size) each."""
+        received = yield from steps.exchange(send, awaited, Reshared)
+        for j, message in received.items():
+            check_residues(self.plan.code.basis, self.plan.clients[j], message.values, (size,))
+        return [message.values for message in received.values()]
+
+    def expanded(self, match: Match, rows: CodedRows, sums: Array) -> ClusterSums:
+        """The sums of all clusters, of those without points zero."""
+        values = np.zeros((len(sums), len(match.sizes), sums.shape[2]), sums.dtype)
+        values[:, match.sizes > 0] = sums
+        return rows.given(values, match.sizes)
+
+    def costs(self, match: Match, steps: Steps, rows: CodedRows, state: Shared | None) -> Role[Array | None]:
+        """My share (lanes, k), as of a product, of what clusters cost (`costs_of`), if I respond.
+
+        The squares of points are products, so responders deal these anew as well.
+        """
+        to = match.question.responders.tolist()
+        one_hot = yield from self.labeled(match, steps, state)
+        sums = yield from self.sums(match, steps, rows, one_hot, to)
+        product = None if one_hot is None else rows.norms()[:, :, None]
+        norms = yield from self.reduced(match, steps, product, to, self.plan.m, 1)
+        return None if one_hot is None else costs_of(self.plan.code.basis, one_hot, norms, sums, match.sizes)
