@@ -30,6 +30,7 @@ OFFERS = {
     '(scale_features="standard")': "(--standardize)",
     '(missing="mean", missing="drop")': "(--missing mean, --missing drop)",
     '(missing="mean")': "(--missing mean)",
+    "(categorical=)": "(--categorical)",
     '(outside="clip")': "(--outside clip)",
     "Range(ranges=...)": "--ranges",
 }

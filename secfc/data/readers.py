@@ -169,12 +169,16 @@ def _bad_cell(path: Path, line: int, features: Sequence[str], cells: Sequence[st
     at = next(i for i, cell in enumerate(cells) if "_" in cell or not _is_number(cell))
     what = "is not a number" if cells[at].strip() else "is empty"
     absent = cells[at].strip().lower() in ABSENT
-    gaps = ', or let missing values be the mean or their rows be dropped (missing="mean", missing="drop")'
+    more = ""
+    if absent:
+        more = ', or let missing values be the mean or their rows be dropped (missing="mean", missing="drop")'
+    elif cells[at].strip():
+        more = ", or have every category of a text made a feature (categorical=)"
     return InputError(
         f"{path}, line {line}, column {features[at]!r}: the cell {what}. Every cell must be filled "
         "in, and features must be numbers: correct the cell, or leave the column out with "
         "columns=, or name it as client_column=, id_column= or label_column="
-        f"{gaps if absent else ''}."
+        f"{more}."
     )
 
 

@@ -417,6 +417,7 @@ def test_messages_name_options_where_the_library_names_parameters() -> None:
     result = run("a.csv", "-k", "1")
     assert "column 'id_column': the cell is not a number" in result.stderr
     assert "with --columns, or name it as --client-column, --id-column or --label-column" in result.stderr
+    assert "have every category of a text made a feature (--categorical)" in result.stderr
 
 
 def test_labels_to_stdout_leave_the_report_to_stderr_and_no_file_of_that_name() -> None:
