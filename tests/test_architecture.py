@@ -35,7 +35,7 @@ ROOMS = {
     "secfc.algorithm": "field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.account": "",
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
-    "secfc.attacks": "field.code secfc.roles secfc.data secfc.algorithm",
+    "secfc.attacks": "field.code secfc.roles secfc.data secfc.privacy secfc.algorithm",
     "secfc.sums": f"{FIELD} secfc.roles",
     "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.sums",

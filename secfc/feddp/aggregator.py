@@ -38,18 +38,23 @@ from secfc.sums import receive_sum
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Released:
-    """One noisy release, for tables: root mean squares of noise and of what was released, in its own units.
+    """One noisy release: its numbers, and for tables root mean squares of noise and of what was released.
 
-    Both are in units of the statistic: data units squared, points, data units.  signal is estimated from the
-    release, its noise taken off in squares; so it is public.
+    These are in units of the statistic: data units squared, points, data units.  signal is estimated from the
+    release, its noise taken off in squares; so it is public.  values: the noisy integers (size,), which all
+    may see.
     """
 
     what: str
     size: int
     noise: float
     signal: float
+    values: Array
+
+    def __repr__(self) -> str:
+        return f"Released({self.what!r}, size={self.size}, noise={self.noise:.4g}, signal={self.signal:.4g})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +110,7 @@ class Aggregator:
             scaled = values.astype(np.float64) / unit
             noise = part.deviation / unit
             signal = float(np.sqrt(max(0.0, float(np.mean(scaled**2)) - noise**2)))
-            self.released.append(Released(part.what, part.size, noise, signal))
+            self.released.append(Released(part.what, part.size, noise, signal, values))
             noisy.append(scaled)
         return noisy
 

@@ -98,6 +98,26 @@ class Statistics:
         return short
 
 
+def answers(
+    mine: Statistics, told: Project | GroupAbout | None, number: int = 0, projection: Array | None = None
+) -> tuple[list[Part], list[Array]]:
+    """What a client adds after a message of the server, in parts, each with the noise that it will get.
+
+    told: None for the first sum, which answers nothing.  number: of a step of FedDP-Lloyds, 0 before them.
+    projection: in which the centers of number 0 lie, None for full space.
+    """
+    plan = mine.plan
+    bounds = (plan.outer_bound,) if told is None else told.bounds
+    if told is None:
+        parts, vectors = plan.outer_parts(), mine.outer()
+    elif isinstance(told, Project):
+        parts, vectors = plan.weight_parts(bounds), mine.weights(told.projection, told.proxies)
+    else:
+        parts = plan.group_parts(number, len(told.centers), told.reach, bounds)
+        vectors = mine.groups(None if number else projection, told.centers, told.origins, told.reach)
+    return parts, mine.bounded(parts, vectors, bounds)
+
+
 def client(
     plan: FedDPPlan, party: Party, coins: Coins
 ) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
@@ -107,11 +127,11 @@ def client(
     mine = Statistics(plan, party.read())
     question = ITERATE
 
-    def add(parts: list[Part], vectors: list[Array], bounds: tuple[int, ...]) -> Role[None]:
+    def add(parts: list[Part], vectors: list[Array]) -> Role[None]:
         honest, place = plan.sums.honest, plan.placement
         shared = [
             place.share(part.noise, part.sensitivity, vector, honest, coins)
-            for part, vector in zip(parts, mine.bounded(parts, vectors, bounds), strict=True)
+            for part, vector in zip(parts, vectors, strict=True)
         ]
         yield from contribute(plan.sums, me, np.concatenate(shared), question + 1, coins)
 
@@ -125,14 +145,14 @@ def client(
     initial = isinstance(plan.start, FedDPInit)
     projection = None
     if initial:
-        yield from add(plan.outer_parts(), mine.outer(), (plan.outer_bound,))
+        yield from add(*answers(mine, None))
         question += STRIDE
         told = yield from hear(Project)
         projection = told.projection
         fits = len(projection) == plan.d and len(told.proxies) == plan.bins
         if not fits or len(told.bounds) != plan.by_client:
             raise FaultyServer(SERVER, "projects to other features, points or bounds than the plan has")
-        yield from add(plan.weight_parts(told.bounds), mine.weights(projection, told.proxies), told.bounds)
+        yield from add(*answers(mine, told))
         question += STRIDE
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         told = yield from hear(GroupAbout)
@@ -146,9 +166,7 @@ def client(
             )
         if len(told.bounds) != plan.by_client * len(plan.noises.group(number)):
             raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
-        vectors = mine.groups(None if number else projection, told.centers, told.origins, told.reach)
-        parts = plan.group_parts(number, k, told.reach, told.bounds)
-        yield from add(parts, vectors, told.bounds)
+        yield from add(*answers(mine, told, number, projection))
         question += STRIDE
     told = yield from hear(NoisyCenters)
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:

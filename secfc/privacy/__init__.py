@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 _HOME = {
     name: f"secfc.privacy.{module}"
     for module, names in {
-        "audit": "Finding many_runs one_run",
+        "audit": "Finding ShiftFinding many_gaussian_runs many_runs one_run",
         "bounds": "Bound",
         "calibration": "Budget gaussian_multiplier solve split",
         "clipping": "clip",
@@ -22,6 +22,7 @@ _HOME = {
         "mechanisms": "DiscreteGaussianNoise DiscreteLaplaceNoise Mechanism NoNoise Release "
         "RoundedGaussianNoise",
         "neighbors": "Neighbors",
+        "tradeoff": "Shift",
     }.items()
     for name in names.split()
 }
@@ -30,6 +31,8 @@ __all__ = sorted(_HOME)
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
     from secfc.privacy.audit import Finding as Finding
+    from secfc.privacy.audit import ShiftFinding as ShiftFinding
+    from secfc.privacy.audit import many_gaussian_runs as many_gaussian_runs
     from secfc.privacy.audit import many_runs as many_runs
     from secfc.privacy.audit import one_run as one_run
     from secfc.privacy.bounds import Bound as Bound
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     from secfc.privacy.mechanisms import Release as Release
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
     from secfc.privacy.neighbors import Neighbors as Neighbors
+    from secfc.privacy.tradeoff import Shift as Shift
 
 
 def __getattr__(name: str) -> Any:

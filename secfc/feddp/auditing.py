@@ -1,0 +1,199 @@
+"""FedDP-KMeans under audit: what one row, or one client, did to every release of a run.
+
+Two readers of the same run.  The `everyone else` attacker (`canary_score`) knows all points but one, and
+everything that was broadcast or released: it computes what the others add, and the likelihood ratio of the
+canary.  The experimenter (`audit_run`) has all points, and checks sensitivities and noise without repetition
+(`secfc.privacy.contributions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.algorithm import Clustering
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.feddp.clients import Statistics, answers
+from secfc.feddp.messages import GroupAbout, Project
+from secfc.feddp.noise import Gaussian
+from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.starts import FedDPInit
+from secfc.privacy.contributions import ALARM, Audited, Contribution, Moved, evidence
+from secfc.privacy.tradeoff import Shift
+from secfc.roles.exchange import SERVER, PartyId
+
+Array = NDArray[Any]
+Points = Mapping[PartyId, Array]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Public:
+    """What everybody has of a run: the plan, what the server asked, and what was released, in order.
+
+    told: of each sum the message that it answers, None for the first of FedDP-Init.  released: the noisy
+    integers of its parts.
+    """
+
+    plan: FedDPPlan
+    told: tuple[Project | GroupAbout | None, ...]
+    released: tuple[tuple[Array, ...], ...]
+
+    @classmethod
+    def of(cls, result: Clustering) -> Public:
+        """Of a run whose transcript kept its contents.
+
+        Raises ValueError for one that did not, or that went on without some clients: their points are in some
+        sums and not in others, so no two data sets are told apart by it.
+        """
+        plan = result.plan
+        if result.excluded:
+            raise ValueError(
+                f"{', '.join(result.excluded)} took no part to the end: who was in which sum is then a "
+                "matter of that run. Audit a run that has all clients"
+            )
+        if not isinstance(plan, FedDPPlan):
+            raise ValueError(
+                f"a run under a {type(plan).__name__}: only FedDPKMeans releases noisy sums to audit"
+            )
+        first = plan.clients[0]
+        heard = [e for e in result.transcript.envelopes if e.sender == SERVER and e.recipient == first]
+        if any(e.body is None for e in heard):
+            raise ValueError(
+                "the transcript kept no contents, so what was asked cannot be told: run "
+                "secfc.fit(..., keep_bodies=True)"
+            )
+        told = [e.body for e in heard if isinstance(e.body, Project | GroupAbout)]
+        asked = ([None] if isinstance(plan.start, FedDPInit) else []) + told
+        flat = iter(result.details.server.released)
+        released = []
+        for number, message in enumerate(asked):
+            count = _parts(plan, message, number, asked)
+            released.append(tuple(next(flat).values for _ in range(count)))
+        return cls(plan, tuple(asked), tuple(released))
+
+    def __repr__(self) -> str:
+        return f"Public(releases={sum(map(len, self.released))})"
+
+    def numbered(self) -> Iterator[tuple[Project | GroupAbout | None, int, Array | None]]:
+        """Every message, the number of its step of FedDP-Lloyds, and the projection then."""
+        initial = isinstance(self.plan.start, FedDPInit)
+        projection, number = None, 0 if initial else 1
+        for message in self.told:
+            if isinstance(message, Project):
+                projection = message.projection
+            yield message, number, projection
+            number += isinstance(message, GroupAbout)
+
+    def statistics(self, points: Points) -> list[tuple[list[Part], list[Array]]]:
+        """What these clients' points (m_j, d) add to every sum, in parts; without rows nothing."""
+        every = {name: Statistics(self.plan, rows) for name, rows in points.items() if len(rows)}
+        found = []
+        for message, number, projection in self.numbered():
+            total: list[Array] = []
+            parts: list[Part] = []
+            for mine in every.values():
+                parts, vectors = answers(mine, message, number, projection)
+                total = [a + b for a, b in zip(total, vectors, strict=True)] if total else list(vectors)
+            found.append((parts, total))
+        return found
+
+
+def _parts(plan: FedDPPlan, message: Any, place: int, asked: list[Any]) -> int:
+    """How many parts, each with a noise of its own, one sum has."""
+    if not isinstance(message, GroupAbout):
+        return 1
+    return 1 if plan.variant.joint else 2
+
+
+def moved(public: Public, others: Points, canary: Points) -> list[Moved]:
+    """What is known of every release by who knows the others' points, and the canary.
+
+    others: points of every client without the canary.  canary: with it, of those clients that differ.
+    """
+    without = public.statistics(others)
+    changed = public.statistics(canary)
+    before = public.statistics({name: others[name] for name in canary})
+    found = []
+    for (parts, vectors), (_, more), (_, less), noisy in zip(
+        without, changed, before, public.released, strict=True
+    ):
+        for i, part in enumerate(parts):
+            if not isinstance(part.noise, Gaussian):
+                raise ValueError(
+                    f"{part.what} carries {type(part.noise).__name__} noise: only Gaussian releases add up "
+                    "to one shift. Audit a variant without Laplace noise, as OURS"
+                )
+            base = vectors[i].astype(np.float64)
+            added = (more[i].astype(np.float64) if more else 0.0) - (
+                less[i].astype(np.float64) if less else 0.0
+            )
+            found.append(Moved(np.asarray(noisy[i], np.float64), base, base + added, part.deviation))
+    return found
+
+
+def canary_score(public: Public, others: Points, canary: Points) -> float:
+    """The log likelihood ratio of the canary being in: the `everyone else` attacker's score of a run."""
+    return evidence(moved(public, others, canary))
+
+
+def audit_run(result: Clustering, federation: Federation, others: Points, *, alarm: float = ALARM) -> Audited:
+    """The audit of one run on `federation` against the claim of its plan: see `secfc.privacy.contributions`.
+
+    others: the points of all clients without the canary, a neighbor of the federation under the plan's
+    relation (`without_row`, `without_client`).
+
+    Raises ValueError as `Public.of` does, and for Laplace noise.
+    """
+    public = Public.of(result)
+    have = {party.name: party.read() for party in federation.parties}
+    differ = {name: rows for name, rows in have.items() if not _same(rows, others.get(name))}
+    if not differ:
+        raise ValueError("both data sets are the same: leave out the canary in the second")
+    base = {name: others.get(name, rows[:0]) for name, rows in have.items()}
+    releases = moved(public, base, differ)
+    named = [part for parts, _ in public.statistics(have) for part in parts]
+    contributions = []
+    for part, release in zip(named, releases, strict=True):
+        noise = release.noisy - release.with_it
+        e = release.with_it - release.without
+        contributions.append(
+            Contribution(
+                part.what,
+                part.size,
+                float(np.sqrt(e @ e)),
+                part.sensitivity,
+                part.deviation,
+                float(np.sqrt(np.mean(noise**2))),
+            )
+        )
+    return Audited(tuple(contributions), Shift.of_event(public.plan.event).mu ** 2, alarm)
+
+
+def _same(rows: Array, other: Array | None) -> bool:
+    return other is not None and rows.shape == other.shape and bool((rows == other).all())
+
+
+def without_row(federation: Federation, client: PartyId, row: int) -> dict[PartyId, Array]:
+    """The points of all clients, but for one row.  Raises InputError if there is none."""
+    points = {party.name: party.read() for party in federation.parties}
+    if client not in points or not 0 <= row < len(points[client]):
+        raise InputError(
+            f"row {row} of {client!r} is no point of the federation: its clients are "
+            f"{', '.join(federation.names)}, rows are counted from 0"
+        )
+    points[client] = np.delete(points[client], row, axis=0)
+    return points
+
+
+def without_client(federation: Federation, client: PartyId) -> dict[PartyId, Array]:
+    """The points of all clients, but for those of one.  Raises InputError if there is none of that name."""
+    points = {party.name: party.read() for party in federation.parties}
+    if client not in points:
+        raise InputError(f"{client!r} is no client: the clients are {', '.join(federation.names)}")
+    points[client] = points[client][:0]
+    return points
