@@ -33,12 +33,14 @@ class Measured:
 
     sizes: (k,) points of each cluster, public.  compute: gives their sums, which are shares, secret.
     halves: whether these are halves of clusters, and each row is measured to both of its own cluster only.
+    mine: the rows of the client's own points, secret if owners are hidden; None where nobody asks.
     """
 
     rows: CodedRows
     sizes: Array
     compute: Callable[[], ClusterSums]
     halves: bool = False
+    mine: Array | None = None
 
     @cached_property
     def sums(self) -> ClusterSums:

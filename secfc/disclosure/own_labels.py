@@ -39,8 +39,11 @@ class OwnLabels(Exactly):
     and every distance, of every step.  consent: whether a start may open distances to the server
     (`KMeansPlusPlus`).
 
+    Under `Private()` membership an owner gets the labels of the rows that it holds, and nobody learns which
+    those are, also not a dealer with members, as long as at most t clients are among them.
+
     Of several restarts (`n_init`) the server also learns the cost of each cluster at the end, and owners the
-    labels of the cheapest alone.  Needs a start that opens no labels of points, and `Open()` membership.
+    labels of the cheapest alone.  Needs a start that opens no labels of points.
     """
 
     dealer: PartyId = SERVER
@@ -70,7 +73,6 @@ class OwnLabels(Exactly):
         check_consent(plan, type(self).__name__, self.consent)
         self.how.check(plan)
         rules = (
-            (plan.layout.mixed, "owners of rows are hidden, to whom labels are told: use membership=Open()"),
             (
                 plan.init.factor != 1 or plan.init.halves,
                 f"{type(plan.init).__name__}() opens labels: start from random labels or points",

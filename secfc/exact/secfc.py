@@ -119,7 +119,8 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 sizes = cluster_sizes(labels, request.k)
                 if due:
                     sums = partial(running.of, labels, request.k)
-                    message = yield from answer(request, Measured(rows, sizes, sums, request.halves))
+                    measured = Measured(rows, sizes, sums, request.halves, mine.rows)
+                    message = yield from answer(request, measured)
                 else:
                     yield from answer.watch(request, sizes)
                 referee.opened = answer.opened

@@ -87,6 +87,7 @@ CONTENTS = {
     "Weigh": "sizes at the end of a restart",
     "Locate": "who labels new points",
     "OwnShare": "shares of own labels",
+    "PickedShare": "labels where rows are held",
     "RevealSums": "whose centers are asked for",
     "Ended": "sizes and centers, if opened",
     "Unheard": "who was not heard",

@@ -99,7 +99,7 @@ UNCHECKABLE = (
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, keeping.SizeShare, own.Ended, own.CodedCosts, own.CodedGains, own.NoiseShares,
-    joint.SetKeys, joint.Reshared,
+    joint.SetKeys, joint.Reshared, keeping.PickedShare,
     joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.GroupAbout,
     summing.NoisyCenters,
     partial_features.LocalCentroids, partial_features.LocalGroups, partial_features.SharedSums,
@@ -672,6 +672,10 @@ SCENARIOS = {
     "own labels, restarts, a client deals": Scenario(
         vary(BASE, disclosure=secfc.OwnLabels("client-4")), expected=sizes_between
     ),
+    "own labels, private": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels(), n_init=1, membership=Private(bound=64)),
+        expected=sizes_between,
+    ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),
@@ -717,6 +721,7 @@ SEALED = {
     f"{name}, sealed": dataclasses.replace(SCENARIOS[name], sealed=True)
     for name in (
         "labels only",
+        "own labels",
         "blinded",
         "bare, centers",
         "predict",

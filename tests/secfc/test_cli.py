@@ -951,7 +951,6 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     ("options", "remedy"),
     [
         (("--disclosure", "own-labels", "--dealer", "none"), "name a client that deals"),
-        (("--disclosure", "own-labels", "--membership", "private"), "leave one of them out"),
         (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
         (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),

@@ -73,9 +73,13 @@ MEMBERSHIPS = {
 def test_the_table_of_hidden_membership_names_its_messages(has):
     table = re.search(r"<!-- also: with hidden membership -->\n((?:\|.*\n)+)", PAGE)[1]
     lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
-    assert {where for _, where in lines} == {"", "threshold", "server mode", "merging", "merge=False"}
+    assert {where for _, where in lines} == {
+        "", "threshold", "server mode", "merging", "merge=False", "OwnLabels",
+    }  # fmt: skip
     expected = {kind for kind, where in lines if where in ("", *has.split(", "))}
     assert sent(secfc.AssignmentsOnly(), MEMBERSHIPS[has]) - sent(secfc.AssignmentsOnly()) == expected
+    expected |= {kind for kind, where in lines if where == "OwnLabels"}
+    assert sent(secfc.OwnLabels(), MEMBERSHIPS[has]) - sent(secfc.OwnLabels()) == expected
 
 
 def test_every_message_says_what_its_sender_can_do_by_deviating():

@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 
 import secfc
 from field.compare.bitslice import unpack
+from secfc.coded.membership import Private
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.own.keeper import Keeper
 from secfc.lloyd.loop import PlainSource, lloyd
 from secfc.lloyd.starts import GivenLabels, RandomPoints
 from secfc.roles.exchange import SERVER, finish
+from tests.nightly import trials
 from tests.secfc.test_final_labels import federation
+from tests.secfc.test_membership import overlapping
 
 
 def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, seed=0, **parameters):
@@ -213,3 +216,89 @@ def test_a_client_that_misses_the_end_blames_nobody(kind):
         assert (result.labels[j] == labels).all()
     assert (result.labels[4] == -1).all() or (result.labels[4] == want.labels[4]).all()
     assert np.array_equal(result.centers, want.centers, equal_nan=True)
+
+
+# --- hidden membership -----------------------------------------------------------------------------
+
+HIDDEN = Private(bound=64, sized=False)
+
+
+def assert_that_of_the_union(result, data, max_iter=8, told=None):
+    """Every owner that was told has the labels of plaintext Lloyd on the union at the rows that it holds."""
+    points = np.full((result.plan.m, data.d), np.nan)
+    for rows, party in zip(result.rows, data.parties, strict=True):
+        there = np.asarray(rows) >= 0  # who is gone does not say which were its own
+        points[rows[there]] = party.points[there]
+    integers = result.plan.quantizer(points)
+    trace = finish(lloyd(start_of(result).astype(np.int32), result.plan.k, max_iter, PlainSource(integers)))
+    assert (result.n_iter, result.converged) == (trace.n_iter, trace.converged)
+    for name, labels, rows in zip(data.names, result.labels, result.rows, strict=True):
+        assert (labels == (trace.labels[rows] if told is None or name in told else -1)).all()
+
+
+@trials(12)
+@given(
+    st.integers(1, 2), st.integers(1, 2), st.integers(0, 1), st.integers(2, 20), st.integers(1, 10),
+    st.integers(0, 2**16), st.booleans(),
+)  # fmt: skip
+def test_holders_have_the_labels_of_plaintext_lloyd_on_the_union(t, ell, spare, held, k, seed, client):
+    n = 2 * (ell + t - 1) + 1 + spare + client
+    data, _ = overlapping(n, 30, held, seed=seed)
+    dealer = "client-0" if client else SERVER
+    k = min(k, held)
+    result = run(data, k=k, t=t, ell=ell, dealer=dealer, membership=HIDDEN, max_iter=4, coarse="allow")
+    assert_that_of_the_union(result, data, 4)
+
+
+def test_hidden_owners_of_one_row_of_all_rows_and_of_rows_that_nobody_else_has():
+    points = np.random.default_rng(4).normal(size=(30, 2))
+    ids = [f"p{i}" for i in range(30)]
+    for held in ([[0], range(30), [3, 7], range(2, 9)], [range(10), range(10, 29), [29], [0]]):
+        data = secfc.Federation.from_arrays(
+            [points[list(own)] for own in held], ids=[[ids[i] for i in own] for own in held]
+        )
+        result = run(data, k=3, membership=HIDDEN)
+        assert_that_of_the_union(result, data)
+        new = data.parties[1].points
+        again = result.predict(data)
+        assert result.converged
+        assert (again[1] == result.labels[1]).all()
+        assert len(again[1]) == len(new)
+
+
+def test_equal_points_without_ids_are_one_row_that_all_who_have_them_hold():
+    points = np.random.default_rng(4).normal(size=(12, 2))
+    arrays = [points[[0, 1, 1, 2]], points[[1, 2, 3, 4]], points[4:], points[[5]]]
+    result = run(secfc.Federation.from_arrays(arrays), k=3, membership=HIDDEN)
+    assert result.plan.m == 12
+    assert_that_of_the_union(result, secfc.Federation.from_arrays(arrays))
+
+
+@pytest.mark.parametrize("kind", ["Deliver", "Reshared"])
+def test_of_hidden_owners_one_that_is_gone_at_the_end_costs_nobody_else_its_labels(kind):
+    data, _ = overlapping(5, 30, 12)
+    ending = set()
+
+    def faults(e):
+        # The last client only owns points: it neither responds nor compares.
+        if e.kind == "Deliver":
+            ending.add(e.round)
+        gone = e.recipient if kind == "Deliver" else e.sender
+        return () if ending and gone == "client-4" and e.kind != "Ended" else (e,)
+
+    result = run(data, k=3, membership=HIDDEN, faults=faults)
+    assert_that_of_the_union(result, data, told=set(data.names[:4]))
+
+
+def test_of_hidden_owners_one_whose_points_others_compute_on_is_replaced_at_the_end():
+    data, _ = overlapping(6, 30, 20)
+    ending = set()
+
+    def faults(e):
+        if e.kind == "Deliver":
+            ending.add(e.round)
+        return () if ending and "client-2" in (e.sender, e.recipient) else (e,)
+
+    result = run(data, k=3, membership=HIDDEN, faults=faults)
+    assert len(ending) == 2
+    assert_that_of_the_union(result, data, told=set(data.names) - {"client-2"})

@@ -324,6 +324,7 @@ MESSAGES = {
     keeping.Locate: locations(),
     keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
     keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
+    keeping.PickedShare: st.builds(keeping.PickedShare, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealSums: st.builds(own.RevealSums, count, st.integers(1, 2**40)),
     own.Ended: ends(),
     joint.FinalShare: st.builds(
@@ -577,6 +578,7 @@ def examples():
         ),
         keeping.SizeShare(np.array([[5]], np.uint32), False),
         keeping.OwnShare(np.array([[5], [6]], np.uint64)),
+        keeping.PickedShare(np.array([[5, 6]], np.uint32)),
         own.RevealSums(13, 2),
         own.Ended(np.array([2, 0]), None),
         own.Ended(np.array([2, 0]), np.array([[0.5], [np.nan]])),

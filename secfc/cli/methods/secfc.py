@@ -163,11 +163,6 @@ def _check_policy(asked: Asked) -> None:
             "--dealer none has no own-labels: name a client that deals, leave it out, or show all parties "
             "the final labels with --disclosure final-labels"
         )
-    if asked["disclosure"] == "own-labels" and asked["membership"] == "private":
-        raise click.UsageError(
-            "--disclosure own-labels tells labels to the owners of points, whom --membership private hides: "
-            "leave one of them out"
-        )
     if asked["field"] == "mersenne61":
         raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
     if asked["init"] == "k-means++" and not asked["consent"]:

@@ -59,6 +59,16 @@ class Steps:
         Raises Stalled if not all of them speak, or one goes no further; FaultyClient for another kind of
         message.
         """
+        received, silent = yield from self.heard(send, expect, kind)
+        if len(received) < len(expect):
+            # Who says that it goes no further is there, and not to blame.
+            raise Stalled(self.step, silent)
+        return received
+
+    def heard(
+        self, send: Mapping[int, Message], expect: Collection[int], kind: type[M]
+    ) -> Role[tuple[dict[int, M], set[int]]]:
+        """The same where some may be gone: what the others said, and who said nothing at all."""
         self.step += 1
         peers = {self.clients[i]: i for i in expect}
         inbox = yield Exchange(
@@ -67,10 +77,7 @@ class Steps:
         )  # fmt: skip
         further = {name: message for name, message in inbox.items() if not isinstance(message, Unheard)}
         received = {peers[name]: message for name, message in take(further, kind).items()}
-        if len(received) < len(peers):
-            # Who says that it goes no further is there, and not to blame.
-            raise Stalled(self.step, {peers[name] for name in peers if name not in inbox})
-        return received
+        return received, {peers[name] for name in peers if name not in inbox}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import ClusterSums
-from field.compare import bitslice, dealt
-from field.compare.relabeling import Shared, Winning, codes, rows_of
+from field.compare import dealt
+from field.compare.relabeling import Shared, Winning, codes
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Assignment,
@@ -50,17 +50,17 @@ from secfc.disclosure.compare.member import Member, added
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.steps import Stalled, Steps
-from secfc.disclosure.own.messages import Advance, Deliver, Locate, OwnShare, SizeShare, Weigh
+from secfc.disclosure.own.messages import Advance, Deliver, Locate, SizeShare, Weigh
+from secfc.disclosure.own.owners import HiddenOwners, PublicOwners
 from secfc.disclosure.own.products import Kin, Products
 from secfc.disclosure.own.shares import game_of, hide, places_of, sizes_of, step_of
+from secfc.disclosure.own.telling import LAST, my_labels, picked
 from secfc.roles.exchange import (
     SERVER,
-    STRIDE,
     Exchange,
     FaultyServer,
     PartyId,
     Role,
-    SuspectedParties,
     only,
     take,
     to_all,
@@ -71,8 +71,6 @@ Array = NDArray[Any]
 
 # Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
 HEARD_BY_ALL = 4
-# The step after all others of an answer, in which owners hear their labels.
-LAST = STRIDE - 1
 
 
 class Keeper:
@@ -89,12 +87,15 @@ class Keeper:
         self.opened, self.kept = cast("Array | None", None), cast("Kept | None", None)
         self.runs: dict[int, Kin] = {}
         self.products = Products(self.plan, self.me, member.peers, coins)
+        self.rows: Array = np.empty(0, np.int64)  # of my points; secret if owners are hidden
 
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, secret)"
 
     def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
         self.opened = None
+        if measured.mine is not None:
+            self.rows = measured.mine
         match question:
             case Advance():
                 match = self.match(question)
@@ -116,11 +117,13 @@ class Keeper:
         if isinstance(question, Advance):
             yield from self.hear(self.match(question), {})
         elif isinstance(question, Compare) and not isinstance(question, Weigh):
-            # Members tell me my labels all the same; of the centers I keep nothing.
+            # Members tell me my labels all the same, if they know which; of the centers I keep nothing.
             delivers = isinstance(question, Deliver)
             match = self.match(question) if delivers else self.participant.match(question, sizes)
-            labels, _ = yield from self.my_labels(match, len(match.sizes), None)
-            self.kept = None if labels is None else Kept(labels, None)
+            if not (delivers and self.plan.layout.mixed):
+                owners = PublicOwners(self.plan, self.me)
+                labels, _ = yield from my_labels(match, len(match.sizes), owners, None)
+                self.kept = None if labels is None else Kept(labels, None)
 
     def match(self, question: Any) -> Match:
         """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
@@ -279,24 +282,38 @@ class Keeper:
 
     def deliver(self, match: Match, measured: Measured) -> Role[Message]:
         """My part in the end: every owner its own labels, and all clients shares of the centers."""
+        owners = self.owners
 
-        def answer() -> Role[tuple[Array | None, ClusterSums]]:
+        def answer() -> Role[tuple[Mapping[int, Message] | None, ClusterSums]]:
             steps, state = self.steps(match), self.state(match)
             everybody = range(len(self.plan.clients))
             one_hot = yield from self.products.labeled(match, steps, state)
             sums = yield from self.products.sums(match, steps, measured.rows, one_hot, everybody)
-            share = None
-            if state is not None:
+            told: Mapping[int, Message] | None = None
+            if isinstance(owners, HiddenOwners):
+                lead = self.name == match.committee[0]
+                part = None if state is None else owners.numbers(match, state, lead=lead)
+                told = yield from picked(owners, match, steps, part, partial(self.products.streams, match))
+            elif state is not None:
                 share = codes(np.flatnonzero(match.sizes), state.bits, places_of(len(match.sizes)))
-                share = dealt.hide(share, list(self.zeros(match).values()))
-            return share, self.products.expanded(match, measured.rows, sums)
+                told = owners.told(dealt.hide(share, list(self.zeros(match).values())))
+            return told, self.products.expanded(match, measured.rows, sums)
 
-        return self.to_owners(match, len(match.sizes), answer())
+        return self.to_owners(match, len(match.sizes), owners, answer())
+
+    @property
+    def owners(self) -> PublicOwners | HiddenOwners:
+        """Who is told which labels at the end of a run."""
+        if self.plan.layout.mixed:
+            return HiddenOwners(self.plan, self.me, self.rows)
+        return PublicOwners(self.plan, self.me)
 
     def locate(self, match: Match, measured: Measured) -> Role[Message]:
         """My part in labeling new points: each owner learns its own labels, nobody anything else."""
 
-        def answer() -> Role[tuple[Array | None, None]]:
+        owners = PublicOwners(self.plan, self.me)
+
+        def answer() -> Role[tuple[Mapping[int, Message] | None, None]]:
             game, steps = Winning(match.schedule), self.steps(match)
             yield from self.deal(match, game)
             corrections = yield from self.corrected(match, steps, game.dealt, first=True)
@@ -310,62 +327,33 @@ class Keeper:
             moves = game.play(masked, tables, lead=lead)
             bits = yield from self.opened_with(match, steps, moves)
             share = codes(np.flatnonzero(match.sizes), bits, places_of(len(match.sizes)))
-            return dealt.hide(share, zeros), None
+            return owners.told(dealt.hide(share, zeros)), None
 
-        return self.to_owners(match, len(match.sizes), answer())
+        return self.to_owners(match, len(match.sizes), owners, answer())
 
-    def to_owners(self, match: Match, k: int, answer: Role[tuple[Array | None, Any]]) -> Role[Message]:
+    def to_owners(
+        self,
+        match: Match,
+        k: int,
+        owners: PublicOwners | HiddenOwners,
+        answer: Role[tuple[Mapping[int, Message] | None, Any]],
+    ) -> Role[Message]:
         """What the server is due: that I have my labels, or whose silence prevents it.
 
-        answer: my share of all labels' digits (places, words), hidden, if I am in the committee; and what I
-        keep.
+        answer: what I tell owners, if I am to; and what I keep.
         """
-        share, sums, report = None, None, Unheard(0, NOBODY_MISSED)
+        told, sums, report = None, None, Unheard(0, NOBODY_MISSED)
         try:
-            share, sums = yield from answer
+            told, sums = yield from answer
         except Stalled as stalled:
             yield from self.give_up(match, stalled)
             report = Unheard(stalled.step, stalled.missing)
-        labels, missing = yield from self.my_labels(match, k, share)
+        labels, missing = yield from my_labels(match, k, owners, told)
         if labels is None:
             return report if report.step else Unheard(LAST, np.array(sorted(missing), np.int32))
         if not report.step:
             self.kept = Kept(labels, sums)
         return report
-
-    def my_labels(self, match: Match, k: int, share: Array | None) -> Role[tuple[Array | None, set[int]]]:
-        """The labels (m,) of my own rows, None if not all members told me; and who said nothing.
-
-        share: of all labels, which I tell owners their part of, if I am in the committee.
-        """
-        plan, me, places = self.plan, self.me, places_of(k)
-        spans = [plan.layout.span(j) for j in range(len(plan.clients))]
-        own, send = dict[int, Array](), dict[PartyId, Message]()
-        if self.name in match.committee:
-            for j, (first, count) in enumerate(spans):
-                if count and share is None and j != me:
-                    send[plan.clients[j]] = Unheard(LAST, NOBODY_MISSED)
-                elif count and share is not None:
-                    part = rows_of(share, first, first + count)
-                    own |= {me: part} if j == me else {}
-                    send |= {plan.clients[j]: OwnShare(part)} if j != me else {}
-        first, count = spans[me]
-        labels = np.full(plan.m, -1, np.int32)
-        members = tuple(c for c in match.committee if c != self.name) if count else ()
-        inbox = yield Exchange(send, members, 0, round=shown_in(match.question), phase="open")
-        told = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, OwnShare)
-        if not count:
-            return labels, set()
-        if len(told) + len(own) < len(match.committee):
-            return None, {plan.clients.index(c) for c in members if c not in inbox}
-        shape = places, bitslice.words(count)
-        words = [check_words(c, message.words, shape) for c, message in told.items()]
-        found = bitslice.numbers(reduce(np.bitwise_xor, [*own.values(), *words]), count)
-        if int(found.max(initial=0)) >= k:
-            why = "the shares of my labels add up to clusters that are not there"
-            raise SuspectedParties((*match.committee, *match.seating.dealers), why)
-        labels[first : first + count] = found
-        return labels, set()
 
     # --- what all of these share
 

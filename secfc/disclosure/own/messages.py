@@ -100,6 +100,20 @@ class OwnShare(LabelShare, tag=146):
     """Member to an owner: its share of the labels of the owner's own points, uniform but for their sum."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class PickedShare(Message, tag=147):
+    """Responder to an owner whose rows are hidden: its part of all labels where the owner holds the row, and
+    0 elsewhere, uniform but for their sum.
+
+    values: (1, m) residues modulo the first prime.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "parts of picked labels are residues, (1, m)")
+
+
 # Questions about labels that stay shared.
 Stepped = Advance | Weigh | Deliver
 

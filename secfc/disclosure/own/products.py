@@ -51,7 +51,7 @@ class Products:
     coins: Coins
 
     def streams(self, match: Match, more: int, peers: set[int]) -> dict[int, Coins]:
-        """Streams with other clients, fresh for this question, twice: more is 0, then 1.
+        """Streams with other clients, fresh for this question as often as `more` rises from 0.
 
         Raises Stalled for a client whose key never came.
         """
