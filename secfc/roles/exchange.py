@@ -27,6 +27,9 @@ GREET, ALIGN, AGREE, SHARE, TOSS, SETTLE, PAIR, ITERATE = (phase * PHASE for pha
 # What parties do before anything of the clustering: they greeted each other, and align no rows yet.
 PREPARE = GREET + PHASE // 2
 
+# Of the word that a party ended by an error (`secfc.roles.ending`): after everything else that it says.
+END = 1 << 62
+
 # The server's questions are so many rounds apart; those between belong to the answers.
 STRIDE = 1 << 10
 
@@ -44,6 +47,7 @@ class Exchange:
     What is newer waits for its turn.  Older and repeated messages are dropped, so a late reply is never
     taken for the next one, and one that is lost is missed, not mistaken.
     phase: what the work before this exchange is booked under.
+    heed: whose word that it ended by an error ends the waiting, whoever is awaited.
     taken: set when this exchange repeats one from before a crash: the last round that was taken then from
     each sender.  A driver drops that one and older ones.
     """
@@ -57,6 +61,7 @@ class Exchange:
     step: int = 1
     phase: str = ""
     taken: Mapping[PartyId, int] | None = None
+    heed: tuple[PartyId, ...] = ()
 
     @property
     def first(self) -> int:
@@ -97,6 +102,21 @@ class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened
             "plan with a smaller ell or t to tolerate more losses"
         )
         self.needed, self.got = needed, tuple(sorted(got))
+
+
+class Ended(ProtocolError):  # noqa: N818
+    """Another party, `by`, ended the run with an error of class `error`, in its exchange of this round.
+
+    party: whom that error names, if anybody.  Suspicion only: it is what `by` says.
+    """
+
+    def __init__(self, by: PartyId, error: str, party: PartyId | None, number: int) -> None:
+        of = f" about {party}" if party else ""
+        super().__init__(
+            f"{by} ended the run with {error}{of} (phase {number // PHASE}, exchange {number % PHASE}): "
+            "its own log says why and what to do; then start again, with new keys and journals"
+        )
+        self.by, self.error, self.party, self.round = by, error, party, number
 
 
 class Indispensable(TooFewReplies):

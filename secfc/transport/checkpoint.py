@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from field.secrets.coins import Coins, SystemCoins
-from secfc.roles.exchange import Exchange, PartyId, Role
+from secfc.roles.exchange import Exchange, PartyId, ProtocolError, Role, TooFewReplies
 from secfc.transport.journal import Journal, JournalError, digest_of
 from secfc.transport.journal import fingerprint as fingerprint
 
@@ -37,6 +37,9 @@ def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
     The role must be new and made with `journal.coins()`, or others that are the same whenever it is made;
     experiment seeds must be the same too.  Drivers must hand it an `Inbox`.
 
+    A run that ends with blame, of whomever, ends the journal (`Journal.end`): its masks and keys were used,
+    and what was told under them must meet no other messages.  After mere losses it can go on.
+
     Raises JournalError if the role does not send what it sent before.
     """
     try:
@@ -48,6 +51,10 @@ def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
                 journal.sync()
                 result: R = done.value
                 return result
+            except ProtocolError as error:
+                if not isinstance(error, TooFewReplies):
+                    journal.end(type(error).__name__)
+                raise
             sends = digest_of(exchange.round, exchange.send)
             before = journal.next_sent()
             if before is None:

@@ -6,6 +6,7 @@
     sent     digest of one exchange: its round, and every message with its recipient (16)
     took     messages (4), for each: length of the sender's name (4), size (8), round (8, signed); then
              for each: the sender's name, the message as `secfc.transport.wire` encodes it
+    over     the class of the error that ended the run; nothing but a header without seed is before it
 
 Little-endian.  `checksum` is over the previous record's, so records cannot change places or vanish from the
 middle; `check` is over kind, size and that same one, so a wrong size is noticed before it is believed.  All
@@ -38,7 +39,7 @@ from secfc.roles.exchange import Inbox, PartyId, faulty
 from secfc.transport import wire
 
 VERSION = 1
-HEADER, SENT, TOOK = 1, 2, 3
+HEADER, SENT, TOOK, OVER = 1, 2, 3, 4
 FRAME, DIGEST, SUM = 33, 32, 16
 START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 
@@ -162,14 +163,11 @@ class Journal:
             seed = SystemCoins().bytes(DIGEST)
             self._write(HEADER, [bytes([VERSION]), run, seed, self.party.encode()])
             self.sync()
-            directory = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            self._sync_directory()
         else:
             seed = self._identify(header, run)
         self._first = self._end
+        self._refuse_if_over()
         while (contents := self._check(TOOK if self._last == SENT else SENT)) is not None:
             if self._last == TOOK:
                 self._note(contents)
@@ -200,6 +198,15 @@ class Journal:
         self._end += FRAME + length
         self._chain, self._last = found, due
         return contents
+
+    def _refuse_if_over(self) -> None:
+        """Raises JournalError where the run ended with blame."""
+        self._file.seek(self._end)
+        if self._file.read(1) == bytes([OVER]) and (why := self._check(OVER)) is not None:
+            raise JournalError(
+                f"{self.path} is of a run that ended with {why.decode()}, so its keys are gone and it cannot "
+                "go on: mend the cause, remove the journals, or name another directory, and start again"
+            )
 
     def _identify(self, header: bytes, run: bytes) -> bytes:
         """The seed in a header of the right version, run and party."""
@@ -234,6 +241,25 @@ class Journal:
 
     # --- writing
 
+    def end(self, why: str) -> None:
+        """Forget the seed and all that was told: nobody resumes a run that ended with this class of error.
+
+        In place of the file stands one that says so; it is there whole, or the old one is.
+        """
+        fresh = self.path.with_name(self.path.name + ".over")
+        self._file.seek(FRAME + 1)
+        run = self._file.read(DIGEST)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self._file as old, os.fdopen(os.open(fresh, flags, 0o600), "r+b") as self._file:
+            self._end, self._chain, self._size = 0, START, 0
+            self._write(HEADER, [bytes([VERSION]), run, bytes(DIGEST), self.party.encode()])
+            self._write(OVER, [why.encode()])
+            self.sync()
+            fresh.replace(self.path)
+            self._sync_directory()
+            old.seek(0)
+            old.truncate()  # of other names of the same file nothing is left either
+
     def write_sent(self, digest: bytes) -> None:
         """Put on file, and on the disk itself with all before it, what is about to be sent."""
         self._write(SENT, [digest])
@@ -263,6 +289,13 @@ class Journal:
             self._file.write(part)
         self._file.flush()
         self._at = self._end = self._file.tell()
+
+    def _sync_directory(self) -> None:
+        directory = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
     def sync(self) -> None:
         """Wait until all that is on file is on the disk itself."""

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from secfc.roles.exchange import Exchange, Inbox, PartyId
+from secfc.roles.exchange import END, Exchange, Inbox, PartyId
 
 
 class Mailbox:
@@ -38,6 +38,10 @@ class Mailbox:
         if number >= self._first.get(sender, 0):
             self._messages[sender].setdefault(number, message)
 
+    def ended(self) -> list[PartyId]:
+        """Who said that it ended the run by an error, of those whose word on that counts."""
+        return [sender for sender in self.awaited.heed if END in self._messages[sender]]
+
     def due(self, sender: PartyId) -> int | None:
         """The round of this sender's message that the party waits for, None if it has not come."""
         return self.awaited.due(self._messages[sender])
@@ -47,7 +51,9 @@ class Mailbox:
         return sum(self.due(sender) is not None for sender in self.awaited.expect)
 
     def complete(self) -> bool:
-        """Whether all of them have."""
+        """Whether all of them have, or somebody ended the run."""
+        if self.ended():
+            return True
         due, messages = self.awaited.due, self._messages
         # Asked after every step of anybody; ends at the first that is missing, as one mostly is.
         return all(due(messages[sender]) is not None for sender in self.awaited.expect)
@@ -55,6 +61,7 @@ class Mailbox:
     def collect(self) -> Inbox:
         """What came of what the party waits for; with it older messages of the same senders are gone."""
         awaited = {sender: self.due(sender) for sender in self.awaited.expect}
+        awaited |= dict.fromkeys(self.ended(), END)
         rounds = {sender: number for sender, number in awaited.items() if number is not None}
         inbox = Inbox({sender: self._messages[sender][number] for sender, number in rounds.items()}, rounds)
         self.forget(rounds)

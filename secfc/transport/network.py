@@ -31,6 +31,8 @@ R = TypeVar("R")
 
 # A peer that runs ahead by this many messages is made to wait, so memory stays bounded.
 BACKLOG = 64
+# A party that ends by an error waits so many seconds, at most, for its last words to be read.
+FLUSH = 2.0
 
 
 async def run_party(
@@ -72,6 +74,10 @@ async def run_party(
             for peer, message in exchange.send.items():
                 post.send(peer, exchange.round, message)
             inbox = await post.collect(patience, grace)
+    except (ProtocolError, ValueError):
+        # What this party said last, perhaps why it ends, shall reach those that are there.
+        await post.farewell(readers, FLUSH)
+        raise
     finally:
         role.close()
         for task in (*readers, *speakers):
@@ -187,7 +193,10 @@ class _Post:
         now = asyncio.get_running_loop().time
 
         def complete() -> bool:
-            return all(self.mailbox.due(peer) is not None or link.closed for peer, link in links.items())
+            due = self.mailbox.due
+            return bool(self.mailbox.ended()) or all(
+                due(peer) is not None or link.closed for peer, link in links.items()
+            )
 
         def suffices() -> bool:
             # Where none are enough, all who are there are waited for.

@@ -32,6 +32,7 @@ from field.secrets.channels import Broken, Channel, Identity
 from field.secrets.coins import Coins
 from secfc.roles.description import differences
 from secfc.roles.exchange import (
+    END,
     GREET,
     Exchange,
     Inbox,
@@ -219,7 +220,9 @@ class Line:
         if not isinstance(message, Sealed):
             raise TamperedMessage(self.peer, f"{type(message).__name__} came unsealed")
         try:
-            if exchange.due((message.number,)) is None or message.number <= self._opened:
+            due = exchange.due((message.number,)) is not None
+            ends = message.number == END and self.peer in exchange.heed
+            if not (due or ends) or message.number <= self._opened:
                 raise Broken("a message of another round came")
             line = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
             data = self._opened_pieces(line, memoryview(message.ciphertext))

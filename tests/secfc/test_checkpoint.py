@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -22,7 +23,15 @@ from secfc.algorithm import Public
 from secfc.coded.membership import Private
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.lloyd.starts import RandomPoints
-from secfc.roles.exchange import SERVER, Exchange, ProtocolError
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyClient,
+    Inbox,
+    ProtocolError,
+    SuspectedParties,
+    TooFewReplies,
+)
 from secfc.roles.messages import Hello
 from secfc.transport import wire
 from secfc.transport.checkpoint import Checkpoint, checkpointed, path_of, remove
@@ -599,6 +608,60 @@ def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("secfc.transport.journal.VERSION", 2)
     with pytest.raises(JournalError, match="version 1, this software writes version 2"):
         Journal.open(path, "a", RUN)
+
+
+def blaming(error):
+    """A role that hears once, and then has this error."""
+    yield Exchange({"b": Hello(b"secret word")}, ("b",), round=1)
+    raise error
+
+
+def ended(path, error):
+    """A journal whose run ended so, after a message was taken."""
+    with Journal.open(path, "a", RUN) as journal:
+        seed = journal._seed
+        role = checkpointed(blaming(error), journal)
+        next(role)
+        with pytest.raises(type(error)):
+            role.send(Inbox({"b": Hello(b"told in secret")}, {"b": 1}))
+    return seed
+
+
+@pytest.mark.parametrize("error", [FaultyClient("b", "lied"), SuspectedParties(("b", "c"), "no points")])
+def test_a_run_that_ended_with_blame_leaves_no_keys_and_cannot_go_on(error, tmp_path):
+    path = tmp_path / "a.journal"
+    seed = ended(path, error)
+    assert seed not in path.read_bytes()
+    assert b"secret" not in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["a.journal"]
+    with pytest.raises(JournalError, match=f"ended with {type(error).__name__}"):
+        Journal.open(path, "a", RUN)
+    with pytest.raises(JournalError, match="other parameters"):
+        Journal.open(path, "a", bytes(31) + b"1")
+
+
+def test_a_run_that_ended_with_losses_can_go_on(tmp_path):
+    path = tmp_path / "a.journal"
+    seed = ended(path, TooFewReplies(2, ()))
+    assert seed in path.read_bytes()  # as it must not be after blame
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.next_sent() is not None
+
+
+def test_a_crash_while_a_journal_ends_leaves_it_whole(tmp_path, monkeypatch):
+    path = tmp_path / "a.journal"
+
+    def crash(self, to):
+        raise Crash
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with Journal.open(path, "a", RUN) as journal:
+        journal.write_sent(bytes(16))
+        with pytest.raises(Crash):
+            journal.end("FaultyClient")
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.next_sent() is not None
 
 
 def test_two_processes_cannot_resume_the_same_journal(tmp_path):
