@@ -20,6 +20,7 @@ from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_to_compare
 from secfc.disclosure.compare.dealt import Dealt
 from secfc.disclosure.compare.match import committee_size
+from secfc.disclosure.own.dealing import Dealing
 from secfc.disclosure.own.keeper import Keeper
 from secfc.disclosure.own.keeping import SharedRuns
 from secfc.lloyd.starts import RandomLabels, Start
@@ -84,7 +85,7 @@ class OwnLabels(Exactly):
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         member = yield from self.how.member(plan, name, coins=coins)
-        return Keeper(self.how.participant(plan, member), member, coins)
+        return Keeper(self.how.participant(plan, member), Dealing(member, coins), coins)
 
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)

@@ -1,4 +1,4 @@
-"""Own labels, with a dealer: a committee keeps the labels shared, and tells owners theirs at the end.
+"""Own labels: a committee keeps the labels shared, and tells owners theirs at the end.
 
 A client's half.  State is what each member of the committee holds: shares of the labels, as bits and as
 residues (`field.compare.relabeling`).  In every step but the first, whose labels are public,
@@ -36,17 +36,11 @@ from secfc.coded.messages import (
     Assignment,
     CodedCosts,
     Compare,
-    Corrections,
-    MaskedBits,
-    MaskedDistances,
-    MaskedSum,
     Unheard,
 )
 from secfc.coded.policy import Kept, Measured
 from secfc.coded.silence import NOBODY_MISSED
-from secfc.disclosure.compare.dealer import deal, lacking, table_streams
-from secfc.disclosure.compare.match import DEAL, Match, check_opening, check_words
-from secfc.disclosure.compare.member import Member, added
+from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.steps import Stalled, Steps
@@ -55,13 +49,13 @@ from secfc.disclosure.own.owners import HiddenOwners, PublicOwners
 from secfc.disclosure.own.products import Kin, Products
 from secfc.disclosure.own.shares import game_of, hide, places_of, sizes_of, step_of
 from secfc.disclosure.own.telling import LAST, my_labels, picked
+from secfc.disclosure.own.way import Way
 from secfc.roles.exchange import (
     SERVER,
     Exchange,
     FaultyServer,
     PartyId,
     Role,
-    only,
     take,
     to_all,
 )
@@ -76,17 +70,17 @@ HEARD_BY_ALL = 4
 class Keeper:
     """A client's answers where labels stay shared.
 
-    participant: what it checks, and how it answers all but steps.  member: how it compares, with its keys.
+    participant: what it checks, and how it answers all but steps.  way: how it shares and compares.
     """
 
     opens: ClassVar[bool] = True
 
-    def __init__(self, participant: Participant, member: Member, coins: Coins) -> None:
-        self.participant, self.member, self.coins = participant, member, coins
+    def __init__(self, participant: Participant, way: Way, coins: Coins) -> None:
+        self.participant, self.way = participant, way
         self.plan, self.name, self.me = participant.plan, participant.name, participant.me
         self.opened, self.kept = cast("Array | None", None), cast("Kept | None", None)
         self.runs: dict[int, Kin] = {}
-        self.products = Products(self.plan, self.me, member.peers, coins)
+        self.products = Products(self.plan, self.me, way.peers, coins, way.held)
         self.rows: Array = np.empty(0, np.int64)  # of my points; secret if owners are hidden
 
     def __repr__(self) -> str:
@@ -133,7 +127,7 @@ class Keeper:
             raise FaultyServer(SERVER, "told other sizes than those that were opened")
         if np.count_nonzero(question.sizes) < 2:
             raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
-        return Match(self.plan, question, question.sizes.astype(np.int64), self.member.seating)
+        return Match(self.plan, question, question.sizes.astype(np.int64), self.way.seating)
 
     def run(self, question: Any) -> Kin:
         """The run that a question is about."""
@@ -143,29 +137,24 @@ class Keeper:
 
     def advance(self, match: Match, measured: Measured) -> Role[Message | None]:
         """My part in one step: deal, respond, compare, as far as these are my roles."""
-        question, game = step_of(match), game_of(match)
-        if self.name not in (self.member.dealer, *match.responders, *match.committee):
+        question = step_of(match)
+        if self.name not in (*match.seating.dealers, *match.responders, *match.committee):
             return None
-        missing = yield from self.deal(match, game)
         steps, old = self.steps(match), self.state(match)
-        corrections = yield from self.corrected(match, steps, game.dealt, first=True)
+        begun = yield from self.way.begin(match, steps, game_of(match))
         if question.step:
             one_hot = yield from self.products.labeled(match, steps, old)
             to, rows = question.responders.tolist(), measured.rows
             sums = yield from self.products.sums(match, steps, rows, one_hot, to)
             measured = Measured(rows, match.sizes, lambda: self.products.expanded(match, rows, sums))
-        masked = yield from self.masked(match, steps, measured)
-        if masked is None or old is None:
-            return Unheard(0, missing)
-        zeros, lead = self.zeros(match), self.name == match.committee[0]
-        if corrections is None:
-            corrections = yield from self.corrected(match, steps, game.dealt, first=False)
-        moves = game.play(masked, old, self.tables(match, corrections), self.coins, lead=lead)
-        new, same = yield from self.opened_with(match, steps, moves)
-        alive = np.flatnonzero(match.sizes)
+        zeros = {} if old is None else self.zeros(match)
+        moved = yield from self.way.moved(match, steps, begun, measured, old)
+        if moved is None or old is None:
+            return Unheard(0, begun.missing)
+        (new, same), alive, first = moved, np.flatnonzero(match.sizes), self.plan.code.basis.prefix(1)
         self.run(question).states = {question.step: (old, alive), question.step + 1: (new, alive)}
-        own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(game.first.primes[0])
-        return SizeShare(hide(game.first, own.astype(np.uint32), self.me, zeros), bool(same))
+        own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
+        return SizeShare(hide(first, own.astype(np.uint32), self.me, zeros), bool(same))
 
     def state(self, match: Match) -> Shared | None:
         """My share of the labels that a question is about, if I am in its committee.
@@ -177,85 +166,13 @@ class Keeper:
             return None
         alive, committee, run = np.flatnonzero(match.sizes), question.committee.tolist(), self.run(question)
         if question.step == 0:
-            lead = self.name == match.committee[0]
             known = question.labels.astype(np.int64)
             run.committee = committee
-            run.states = {0: (Shared.public(self.plan.code.basis, known, alive, lead=lead), alive)}
+            run.states = {0: (self.way.public(match, known, alive), alive)}
         if question.step not in run.states or run.committee != committee:
             raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
         shared, clusters = run.states[question.step]
         return shared.among(np.flatnonzero(np.isin(clusters, alive)))
-
-    def masked(self, match: Match, steps: Steps, measured: Measured) -> Role[Array | None]:
-        """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""
-        others = [match.plan.clients.index(c) for c in match.committee if c != self.name]
-        numbers = {c: match.plan.clients.index(c) for c in match.plan.clients}
-        mine = self.member.masked_distances(match, measured)
-        sums_up = self.name in match.parts
-        awaited = [numbers[c] for c in match.responders if c != self.name] if sums_up else []
-        send = {numbers[c]: message for c, message in mine.items() if c != self.name}
-        received = yield from steps.exchange(send, awaited, MaskedDistances)
-        if self.name not in match.committee:
-            return None
-        basis, sums = match.schedule.basis, dict[PartyId, MaskedSum]()
-        if sums_up:
-            values = [mine[self.name].values] if self.name in mine else []
-            values += [
-                self.member.residues(match, match.plan.clients[j], message.values, self.name)
-                for j, message in received.items()
-            ]
-            sums[self.name] = MaskedSum(added(basis, values))
-        awaited = [numbers[c] for c in match.parts if c != self.name]
-        told = {j: message for j in others for message in sums.values()}
-        heard = yield from steps.exchange(told, awaited, MaskedSum)
-        sums |= {match.plan.clients[j]: message for j, message in heard.items()}
-        values = [self.member.residues(match, c, sums[c].values, c) for c in match.parts]
-        return np.concatenate(values, axis=2)
-
-    def corrected(self, match: Match, steps: Steps, words: int, *, first: bool) -> Role[Array | None]:
-        """What the dealer sends to this member, if to it.
-
-        A server deals while clients compute, so it is heard last; of a client that deals, and then speaks of
-        other things, this must be heard first.
-        """
-        dealer, number = self.member.dealer, match.question.round
-        if self.name != match.corrected or first != (dealer != SERVER):
-            return None
-        now, then = number + DEAL + steps.step, number + DEAL
-        inbox = yield Exchange({}, (dealer,), 0, round=now, accept=then, phase="compare")
-        told = inbox.get(dealer)
-        if told is None or isinstance(told, Unheard):
-            gone = {self.plan.clients.index(dealer)} if told is None and dealer != SERVER else set[int]()
-            raise Stalled(steps.step, gone)
-        return check_words(dealer, only(take({dealer: told}, Corrections), dealer).words, (words,))
-
-    def opened_with(self, match: Match, steps: Steps, game: dealt.Moves) -> Role[Any]:
-        """The result of a game of the committee, all of whom open what it yields."""
-        others = [j for j in match.question.committee.tolist() if j != self.me]
-        opened = None
-        while True:
-            try:
-                opening = game.send(opened)
-            except StopIteration as done:
-                return done.value
-            shares = yield from steps.exchange(dict.fromkeys(others, MaskedBits(opening)), others, MaskedBits)
-            basis = self.plan.code.basis
-            if opening.dtype != np.uint64:
-                basis = basis.prefix(len(opening))
-            theirs = [
-                check_opening(basis, self.plan.clients[j], message.words, opening)
-                for j, message in shares.items()
-            ]
-            opened = dealt.together(basis, [opening, *theirs])
-
-    def deal(self, match: Match, game: Any) -> Role[Array]:
-        """Deal, if that is my role; whose seeds I lack for it."""
-        if self.name != self.member.dealer or self.member.dealt_to is None:
-            return NOBODY_MISSED
-        missing = lacking(match, self.member.dealt_to)
-        told = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.member.dealt_to, game)
-        yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
-        return missing
 
     # --- what a run costs
 
@@ -273,7 +190,7 @@ class Keeper:
             return Unheard(0, NOBODY_MISSED)
         # The next round's nonce: the streams of this one dealt labels.
         lacking = hidden(
-            self.plan, self.me, self.member.peers, self.participant.colluding,
+            self.plan, self.me, self.way.peers, self.participant.colluding,
             replace(question, round=question.round + 1), values,
         )  # fmt: skip
         return Unheard(steps.step, lacking) if lacking.size else CodedCosts(values)
@@ -314,18 +231,12 @@ class Keeper:
         owners = PublicOwners(self.plan, self.me)
 
         def answer() -> Role[tuple[Mapping[int, Message] | None, None]]:
-            game, steps = Winning(match.schedule), self.steps(match)
-            yield from self.deal(match, game)
-            corrections = yield from self.corrected(match, steps, game.dealt, first=True)
-            masked = yield from self.masked(match, steps, measured)
-            if masked is None:
+            steps = self.steps(match)
+            begun = yield from self.way.begin(match, steps, Winning(match.schedule))
+            zeros = list(self.zeros(match).values()) if self.name in match.committee else []
+            bits = yield from self.way.won(match, steps, begun, measured)
+            if bits is None:
                 return None, None
-            zeros = list(self.zeros(match).values())
-            if corrections is None:
-                corrections = yield from self.corrected(match, steps, game.dealt, first=False)
-            tables, lead = self.tables(match, corrections), self.name == match.committee[0]
-            moves = game.play(masked, tables, lead=lead)
-            bits = yield from self.opened_with(match, steps, moves)
             share = codes(np.flatnonzero(match.sizes), bits, places_of(len(match.sizes)))
             return owners.told(dealt.hide(share, zeros)), None
 
@@ -360,10 +271,6 @@ class Keeper:
     def steps(self, match: Match) -> Steps:
         """The exchanges after that of the dealer."""
         return Steps(self.plan.clients, match.question.round + DEAL, match.question.subject)
-
-    def tables(self, match: Match, corrections: Array | None) -> dealt.Tables:
-        """What the dealer made for this member, with a stream that both expand."""
-        return dealt.Tables(table_streams(match, self.member.mine, (0,))[0], corrections)
 
     def zeros(self, match: Match) -> dict[int, Coins]:
         """Streams with the other members, under which zero is shared."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,12 +43,16 @@ class Kin:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Products:
-    """Client me's part; keys: with the other clients.  Everything that comes out is a share, secret."""
+    """Client me's part; keys: with the other clients.  Everything that comes out is a share, secret.
+
+    held: how who shares the labels has shares of them to compute on already; None where they are dealt anew.
+    """
 
     plan: Plan
     me: int
     keys: PairKeys
     coins: Coins
+    held: Callable[[Match, Shared], Array] | None = None
 
     def streams(self, match: Match, more: int, peers: set[int]) -> dict[int, Coins]:
         """Streams with other clients, fresh for this question as often as `more` rises from 0.
@@ -67,6 +71,8 @@ class Products:
         state: my part of them, if I am in the committee.
         """
         plan, me, code = self.plan, self.me, self.plan.code
+        if self.held is not None:
+            return None if state is None else last_of_one_hot(code.basis, self.held(match, state))
         responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
         mine = seeded(code, me, responders) if state is not None else ()
         theirs = [p for p in committee if p != me and me in responders and me in seeded(code, p, responders)]

@@ -1,0 +1,165 @@
+"""Sharing labels under what a dealer makes: a client's part in the steps of `secfc.disclosure.own.keeper`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys
+from field.compare import dealt
+from field.compare.relabeling import Relabeling, Shared, Winning
+from field.secrets.coins import Coins
+from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, MaskedSum, Unheard
+from secfc.coded.policy import Measured
+from secfc.coded.silence import NOBODY_MISSED
+from secfc.disclosure.compare.dealer import deal, lacking, table_streams
+from secfc.disclosure.compare.match import DEAL, Match, Seating, check_opening, check_words
+from secfc.disclosure.compare.member import Member, added
+from secfc.disclosure.joint.steps import Stalled, Steps
+from secfc.disclosure.own.way import Begun
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, only, take
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dealing:
+    """A client's part; coins: its own, secret."""
+
+    member: Member
+    coins: Coins
+
+    @property
+    def name(self) -> PartyId:
+        return self.member.name
+
+    @property
+    def seating(self) -> Seating:
+        """Who compares."""
+        return self.member.seating
+
+    @property
+    def peers(self) -> PairKeys:
+        """Keys with the other clients."""
+        return self.member.peers
+
+    @property
+    def held(self) -> Callable[[Match, Shared], Array] | None:
+        """Members do not respond."""
+        return None
+
+    def public(self, match: Match, labels: Array, clusters: Array) -> Shared:
+        """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
+        lead = self.name == match.committee[0]
+        return Shared.public(match.plan.code.basis, labels, clusters, lead=lead)
+
+    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning) -> Role[Begun]:
+        """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
+        missing = NOBODY_MISSED
+        if self.name == self.member.dealer and self.member.dealt_to is not None:
+            missing = lacking(match, self.member.dealt_to)
+            told = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.member.dealt_to, game)
+            yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
+        corrections = yield from self.corrected(match, steps, game.dealt, first=True)
+        return Begun(game, missing, corrections)
+
+    def moved(
+        self, match: Match, steps: Steps, begun: Begun, measured: Measured, old: Shared | None
+    ) -> Role[tuple[Shared, bool | None] | None]:
+        """At a member its share of the labels after a step, and whether none changed."""
+        game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
+        if hand is None or old is None or not isinstance(game, Relabeling):
+            return None
+        masked, tables = hand
+        moves = game.play(masked, old, tables, self.coins, lead=self.name == match.committee[0])
+        return cast("tuple[Shared, bool | None]", (yield from self.opened_with(match, steps, moves)))
+
+    def won(self, match: Match, steps: Steps, begun: Begun, measured: Measured) -> Role[Array | None]:
+        """At a member its share of who wins each point, (K, words)."""
+        game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
+        if hand is None or not isinstance(game, Winning):
+            return None
+        moves = game.play(*hand, lead=self.name == match.committee[0])
+        return cast("Array", (yield from self.opened_with(match, steps, moves)))
+
+    def hand(
+        self, match: Match, steps: Steps, begun: Begun, measured: Measured
+    ) -> Role[tuple[Array, dealt.Tables] | None]:
+        """What a member compares: masked distances, and tables."""
+        masked = yield from self.masked(match, steps, measured)
+        if masked is None:
+            return None
+        corrections = begun.corrections
+        if corrections is None:
+            corrections = yield from self.corrected(match, steps, begun.game.dealt, first=False)
+        return masked, self.tables(match, corrections)
+
+    def masked(self, match: Match, steps: Steps, measured: Measured) -> Role[Array | None]:
+        """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""
+        others = [match.plan.clients.index(c) for c in match.committee if c != self.name]
+        numbers = {c: match.plan.clients.index(c) for c in match.plan.clients}
+        mine = self.member.masked_distances(match, measured)
+        sums_up = self.name in match.parts
+        awaited = [numbers[c] for c in match.responders if c != self.name] if sums_up else []
+        send = {numbers[c]: message for c, message in mine.items() if c != self.name}
+        received = yield from steps.exchange(send, awaited, MaskedDistances)
+        if self.name not in match.committee:
+            return None
+        basis, sums = match.schedule.basis, dict[PartyId, MaskedSum]()
+        if sums_up:
+            values = [mine[self.name].values] if self.name in mine else []
+            values += [
+                self.member.residues(match, match.plan.clients[j], message.values, self.name)
+                for j, message in received.items()
+            ]
+            sums[self.name] = MaskedSum(added(basis, values))
+        awaited = [numbers[c] for c in match.parts if c != self.name]
+        told = {j: message for j in others for message in sums.values()}
+        heard = yield from steps.exchange(told, awaited, MaskedSum)
+        sums |= {match.plan.clients[j]: message for j, message in heard.items()}
+        values = [self.member.residues(match, c, sums[c].values, c) for c in match.parts]
+        return np.concatenate(values, axis=2)
+
+    def corrected(self, match: Match, steps: Steps, words: int, *, first: bool) -> Role[Array | None]:
+        """What the dealer sends to this member, if to it.
+
+        A server deals while clients compute, so it is heard last; of a client that deals, and then speaks of
+        other things, this must be heard first.
+        """
+        dealer, number = self.member.dealer, match.question.round
+        if self.name != match.corrected or first != (dealer != SERVER):
+            return None
+        now, then = number + DEAL + steps.step, number + DEAL
+        inbox = yield Exchange({}, (dealer,), 0, round=now, accept=then, phase="compare")
+        told = inbox.get(dealer)
+        if told is None or isinstance(told, Unheard):
+            gone = {match.plan.clients.index(dealer)} if told is None and dealer != SERVER else set[int]()
+            raise Stalled(steps.step, gone)
+        return check_words(dealer, only(take({dealer: told}, Corrections), dealer).words, (words,))
+
+    def opened_with(self, match: Match, steps: Steps, game: dealt.Moves) -> Role[Any]:
+        """The result of a game of the committee, all of whom open what it yields."""
+        others = [j for j in match.question.committee.tolist() if match.plan.clients[j] != self.name]
+        opened = None
+        while True:
+            try:
+                opening = game.send(opened)
+            except StopIteration as done:
+                return done.value
+            shares = yield from steps.exchange(dict.fromkeys(others, MaskedBits(opening)), others, MaskedBits)
+            basis = match.plan.code.basis
+            if opening.dtype != np.uint64:
+                basis = basis.prefix(len(opening))
+            theirs = [
+                check_opening(basis, match.plan.clients[j], message.words, opening)
+                for j, message in shares.items()
+            ]
+            opened = dealt.together(basis, [opening, *theirs])
+
+    def tables(self, match: Match, corrections: Array | None) -> dealt.Tables:
+        """What the dealer made for this member, with a stream that both expand."""
+        return dealt.Tables(table_streams(match, self.member.mine, (0,))[0], corrections)
