@@ -16,6 +16,7 @@ PARAMETERS = re.compile(
 )
 # What else its messages offer, and how that is asked for here.
 OFFERS = {
+    '(neighbors=Neighbors(unit="data point"))': "(--protect point)",
     "disclosure=Distances()": "--disclosure distances",
     "disclosure=AssignmentsOnly()": "--disclosure assignments",
     "AssignmentsOnly(consent=True)": "--consent",

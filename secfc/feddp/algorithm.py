@@ -12,6 +12,7 @@ committee of the secure sum may collude (`secfc.sums`).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
 from secfc.feddp.noise import Laplace, Noise, Placement, ServerNoise, proportional
@@ -95,7 +96,10 @@ class FedDPKMeans:
         object.__setattr__(self, "k", clusters(self.k))
 
     def plan(self, public: Public) -> FedDPPlan:
-        """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan."""
+        """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan.
+
+        Warns (`Caution`) where clients are protected whose sums are less than the noise (`FedDPPlan.signal`).
+        """
         points = public.server_points
         if points is None or not len(points):
             raise InputError(
@@ -142,9 +146,12 @@ class FedDPKMeans:
             equal = np.ones(len(points))
             (bound,) = client_bounds(plan, (noises.outer,), lambda one: one.outer(), equal, 0)
             plan = FedDPPlan(sums=draft, outer_bound=bound, **common)
-        return FedDPPlan(
+        done = FedDPPlan(
             sums=self._sums(public, _largest(plan, initial)), outer_bound=plan.outer_bound, **common
         )
+        if (why := done.hopeless) is not None:
+            warnings.warn(why, Caution, stacklevel=2)
+        return done
 
     def _steps(self, initial: bool) -> int:
         """Steps of FedDP-Lloyds: as asked for, or by a rule that looks at the budget alone."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.feddp.noise import Noise, Placement
+from secfc.feddp.noise import Gaussian, Noise, Placement
 from secfc.feddp.starts import FedDPInit, Start
 from secfc.feddp.statistics import (
     PLAIN,
@@ -25,10 +25,12 @@ from secfc.feddp.statistics import (
 )
 from secfc.feddp.variant import Variant
 from secfc.lloyd.elbow import Elbow, largest
+from secfc.privacy.accountant import Cost, gaussian_epsilon
 from secfc.privacy.bounds import Bound
 from secfc.privacy.calibration import Budget
 from secfc.privacy.events import Composed
 from secfc.privacy.neighbors import Neighbors
+from secfc.privacy.tradeoff import Shift
 from secfc.roles.description import LOCAL, Terms, described, digest_of
 from secfc.roles.exchange import PartyId
 from secfc.sums import SumPlan
@@ -186,6 +188,37 @@ class FedDPPlan:
     def count_unit(self, reach: int) -> int:
         """What one point counts beside sums of rows of norm <= reach: UNIT in a vector of its own."""
         return max(1, round(self.variant.count * reach)) if self.variant.joint else UNIT
+
+    @property
+    def signal(self) -> float | None:
+        """How many times the noise the sums of the last step are at most, at client level; else None.
+
+        n vectors clipped to norm C sum to norm n C at most, and noise of z C on k (d + 1) numbers has norm
+        z C sqrt(k (d + 1)): no bound C is in their ratio n / (z sqrt(k (d + 1))).
+        """
+        noise = self.noises.group(len(self.noises.lloyd))[0]
+        if not self.by_client or not isinstance(noise, Gaussian):
+            return None
+        return self.sums.n / (noise.multiplier * self.neighbors.factor * math.sqrt(self.most * (self.d + 1)))
+
+    @property
+    def hopeless(self) -> str | None:
+        """Why the centers will be mostly noise, and what helps; None where that is not certain."""
+        signal = self.signal
+        if signal is None or signal >= 1:
+            return None
+        needed = ""
+        if Cost.of(self.event).only_gaussian:
+            # The shift of the whole budget is in proportion to every step's 1 / multiplier.
+            mu = Shift.of_event(self.event).mu / signal
+            needed = f"epsilon={gaussian_epsilon(mu**2, self.budget.delta):.2g}, or "
+        return (
+            f"the sums of {self.sums.n} clients are at most {signal:.2g} times the noise that hides one of "
+            f"them, with k={self.most} clusters of d={self.d} features at epsilon={self.budget.epsilon:g}: "
+            f"centers will be mostly noise, whatever the bound. Once the noise would need {needed}"
+            f"{math.ceil(self.sums.n / signal)} clients; fewer clusters or features help, or protecting data "
+            'points instead (neighbors=Neighbors(unit="data point"))'
+        )
 
     @cached_property
     def description(self) -> bytes:

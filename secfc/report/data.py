@@ -27,6 +27,7 @@ from secfc.lloyd.elbow import Curve
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.costs import rounds, seconds
 from secfc.report.curious import Finding
+from secfc.report.membership import Risk, risk
 from secfc.report.ordinary import Ordinary
 from secfc.report.origin import Origin
 from secfc.report.outcome import Comparison, in_row_order, pooled
@@ -63,7 +64,8 @@ class Report:
 
     counts, cost, scores (None without a known truth), seconds by role and phase, wall (seconds by the clock,
     by part of the work) and finding (what a curious server could rebuild, None if that was not tried) are
-    None where no budget paid for them and nobody asked.
+    None where no budget paid for them and nobody asked.  risk: of being recognized by opened centers, None
+    without any.
     """
 
     account: Account
@@ -99,6 +101,7 @@ class Report:
     seconds: Mapping[str, Mapping[str, float]] | None
     wall: Mapping[str, float] | None
     finding: Finding | None
+    risk: Risk | None
 
     def __repr__(self) -> str:
         return f"Report({self.account.name}, n={self.n}, d={self.d}, k={self.parameters['k']})"
@@ -151,6 +154,7 @@ def report(
     if origin is not None and not told:
         origin = dataclasses.replace(origin, files=None)
     labels = in_row_order(result, result.labels)
+    delta = DELTA if account.delta is None else account.delta
     return Report(
         account=account,
         parameters={
@@ -178,7 +182,7 @@ def report(
         traffic=result.transcript.summary(),
         learned=result.learned,
         ledger=result.ledger,
-        delta=DELTA if account.delta is None else account.delta,
+        delta=delta,
         liars=result.liars,
         disputes=result.disputes,
         excluded=result.excluded,
@@ -191,6 +195,7 @@ def report(
         seconds=seconds(result) if told else None,
         wall=(wall or {}) if told else None,
         finding=finding if told else None,
+        risk=risk(result, labels, delta, noisy=account.delta is not None),
     )
 
 

@@ -51,8 +51,13 @@ def show(console: Console, found: Report) -> None:
     text.items(console, found.learned)
     if found.finding is not None and not found.noisy:
         text.items(console, rebuilt(found.finding))
+    if found.risk is not None and not found.noisy:
+        text.heading(console, "What the centers tell of who took part")
+        text.items(console, [found.risk.sentence])
     text.heading(console, "Differential privacy")
     text.items(console, spent(found.ledger, found.delta))
+    if found.risk is not None and found.noisy:
+        text.items(console, [found.risk.sentence])
     if found.noisy:
         _evaluation(console, found)
     if found.account.hidden:

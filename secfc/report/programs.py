@@ -70,6 +70,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "disputes": found.disputes,
         "excluded": found.excluded,
         "membership": {"hidden": account.hidden, "opened": account.opened} if account.hidden else None,
+        "membership_risk": None if found.risk is None else found.risk.as_object(),
         "notes": found.notes,
     }
     plain: dict[str, Any] = strict(_paid(report, found))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from secfc.cli.errors import bad_input, cautions_noted, in_options
 from secfc.cli.method import Asked, Choice, Method, Option
 from secfc.cli.options import PRIVACY, T, refuse_idle_privacy
 from secfc.cli.outputs import ANY_PATH
@@ -61,7 +62,9 @@ def choose(asked: Asked, public: Public) -> Choice:
         from secfc.overlap.common import CommonFeatures
 
         return Choice(CommonFeatures(algorithm))
-    return Choice(algorithm)
+    with bad_input(ValueError, OverflowError), cautions_noted():
+        why = algorithm.plan(public).hopeless
+    return Choice(algorithm, notes=() if why is None else (in_options(why),))
 
 
 def prepare(algorithm: Any, plan: Any) -> None:

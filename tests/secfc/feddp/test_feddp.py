@@ -57,6 +57,29 @@ def data():
     return federation()
 
 
+def test_a_plan_says_where_sums_of_clients_drown_in_the_noise_that_hides_one():
+    """A census of 51 states by k=10, d=124: a quarter of the noise at epsilon 1, whatever the bound is."""
+
+    def plan(n, epsilon, unit="client", d=124):
+        public = Public(
+            tuple(f"c{i}" for i in range(n)), (20,) * n, d, 8.0,
+            server_points=np.random.default_rng(0).normal(size=(30, d)),
+        )  # fmt: skip
+        return FedDPKMeans(
+            10, epsilon, DELTA, neighbors=Neighbors(unit=unit), rows_per_client=20, bound=8.0
+        ).plan(public)
+
+    with pytest.warns(UserWarning, match=r"51 clients are at most 0\.25 times .* need epsilon=4\.5, or 202"):
+        few = plan(51, 1.0)
+    assert round(few.signal, 3) == 0.253
+    with pytest.warns(UserWarning, match="Neighbors"):
+        assert round(plan(51, 4.45).signal, 1) == 1.0
+    enough = plan(51, 4.55)  # a warning would be an error
+    assert enough.signal > 1
+    assert enough.hopeless is None
+    assert plan(51, 1.0, "data point").signal is None
+
+
 def run(algorithm, data, seed=0, **more):
     return secfc.fit(algorithm, data, seed=seed, coins=lambda party: SeededCoins(seed, party), **more)
 
