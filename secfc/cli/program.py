@@ -8,6 +8,7 @@ import click
 
 import secfc
 from secfc.cli.attack import attack
+from secfc.cli.audit import audit
 from secfc.cli.errors import Commands
 from secfc.cli.run import run
 from secfc.cli.union import union
@@ -31,6 +32,7 @@ def main(context: click.Context) -> None:
       secfc run all.csv --client-column site -k 4
       secfc psu a.txt b.txt c.txt                only the union of their IDs
       secfc attack geometry                      what the server could learn from a run
+      secfc audit *.csv -k 4 --server-file public.csv --epsilon 1    what a private run keeps
       secfc run --help                           all options; the same for psu, attack and warmup
     """
     for stream in (sys.stdout, sys.stderr):  # names of clients may not fit the terminal's encoding
@@ -40,5 +42,5 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (run, union, attack, warmup):
+for command in (run, union, attack, audit, warmup):
     main.add_command(command)

@@ -1,0 +1,68 @@
+"""`secfc audit`: what it finds, prints and refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+from secfc.data.mixtures import server_side_mixture
+from secfc.feddp import clients
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    points, _, _, server = server_side_mixture(4, 60, np.random.default_rng(0), d=3, k=3, variance=0.005)
+    for name, rows in [*((f"c{j}", points[60 * j : 60 * (j + 1)]) for j in range(4)), ("server", server)]:
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="a,b,c", comments="")
+    monkeypatch.chdir(tmp_path)
+    return [*(f"c{j}.csv" for j in range(4)), "-k", "3", "--server-file", "server.csv", "--noise", "server"]
+
+
+def audit(*arguments):
+    return CliRunner().invoke(main, ["audit", *map(str, arguments)])
+
+
+def test_a_right_run_is_not_refuted_and_a_planted_row_spends_nearly_all(files):
+    done = audit(*files, "--epsilon", 4, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert 0.97 < found["share"] <= 1
+    assert not found["refuted"]
+    done = audit(*files, "--epsilon", 4, "--client", "c1", "--row", 7)
+    assert "Canary: row 7 of client 'c1'" in done.output
+    assert "Nothing refutes the claim." in done.output
+
+
+def test_a_contribution_beyond_its_sensitivity_ends_with_exit_code_1(files, monkeypatch):
+    plain = clients.outer_product
+    monkeypatch.setattr(clients, "outer_product", lambda *a, **more: 3 * plain(*a, **more))
+    done = audit(*files, "--epsilon", 4)
+    assert done.exit_code == 1, done.output
+    assert "outer product: the canary moves it by" in done.output
+    assert "REFUTED" in done.output
+
+
+def test_many_runs_stand_beside_one(files):
+    done = audit(*files, "--epsilon", 4, "--runs", 20, "--json")
+    assert done.exit_code == 0, done.output
+    runs = json.loads(done.stdout)["runs"]
+    assert (runs["runs"], runs["refuted"]) == (40, False)
+    assert runs["auc"]["low"] < 0.723 < runs["auc"]["high"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--runs", 5), "give at least 20"),
+        (("--client", "bank"), "is no client: the clients are c0, c1"),
+        (("--row", 60), "row 60 of 'c0' is no point"),
+        (("--row", 1, "--protect", "client", "--rows-per-client", 60), "--row has no meaning"),
+        (("--runs", 20, "--protect", "client", "--rows-per-client", 60), "leave --runs out"),
+    ],
+)
+def test_what_does_not_fit_is_refused(files, more, message):
+    done = audit(*files, "--epsilon", 4, *more)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
