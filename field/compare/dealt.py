@@ -5,7 +5,7 @@ M.  For every comparison of a `Contest` all members form y = 2 (u M_b - v M_a), 
 r = 2 (u rho_b - v rho_a): with z = y - r the wanted bit is the last bit of z, which is y_0 + r_0 + [r > y].
 The dealer shares tables of r among the members beforehand, each good for one contest:
 
-1. for every four-bit digit of r the thermometer [digit > v], v < 15: choosing by the public digits of y gives
+1. for every three-bit digit of r the thermometer [digit > v], v < 7: choosing by the public digits of y gives
    shares of excess and equality of every digit;
 2. masks of all bits that are opened, and the products of masks of which the bits' products are made;
 3. the same for the products of literals that say which outcome wins.
@@ -35,6 +35,7 @@ from field.compare.levels import Level as Level
 from field.compare.levels import levels as levels
 from field.compare.tables import Deck, Hand, total
 from field.compare.tables import Tables as Tables
+from field.kernels.digits import DIGIT_BITS, STEPS
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 
@@ -120,7 +121,7 @@ class Schedule:
     def tables(self) -> tuple[int, ...]:
         """Words of the tables of every round, in order."""
         count, width = self.blocks
-        rows = [15 * self.digits, *(level.rows for level in self.levels)]
+        rows = [STEPS * self.digits, *(level.rows for level in self.levels)]
         wins = self.contest.outcomes * self.per
         return (*(r * count * width for r in rows), *(self.product_rows(g) * wins for g in self.products))
 
@@ -243,7 +244,7 @@ def _leaves(
     count, width = schedule.blocks
     digits, shape = schedule.digits, (count, schedule.levels[0].opened, width)
     opening, parity = np.empty(shape, np.uint64), np.empty((count, width), np.uint64)
-    planes, tables = (np.empty((CHUNK, r * digits, width), np.uint64) for r in (4, 15))
+    planes, tables = (np.empty((CHUNK, r * digits, width), np.uint64) for r in (DIGIT_BITS, STEPS))
     masks = hand.masks(shape)
     for part in _chunks(count):
         y, table = planes[: part.stop - part.start], tables[: part.stop - part.start]
@@ -400,12 +401,12 @@ def deal_compare(schedule: Schedule, differences: Differences | Values, deck: De
     from field.kernels import comparing
 
     count, width = schedule.blocks
-    planes = np.empty((CHUNK, 4 * schedule.digits, width), np.uint64)
+    planes = np.empty((CHUNK, DIGIT_BITS * schedule.digits, width), np.uint64)
     masks = deck.masks((count, schedule.levels[0].opened, width))
     for part in _chunks(count):
         r = planes[: part.stop - part.start]
         differences.slice(part.start, r)
-        comparing.thermometers(r, deck.table((len(r), 15 * schedule.digits, width)))
+        comparing.thermometers(r, deck.table((len(r), STEPS * schedule.digits, width)))
     for level in schedule.levels:
         for part in _chunks(count):
             table = deck.table((part.stop - part.start, level.rows, width))

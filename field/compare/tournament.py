@@ -285,8 +285,8 @@ def _grouping(k: int) -> tuple[tuple[int, ...], ...]:
 
     def dealt(size: int) -> int:
         groups = -(-k // size)
-        # A comparison's tables are 582 bits, and a selection shares 2 size - 1 residues.
-        return 582 * (groups * size * (size - 1) // 2 + groups * (groups - 1) // 2) + 96 * groups * (
+        # A comparison's tables are 327 bits in three lanes, and a selection shares 2 size - 1 residues.
+        return 327 * (groups * size * (size - 1) // 2 + groups * (groups - 1) // 2) + 96 * groups * (
             2 * size - 1
         )
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.kernels.compiling import compiled
+from field.kernels.digits import DIGIT_BITS, STEPS
 
 Array = NDArray[Any]
 
@@ -209,37 +210,37 @@ def slice_differences(
         out[block, LANE_BITS * lanes :] = np.uint64(0)
 
 
-# --- the leaves: digits of four bits ---------------------------------------------------------------
+# --- the leaves: digits of a few bits --------------------------------------------------------------
 
 
 @compiled()
 def thermometers(planes: Any, out: Any) -> None:
-    """out[b, 15 d + v] ^= [digit d of r > v] for v < 15: planes (blocks, 4 digits, width) of r.
+    """out[b, STEPS d + v] ^= [digit d of r > v] for v < STEPS.
 
-    Digit 0 is the most significant.
+    planes (blocks, DIGIT_BITS digits, width) of r.  Digit 0 is the most significant.
     """
-    digits, width = planes.shape[1] // 4, planes.shape[2]
-    above = np.empty((4, width), np.uint64)
+    digits, width = planes.shape[1] // DIGIT_BITS, planes.shape[2]
+    above = np.empty((DIGIT_BITS, width), np.uint64)
     for block in range(planes.shape[0]):
         for d in range(digits):
-            row = 4 * (digits - 1 - d)
-            for v in range(15):
+            row = DIGIT_BITS * (digits - 1 - d)
+            for v in range(STEPS):
                 # Bit by bit from the least significant: greater if this bit exceeds, or ties and was greater.
-                for b in range(4):
+                for b in range(DIGIT_BITS):
                     one = (v >> b) & 1
                     for w in range(width):
                         bit = planes[block, row + b, w]
                         below = above[b - 1, w] if b else np.uint64(0)
                         above[b, w] = bit & below if one else bit | below
                 for w in range(width):
-                    out[block, 15 * d + v, w] ^= above[3, w]
+                    out[block, STEPS * d + v, w] ^= above[DIGIT_BITS - 1, w]
 
 
 @compiled(inline="always")
 def _choose(table: Any, planes: Any, row: Any) -> None:
-    """Entry number (planes[row + 3] .. planes[row]) of table (16, width), into table[0]."""
-    for b in range(4):
-        for v in range(8 >> b):
+    """The entry of table (STEPS + 1, width) with the binary digits planes[row + b], into table[0]."""
+    for b in range(DIGIT_BITS):
+        for v in range(1 << (DIGIT_BITS - 1 - b)):
             for w in range(table.shape[1]):
                 low = table[2 * v, w]
                 table[v, w] = low ^ ((low ^ table[2 * v + 1, w]) & planes[row + b, w])
@@ -249,31 +250,32 @@ def _choose(table: Any, planes: Any, row: Any) -> None:
 def leaves(planes: Any, tables: Any, masks: Any, lead: Any, out: Any, parity: Any) -> None:
     """A member's masked shares of equality and excess of every digit of r over the public y.
 
-    planes (blocks, 4 digits, width) of y; tables (blocks, 15 digits, width) its share of the thermometers;
+    planes (blocks, DIGIT_BITS digits, width) of y; tables (blocks, STEPS digits, width) its share of the
+    thermometers;
     masks and out (blocks, 2 digits - 1, width): equality of all digits but the last, then excess of all.
     lead: all ones at one member, zero at the others.  parity (blocks, width): its share of the last bits
     of r and y, added.
     """
-    digits, width = planes.shape[1] // 4, planes.shape[2]
-    table = np.empty((16, width), np.uint64)
+    digits, width = planes.shape[1] // DIGIT_BITS, planes.shape[2]
+    table = np.empty((STEPS + 1, width), np.uint64)
     for block in range(planes.shape[0]):
         for d in range(digits):
-            row, base = 4 * (digits - 1 - d), 15 * d
-            for v in range(15):
+            row, base = DIGIT_BITS * (digits - 1 - d), STEPS * d
+            for v in range(STEPS):
                 for w in range(width):
                     table[v, w] = tables[block, base + v, w]
             for w in range(width):
-                table[15, w] = np.uint64(0)
+                table[STEPS, w] = np.uint64(0)
             _choose(table, planes[block], row)
             for w in range(width):
                 out[block, digits - 1 + d, w] = table[0, w] ^ masks[block, digits - 1 + d, w]
             if d == digits - 1:
                 continue
-            # [r = y] = [r > y - 1] + [r > y], where [r > -1] = 1 and [r > 15] = 0.
+            # [r = y] = [r > y - 1] + [r > y], where [r > -1] = 1 and [r > STEPS] = 0.
             for w in range(width):
                 table[0, w] = lead ^ tables[block, base, w]
-                table[15, w] = tables[block, base + 14, w]
-            for v in range(1, 15):
+                table[STEPS, w] = tables[block, base + STEPS - 1, w]
+            for v in range(1, STEPS):
                 for w in range(width):
                     table[v, w] = tables[block, base + v - 1, w] ^ tables[block, base + v, w]
             _choose(table, planes[block], row)
@@ -282,9 +284,9 @@ def leaves(planes: Any, tables: Any, masks: Any, lead: Any, out: Any, parity: An
         # The number of v below a digit has the digit's parity.
         for w in range(width):
             parity[block, w] = lead & planes[block, 0, w]
-        for v in range(15):
+        for v in range(STEPS):
             for w in range(width):
-                parity[block, w] ^= tables[block, 15 * (digits - 1) + v, w]
+                parity[block, w] ^= tables[block, STEPS * (digits - 1) + v, w]
 
 
 # --- the tree: nodes of a few neighbors ------------------------------------------------------------

@@ -196,8 +196,8 @@ class Words:
 
 
 def digit_bits(y: int, r: int, digits: int) -> tuple[list[int], list[int]]:
-    """For each four-bit digit, most significant first: whether r's equals y's, whether it exceeds it."""
-    pairs = [((y >> 4 * d) & 15, (r >> 4 * d) & 15) for d in reversed(range(digits))]
+    """For each three-bit digit, most significant first: whether r's equals y's, whether it exceeds it."""
+    pairs = [((y >> 3 * d) & 7, (r >> 3 * d) & 7) for d in reversed(range(digits))]
     return [int(a == b) for a, b in pairs], [int(b > a) for a, b in pairs]
 
 

@@ -344,8 +344,8 @@ def common():
 
 
 # Golden lists: a message that newly reaches somebody is a difference here.  Openings of a comparison with two
-# lanes and three clusters: digits, two levels of nodes.
-OPENINGS = 3
+# lanes and three clusters: digits, three levels of nodes.
+OPENINGS = 4
 GOLDEN = {
     (SERVER,): {
         "received": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,10 @@ from secfc.disclosure.compare.match import (
     SUM,
     Match,
     Seating,
-    check_opening,
     check_words,
     committee_size,
 )
+from secfc.disclosure.compare.openings import opened
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, take, to_all
 from secfc.roles.messages import Message
@@ -139,27 +139,26 @@ class Member:
         wait = Exchange(send, awaited, 0, round=number + SUM, phase="compare")
         sums |= yield from heard(wait, MaskedSum, SUM)
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
-        total = np.concatenate(values, axis=2)
+        masked = np.concatenate(values, axis=2)
 
         tables = dealt.Tables(table_streams(match, self.mine, (0,))[0], corrections)
-        game = schedule.compete(total, tables, lead=self.name == match.committee[0])
-        opened, step = None, OPEN
+        game = schedule.compete(masked, tables, lead=self.name == match.committee[0])
+        step = OPEN
+
+        def talk(send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
+            nonlocal step
+            wait = Exchange(dict(send), others, 0, round=number + step, phase="compare")
+            shares = yield from heard(wait, MaskedBits, step)
+            step += 1
+            return shares
+
+        told = None
         while True:
             try:
-                opening = game.send(opened)
+                opening = game.send(told)
             except StopIteration as done:
                 return dealt.hide(done.value, zeros)
-            wait = Exchange(
-                to_all(others, MaskedBits(opening)),
-                others,
-                0,
-                round=number + step,
-                phase="compare",
-            )
-            shares = yield from heard(wait, MaskedBits, step)
-            theirs = [check_opening(schedule.basis, c, m.words, opening) for c, m in shares.items()]
-            opened = dealt.together(schedule.basis, [opening, *theirs])
-            step += 1
+            told = yield from opened(schedule.basis, match.committee, self.name, opening, talk)
 
     def residues(self, match: Match, sender: PartyId, values: Array, member: PartyId) -> Array:
         """Masked distances of the points that this member sums up, checked."""

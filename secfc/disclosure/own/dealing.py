@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,8 +17,9 @@ from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, Maske
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.dealer import deal, lacking, table_streams
-from secfc.disclosure.compare.match import DEAL, Match, Seating, check_opening, check_words
+from secfc.disclosure.compare.match import DEAL, Match, Seating, check_words
 from secfc.disclosure.compare.member import Member, added
+from secfc.disclosure.compare.openings import opened
 from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.way import Begun
 from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, only, take
@@ -143,22 +144,20 @@ class Dealing:
 
     def opened_with(self, match: Match, steps: Steps, game: dealt.Moves) -> Role[Any]:
         """The result of a game of the committee, all of whom open what it yields."""
-        others = [j for j in match.question.committee.tolist() if match.plan.clients[j] != self.name]
-        opened = None
+        clients, basis = match.plan.clients, match.plan.code.basis
+
+        def talk(send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
+            numbers = {clients.index(c): message for c, message in send.items()}
+            shares = yield from steps.exchange(numbers, numbers, MaskedBits)
+            return {clients[j]: message for j, message in shares.items()}
+
+        told = None
         while True:
             try:
-                opening = game.send(opened)
+                opening = game.send(told)
             except StopIteration as done:
                 return done.value
-            shares = yield from steps.exchange(dict.fromkeys(others, MaskedBits(opening)), others, MaskedBits)
-            basis = match.plan.code.basis
-            if opening.dtype != np.uint64:
-                basis = basis.prefix(len(opening))
-            theirs = [
-                check_opening(basis, match.plan.clients[j], message.words, opening)
-                for j, message in shares.items()
-            ]
-            opened = dealt.together(basis, [opening, *theirs])
+            told = yield from opened(basis, match.committee, self.name, opening, talk)
 
     def tables(self, match: Match, corrections: Array | None) -> dealt.Tables:
         """What the dealer made for this member, with a stream that both expand."""
