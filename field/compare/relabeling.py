@@ -144,7 +144,7 @@ class Relabeling:
         new = Shared(bits, parts)
         if not self.tested:
             return new, None
-        before, after = (self._numbers(shared.parts) for shared in (old, new))
+        before, after = (numbers(self.first, shared.parts) for shared in (old, new))
         rho = self.first.sample((TESTS, self.m), Coins(seed.tobytes()))
         gaps = self.first.add(before, self.first.negate(after))
         z = self.first.matmul(rho, np.ascontiguousarray(gaps[:, :, None]))[:, :, 0]
@@ -154,11 +154,6 @@ class Relabeling:
         gaps = yield self.first.add(own, self.first.negate(fresh)).astype(np.uint32)
         opened = yield self._multiplied(gaps, fresh, products, lead)
         return new, not opened.any()
-
-    def _numbers(self, parts: Array) -> Array:
-        """The cluster of each point as a number (1, m), 0 for the last, of residues (lanes, K - 1, m)."""
-        weights = np.arange(1, self.rows + 1, dtype=np.uint32)[None, None]
-        return np.asarray(self.first.matmul(weights, np.ascontiguousarray(parts[:1]))[:, 0])
 
     def _multiplied(self, gaps: Array, fresh: Array, products: Array, lead: bool) -> Array:
         """A share (1, 3) of F z, from what F and z exceed A and B by, shares of these, and of A B."""
@@ -187,6 +182,15 @@ class Relabeling:
             products = deck.residues(self.first, (TESTS,))
             products[0] = (a @ b + p - products[0]) % p
         return deck.corrections
+
+
+def numbers(first: Basis, parts: Array) -> Array:
+    """The cluster of each point as a number (1, m), 0 for the last, of residues (lanes, K - 1, m).
+
+    first: the prime modulo which it is.
+    """
+    weights = np.arange(1, parts.shape[1] + 1, dtype=np.uint32)[None, None]
+    return np.asarray(first.matmul(weights, np.ascontiguousarray(parts[:1]))[:, 0])
 
 
 def _split(values: Array) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ steps.  Assumes parties that follow the protocol, as `AssignmentsOnly` does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from field.secrets.coins import Coins
@@ -20,9 +21,13 @@ from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_to_compare
 from secfc.disclosure.compare.dealt import Dealt
 from secfc.disclosure.compare.match import committee_size
+from secfc.disclosure.compare.member import Member
+from secfc.disclosure.joint.undealt import Comparer, Undealt
 from secfc.disclosure.own.dealing import Dealing
 from secfc.disclosure.own.keeper import Keeper
 from secfc.disclosure.own.keeping import SharedRuns
+from secfc.disclosure.own.together import Together
+from secfc.disclosure.own.way import Way
 from secfc.lloyd.starts import RandomLabels, Start
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
@@ -47,24 +52,17 @@ class OwnLabels(Exactly):
     labels of the cheapest alone.  Needs a start that opens no labels of points.
     """
 
-    dealer: PartyId = SERVER
+    dealer: PartyId | None = SERVER
     consent: bool = False
 
     exposes: ClassVar[Exposure] = "sizes"
     start: ClassVar[Start] = RandomLabels()  # others open labels
     least_lanes: ClassVar[int] = LEAST_LANES
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.dealer, str):
-            raise ValueError(
-                f"dealer={self.dealer!r}: labels stay shared under what a dealer deals: name {SERVER!r} or a "
-                "client; without a dealer, FinalLabelsOnly() shows all parties the final labels"
-            )
-
-    @property
-    def how(self) -> Dealt:
+    @cached_property
+    def how(self) -> Dealt | Undealt:
         """How committees compare."""
-        return Dealt(self.dealer, self.consent)
+        return Undealt(self.consent) if self.dealer is None else Dealt(self.dealer, self.consent)
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
         return room_to_compare(way, layout)
@@ -75,6 +73,10 @@ class OwnLabels(Exactly):
         self.how.check(plan)
         rules = (
             (
+                self.dealer is None and plan.code.ell != 1,
+                f"ell={plan.code.ell}: without a dealer labels multiply whole points: use ell=1",
+            ),
+            (
                 plan.init.factor != 1 or plan.init.halves,
                 f"{type(plan.init).__name__}() opens labels: start from random labels or points",
             ),
@@ -84,8 +86,9 @@ class OwnLabels(Exactly):
                 raise ValueError(f"labels are opened to owners only, but {rule}; or use AssignmentsOnly()")
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
-        member = yield from self.how.member(plan, name, coins=coins)
-        return Keeper(self.how.participant(plan, member), Dealing(member, coins), coins)
+        member: Member | Comparer = yield from self.how.member(plan, name, coins=coins)
+        way: Way = Dealing(member, coins) if isinstance(member, Member) else Together(member)
+        return Keeper(self.how.participant(plan, member), way, coins)  # type: ignore[arg-type]
 
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
@@ -97,16 +100,24 @@ class OwnLabels(Exactly):
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         """What the server learned, in sentences for people."""
-        members = committee_size(plan.code.t)
-        who = "it" if self.dealer == SERVER else self.dealer
         facts = [
             "the first labels, the sizes of the clusters after each step, and how many steps there were (so "
             "did every client)",
-            f"no label of any point after a step, and no distance: {members} clients kept the labels shared "
-            f"under masks that {who} dealt; with one of these clients {who} would learn all of them",
+            f"no label of any point after a step, and {self.unseen(plan)}",
         ]
         if plan.n_init > 1:
             facts.append("what every cluster costs at the end of each restart")
         if plan.init.needs_distances:
             facts.append(plan.init.reveals)
         return tuple(facts)
+
+    def unseen(self, plan: Plan) -> str:
+        """What becomes of distances, and who would have to join whom, for people."""
+        if self.dealer is None:
+            return f"no distance, not even together with any {plan.code.t} of the clients"
+        who = "it" if self.dealer == SERVER else self.dealer
+        members = committee_size(plan.code.t)
+        return (
+            f"no distance: {members} clients kept the labels shared under masks that {who} dealt; "
+            f"with one of these clients {who} would learn all of them"
+        )

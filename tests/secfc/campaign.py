@@ -676,6 +676,9 @@ SCENARIOS = {
         vary(BASE, disclosure=secfc.OwnLabels(), n_init=1, membership=Private(bound=64)),
         expected=sizes_between,
     ),
+    "own labels, nobody deals": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels(dealer=None)), expected=sizes_between
+    ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),

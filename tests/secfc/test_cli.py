@@ -934,7 +934,7 @@ def test_a_verified_end_does_not_claim_more():
     assert "those between are known to nobody" in done
 
 
-@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3")])
+@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3"), ("--dealer", "none")])
 def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer)
     found = strict_json(run("--json", *options).stdout)
@@ -950,7 +950,7 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        (("--disclosure", "own-labels", "--dealer", "none"), "name a client that deals"),
+        (("--disclosure", "own-labels", "--dealer", "none", "--ell", "2"), "use ell=1"),
         (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
         (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),

@@ -49,6 +49,7 @@ EXPECTED = {
     "FinalLabelsOnly()": lambda: kinds(test_final_labels.GOLDEN),
     # The table says when `Final` takes the place of others.
     "OwnLabels()": lambda: sent(secfc.OwnLabels()) | {"Final"},
+    "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None)) | {"Final"},
 }
 
 

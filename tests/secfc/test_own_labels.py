@@ -88,10 +88,10 @@ def test_every_owner_has_the_labels_of_plaintext_lloyd(t, ell, spare, m, d, k, s
     assert_that_of_plaintext(result, data, 4)
 
 
-@pytest.mark.parametrize("k", [3, 9, 17])
-def test_labels_are_exact_at_every_step(k, shared):
+@pytest.mark.parametrize(("k", "dealer"), [(3, SERVER), (9, SERVER), (17, SERVER), (5, None)])
+def test_labels_are_exact_at_every_step(k, dealer, shared):
     data = federation(4, 150, 2, k, whole=True)
-    result = run(data, k=k, max_iter=20)
+    result = run(data, k=k, max_iter=20, dealer=dealer)
     trace = assert_that_of_plaintext(result, data, 20)
     assert len(trace.history) > 2
     assert set(shared) == set(range(len(trace.history)))
@@ -100,10 +100,12 @@ def test_labels_are_exact_at_every_step(k, shared):
         want = trace.history[step] == found["alive"][:, None]
         assert (unpack(bits, 150) == want).all()
         assert all((lane == want[:-1]).all() for lane in parts)
-        assert len(found["who"]) == 2
+        assert len(found["who"]) == (2 if dealer else 3)
 
 
-@pytest.mark.parametrize(("t", "ell", "dealer"), [(1, 1, SERVER), (1, 2, "client-1"), (2, 1, SERVER)])
+@pytest.mark.parametrize(
+    ("t", "ell", "dealer"), [(1, 1, SERVER), (1, 2, "client-1"), (2, 1, SERVER), (1, 1, None)]
+)
 def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
     data, starts = federation(2 * (ell + t) + 1, 80, 3), RandomPoints()
     kinds = []

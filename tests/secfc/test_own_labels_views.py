@@ -239,8 +239,6 @@ def test_what_does_not_fit_is_refused_with_a_remedy():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=remedy):
             run(data(), k=2, **parameters)
-    with pytest.raises(ValueError, match=r"FinalLabelsOnly\(\)"):
-        secfc.OwnLabels(dealer=None)
     assert start_of(once()).tolist() == START.tolist()
 
 

@@ -55,7 +55,7 @@ DISCLOSURE = (
     Option(
         "--dealer", metavar="NAME", part="disclosure",
         help="assignments, own-labels: the client that deals the masks. Default: the server, which must not "
-        "collude with a comparing client. With t=1 a dealing client withstands that too. none (assignments): "
+        "collude with a comparing client. With t=1 a dealing client withstands that too. none: "
         "nobody deals, and the server may collude with any t clients, at several times the cost.",
     ),
     Option(
@@ -158,11 +158,6 @@ def _check_policy(asked: Asked) -> None:
             ("dealer",),
             "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
         )
-    if asked["disclosure"] == "own-labels" and asked["dealer"] == "none":
-        raise click.UsageError(
-            "--dealer none has no own-labels: name a client that deals, leave it out, or show all parties "
-            "the final labels with --disclosure final-labels"
-        )
     if asked["field"] == "mersenne61":
         raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
     if asked["init"] == "k-means++" and not asked["consent"]:
@@ -190,8 +185,8 @@ def choose(asked: Asked, public: Public) -> Choice:
     values = steps(asked)
     final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
     dealer = None if asked["dealer"] == "none" else asked["dealer"] or SERVER
-    undealt = final or (asked["disclosure"] == "assignments" and dealer is None)
-    ell = 1 if final and asked["ell"] is None else asked["ell"]
+    undealt = final or (asked["disclosure"] in ("assignments", "own-labels") and dealer is None)
+    ell = 1 if undealt and asked["ell"] is None else asked["ell"]
     t, ell, notes = choose_code(
         len(public.clients), asked["t"], ell,
         liars=asked["liars"], private=private, most=MAX_T if undealt else None,
@@ -208,7 +203,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     elif asked["disclosure"] == "assignments":
         values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
     elif asked["disclosure"] == "own-labels":
-        values["disclosure"] = OwnLabels(dealer or SERVER, asked["consent"])
+        values["disclosure"] = OwnLabels(dealer, asked["consent"])
     elif final:
         values["disclosure"] = FinalLabelsOnly(asked["consent"])
     else:

@@ -76,14 +76,26 @@ class Undealt:
             raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Participant]:
+        return self.participant(plan, (yield from self.member(plan, name, coins=coins)))
+
+    def participant(self, plan: Plan, member: Comparer) -> Participant:
+        """How a client answers where labels are opened."""
+        consent = may_ask(plan, self.consent)
+        return Participant(plan, member.name, member.peers, member, consent=consent)
+
+    def member(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Comparer]:
+        """A client's part in comparisons, with keys that it agreed on with the others."""
         keys = yield from pair_keys(plan, name, coins)
-        comparer = Comparer(plan, name, keys, coins)
-        return Participant(plan, name, keys, comparer, consent=may_ask(plan, self.consent))
+        return Comparer(plan, name, keys, coins)
 
     def server(self, plan: Plan, screening: Screening) -> Role[CodedSource]:
+        committees = yield from self.committees(plan, screening)
+        return CodedSource(committees.quorum, committees)
+
+    def committees(self, plan: Plan, screening: Screening) -> Role[Committees]:
+        """The server's part: who compares."""
         yield from ()
-        quorum = Responders(Desk(plan, screening))
-        return CodedSource(quorum, Committees(quorum, seating(plan)))
+        return Committees(Responders(Desk(plan, screening)), seating(plan))
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         """What becomes of distances, for people."""
@@ -102,7 +114,7 @@ class Comparer:
     """A client's part in comparisons: its keys, and the committees it has sat in."""
 
     def __init__(self, plan: Plan, name: PartyId, keys: PairKeys, coins: Coins) -> None:
-        self.plan, self.me = plan, plan.clients.index(name)
+        self.plan, self.name, self.me = plan, name, plan.clients.index(name)
         self.peers, self.coins, self.rooms = keys, coins, Rooms()
         self.seating = seating(plan)
         self.tables: dict[tuple[int, ...], Seats] = {}
@@ -204,6 +216,12 @@ def weighted_sum(plan: Plan, responders: tuple[int, ...], values: Mapping[int, A
 
 def nearest(joint: Joint, contest: Contest, basis: Basis, part: Array | None, m: int) -> Role[Array]:
     """Shares (held, places, words) of the digits of every point's code, from the members' parts."""
+    won = yield from winners(joint, contest, basis, part, m)
+    return np.stack([codes(contest, component) for component in won])
+
+
+def winners(joint: Joint, contest: Contest, basis: Basis, part: Array | None, m: int) -> Role[Array]:
+    """Shares (held, outcomes, words) of who wins each point, from the members' parts."""
     t, count = joint.seats.committee.t, len(contest.comparisons)
     shape = signs.digits(basis, t), count * words(m)
     planes = None
@@ -214,7 +232,8 @@ def nearest(joint: Joint, contest: Contest, basis: Basis, part: Array | None, m:
         planes = signs.fractions(basis, t, part, chosen, factors, first=first).reshape(shape)
     dealt = yield from joint.deal(planes, shape)
     bits = yield from joint.run(top_bit(dealt))
-    won = yield from joint.run(
-        wins(bits.reshape(len(bits), count, -1), contest.literals, contest.wanted, joint.player.constant)
+    return (
+        yield from joint.run(
+            wins(bits.reshape(len(bits), count, -1), contest.literals, contest.wanted, joint.player.constant)
+        )
     )
-    return np.stack([codes(contest, component) for component in won])

@@ -16,7 +16,7 @@ from field.code.blind import PairKeys
 from field.compare.relabeling import Relabeling, Shared, Winning
 from secfc.coded.policy import Measured
 from secfc.disclosure.compare.match import Match, Seating
-from secfc.disclosure.joint.steps import Steps
+from secfc.disclosure.joint.steps import Seats, Steps
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -27,11 +27,13 @@ class Begun:
     """A question that a client began to answer.
 
     game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
+    seats: of a committee without a dealer, at a member.
     """
 
     game: Relabeling | Winning
     missing: Array
     corrections: Array | None = None
+    seats: Seats | None = None
 
 
 class Way(Protocol):

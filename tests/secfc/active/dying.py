@@ -55,6 +55,7 @@ POLICIES = {
     "own labels, a client deals": scenario(
         disclosure=secfc.OwnLabels("client-6"), n_init=2, expected=sizes_between
     ),
+    "own labels, nobody deals": scenario(disclosure=secfc.OwnLabels(dealer=None), expected=sizes_between),
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
     "distances, bare": scenario(disclosure=secfc.Distances(blind=False)),
