@@ -13,6 +13,7 @@ import numpy.typing as npt
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
+from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
@@ -198,6 +199,18 @@ def _checked_centers(centers: Sequence[npt.ArrayLike], k: int) -> list[Array]:
     if not sent:
         raise InputError("there are no local centers: at least one client is needed. Add a client.")
     return sent
+
+
+def sent_centers(view: View) -> dict[PartyId, Array]:
+    """The local centers (k', d) in a view, by client: all of them in the server's, its own in a client's."""
+    sent = (e for e in view.messages if isinstance(e.body, LocalCenters))
+    return {e.sender: e.body.centers for e in sent}
+
+
+def merged_centers(view: View) -> Array | None:
+    """The centers (k, d) that the server told, None in the view of an outsider."""
+    told = [e.body.centers for e in view.messages if isinstance(e.body, CenterLabels)]
+    return told[0] if told else None
 
 
 @dataclass(frozen=True)

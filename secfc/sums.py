@@ -30,7 +30,7 @@ own, with shares of zeros or without.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -55,6 +55,7 @@ from secfc.roles.exchange import (
     to_all,
 )
 from secfc.roles.messages import Contributors, Message
+from secfc.roles.transcript import Envelope
 
 Array = NDArray[Any]
 
@@ -229,6 +230,22 @@ def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> 
     segments = plan.code.interpolate(values, 1)  # (lanes, ell, width)
     flat = segments.reshape(segments.shape[0], -1)[:, :length]
     return plan.code.basis.lift_signed(np.ascontiguousarray(flat))
+
+
+def seen_sums(plan: SumPlan, messages: Iterable[Envelope]) -> dict[int, Array]:
+    """The sums that whoever has these messages can decode, by the round of the answers: (D,) each.
+
+    Of sums of the plan's packing; a number that pads the last share is 0.
+    """
+    replies: dict[int, dict[PartyId, Array]] = {}
+    for e in messages:
+        if isinstance(e.body, CodedSum):
+            replies.setdefault(e.round, {}).setdefault(e.sender, e.body.values)
+    return {
+        number: decode_sum(plan, coded, plan.code.ell * next(iter(coded.values())).shape[1])
+        for number, coded in sorted(replies.items())
+        if len(coded) >= plan.code.threshold(1)
+    }
 
 
 # --- role fragments ---------------------------------------------------------------------------------

@@ -39,9 +39,10 @@ ROOMS = {
     "secfc.sums": f"{FIELD} secfc.roles",
     "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.sums",
-    "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd",
+    "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd "
+    "secfc.attacks",
     "secfc.feddp": "field.secrets field.ring secfc.roles secfc.data secfc.privacy secfc.algorithm "
-    "secfc.account secfc.lloyd secfc.sums",
+    "secfc.account secfc.lloyd secfc.sums secfc.attacks",
     "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.account secfc.attacks secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
     "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.lloyd secfc.coded",

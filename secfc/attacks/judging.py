@@ -7,13 +7,14 @@ guess's favor.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secfc.attacks.geometry import Freedom, Geometry, Guess, averages
 from secfc.attacks.history import Axes, History
+from secfc.attacks.rebuilding import REMEDIES, Rows
 from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
@@ -21,6 +22,83 @@ Array = NDArray[Any]
 # Of a history of labels the best counts of these dimensions kept, and powers that weights are raised to.
 KEPT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
+
+
+class Finding(Protocol):
+    """What a judge says of an attack: in one sentence for people, in figures for programs, in a picture."""
+
+    @property
+    def sentence(self) -> str: ...
+
+    def figures(self) -> dict[str, Any]:
+        """Plain values; nothing secret."""
+        ...
+
+    def picture(self) -> Any:
+        """A matplotlib Figure.  Raises ImportError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """How many single rows an attack rebuilt.
+
+    how: the attack.  m: rows there are.  guessed: rows that it claims.  exact: of these, real rows, to the
+    rounding.  error: root of the squared distance of guesses from their nearest real rows over that of
+    what is guessed of these rows by who saw nothing (1 is no gain), None without a guess.
+    """
+
+    how: str
+    m: int
+    guessed: int
+    exact: int
+    error: float | None
+
+    @property
+    def false(self) -> int:
+        """Guesses that are nobody's row."""
+        return self.guessed - self.exact
+
+    @property
+    def sentence(self) -> str:
+        """For people, with what stops it where it worked."""
+        if not self.guessed:
+            return f"From {self.how} no row could be rebuilt."
+        wrong = "none" if not self.false else f"{self.false} more"
+        rows = "1 row" if self.exact == 1 else f"{self.exact} rows"
+        said = f"From {self.how} {rows} of {self.m} were rebuilt exactly, and {wrong} wrongly."
+        return f"{said} What stops it: {REMEDIES[self.how]}." if self.exact else said
+
+    def figures(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "attack": self.how, "rows": self.m, "guessed": self.guessed, "exact": self.exact,
+            "false": self.false, "relative_error": self.error,
+        }  # fmt: skip
+
+    def picture(self) -> Any:
+        """Bars: rows that there are not, that were rebuilt, and that were guessed wrongly."""
+        return plot_rebuilt([self])
+
+
+def found(rows: Rows, points: Array, step: float = 0.0) -> Rebuilt:
+    """Hold guessed rows against the true points (m, d), in data units.
+
+    step: of the rounding before the points were clustered; a guess that is within one of a point, in every
+    feature that it has, is exact.
+    """
+    points = np.asarray(points, np.float64)
+    exact, off, blind = 0, 0.0, 0.0
+    for row in rows.values:
+        there = ~np.isnan(row)
+        gaps = points[:, there] - row[there]
+        nearest = int((gaps**2).sum(axis=1).argmin())
+        tolerance = step + 1e-6 * np.abs(points[nearest, there]).max(initial=1e-300)
+        exact += bool((np.abs(gaps[nearest]) <= tolerance).all())
+        off += float((gaps[nearest] ** 2).sum())
+        blind += float(((rows.guess - points[nearest])[there] ** 2).sum())
+    error = float(np.sqrt(off / blind)) if blind > 0 else None
+    return Rebuilt(rows.how, len(points), len(rows.values), exact, error)
 
 
 @dataclass(frozen=True)
@@ -186,6 +264,23 @@ def plot_shares(judgements: dict[str, Judgement]) -> Any:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
     axes.legend(loc="best", frameon=False)
+    return figure
+
+
+def plot_rebuilt(findings: list[Rebuilt]) -> Any:
+    """A matplotlib Figure: for each attack the rows that it rebuilt, and those that it guessed wrongly."""
+    figure, axes = _figure(6.4, 1.2 + 0.5 * len(findings))
+    names = [one.how for one in findings]
+    exact, wrong = [one.exact for one in findings], [one.false for one in findings]
+    axes.barh(names, exact, color="tab:orange", label="rows rebuilt exactly")
+    axes.barh(names, wrong, left=exact, color="0.75", label="guesses that are nobody's row")
+    for place, one in enumerate(findings):
+        axes.annotate(f" {one.exact} of {one.m}", (one.guessed, place), va="center")
+    axes.set_xlim(0, max(1, *(one.guessed for one in findings)) * 1.25)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.invert_yaxis()
+    axes.set_xlabel("rows")
+    figure.legend(loc="outside upper left", frameon=False, ncols=2)
     return figure
 
 

@@ -29,10 +29,16 @@ from secfc.roles.transcript import Envelope, Transcript
 
 Array = NDArray[Any]
 
+# Who takes no part, and sees what a run was for.
+OUTSIDER: PartyId = "outsider"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Held:
-    """Points that a client in the coalition owns: rows (p,) among all m, points (p, d) in data units."""
+    """Points that a client in the coalition owns: rows (p,) among all m, points (p, d_j) in data units.
+
+    Where no message numbers rows, those are in the order of the federation, one client's after the other's.
+    """
 
     rows: Array
     points: Array
@@ -42,17 +48,32 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Output:
+    """What a run was for, as whoever reads of it sees it: centers (k, d) in data units, None if not opened,
+    with a row of NaN for an empty cluster; sizes (k,), None where neither labels nor sizes are known to all.
+    """
+
+    centers: Array | None
+    sizes: Array | None
+
+    def __repr__(self) -> str:
+        return f"Output(centers={self.centers is not None}, sizes={self.sizes is not None})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class View:
     """Everything that a coalition saw of a run.
 
-    plan: the public plan.  parties: the coalition.  messages: all it sent or received, in order, with
-    contents.  held: the points of clients in the coalition, as far as the federation was given.
+    plan: the public plan.  parties: the coalition, empty for an outsider.  messages: all it sent or received,
+    in order, with contents.  held: the points of clients in the coalition, as far as the federation was
+    given.  output: what everybody may know of the result, None if made from a transcript.
     """
 
     plan: Any
     parties: tuple[PartyId, ...]
     messages: tuple[Envelope, ...]
     held: Mapping[PartyId, Held]
+    output: Output | None = None
 
     @classmethod
     def of(
@@ -64,12 +85,16 @@ class View:
     ) -> View:
         """The view of these parties of a run, from its result or transcript.
 
-        federation: the run's input; without it the points that clients in the coalition own are missing.
+        parties: names, or OUTSIDER for somebody who sees the result alone.  federation: the run's input;
+        without it the points that clients in the coalition own are missing.
 
         Raises ValueError for a transcript without contents, for a party that took no part, and for another
         federation than the run's.
         """
         transcript = source.transcript if isinstance(source, Clustering) else source
+        output = output_of(source) if isinstance(source, Clustering) else None
+        if parties == OUTSIDER:
+            return cls(plan, (), (), {}, output)
         coalition = (parties,) if isinstance(parties, str) else tuple(dict.fromkeys(parties))
         strangers = sorted(set(coalition) - {SERVER, *plan.clients})
         if strangers or not coalition:
@@ -84,11 +109,12 @@ class View:
             )
         messages = tuple(e for e in transcript.envelopes if e.sender in coalition or e.recipient in coalition)
         held = {} if federation is None else _held(_rows(source, plan, federation), coalition, federation)
-        return cls(plan, coalition, messages, held)
+        return cls(plan, coalition, messages, held, output)
 
     def __repr__(self) -> str:
         points = ", ".join(f"{name}: {h.points.shape}" for name, h in self.held.items())
-        return f"View({', '.join(self.parties)}: {len(self.messages)} messages, held {{{points}}}, secret)"
+        who = ", ".join(self.parties) or OUTSIDER
+        return f"View({who}: {len(self.messages)} messages, held {{{points}}}, secret)"
 
     def received(self) -> tuple[Envelope, ...]:
         """What came from outside the coalition."""
@@ -113,6 +139,17 @@ class View:
         return np.concatenate(rows), np.concatenate(points) if points else np.empty((0, 0))
 
 
+def output_of(result: Clustering) -> Output:
+    """What everybody may know of a result: centers as opened; sizes where labels of all points are told to
+    all, or sizes themselves.
+    """
+    sizes = result.sizes[-1] if result.sizes else None
+    if sizes is None and result.history:
+        flat = result.flat
+        sizes = np.bincount(flat[flat >= 0], minlength=result.k)
+    return Output(result.centers, sizes)
+
+
 def _held(
     rows: Mapping[PartyId, Array], coalition: tuple[PartyId, ...], federation: Federation
 ) -> dict[PartyId, Held]:
@@ -125,13 +162,16 @@ def _held(
 
 def _rows(source: Clustering | Transcript, plan: Any, federation: Federation) -> dict[PartyId, Array]:
     """The rows of every client among all: as the result has them, or one client's after the other's."""
-    if isinstance(source, Clustering) and source.rows is not None:
-        return dict(zip(source.plan.clients, source.rows, strict=True))
-    counts = getattr(plan, "counts", None) or getattr(getattr(plan, "layout", None), "counts", None)
-    if counts != federation.counts:
+    counts: tuple[int, ...] | None = None
+    if isinstance(source, Clustering):
+        if source.rows is not None:
+            return dict(zip(source.plan.clients, source.rows, strict=True))
+        counts = tuple(map(len, source.labels))
+    counts = counts or getattr(plan, "counts", None) or getattr(getattr(plan, "layout", None), "counts", None)
+    if counts is None:
         raise ValueError(
             "the plan does not tell which rows a client of this federation owns: give the result of the run "
             "instead of its transcript, and the federation that was clustered"
         )
-    ends = np.cumsum([0, *federation.counts])
-    return {name: np.arange(ends[j], ends[j + 1], dtype=np.int64) for j, name in enumerate(federation.names)}
+    ends = np.cumsum([0, *counts])
+    return {name: np.arange(ends[j], ends[j + 1], dtype=np.int64) for j, name in enumerate(plan.clients)}

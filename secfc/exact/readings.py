@@ -18,6 +18,7 @@ from secfc.attacks.views import View
 from secfc.coded.messages import Assignment, CodedDistances
 from secfc.data.federation import Federation
 from secfc.roles.exchange import SERVER, STRIDE, PartyId
+from secfc.roles.messages import Final
 from secfc.roles.transcript import Transcript
 
 Array = NDArray[Any]
@@ -136,3 +137,15 @@ class Questions:
             first = question.labels // 2 * 2
             sizes = sizes[np.stack([first, first + 1]), 0]
         return np.asarray(floats / (sizes * float(self.view.plan.scale)) ** 2)
+
+
+def final_labels(view: View) -> Array | None:
+    """The labels (m,) of the result, where the server told them to all; None where nobody in the view was."""
+    told = [e.body.labels for e in view.messages if isinstance(e.body, Final)]
+    return told[-1] if told else None
+
+
+def final_centers(view: View) -> Array | None:
+    """Opened centers (k, d) in data units; None where they stayed closed, or nobody in the view was told."""
+    told = [e.body.centers for e in view.messages if isinstance(e.body, Final)]
+    return told[-1] if told else None

@@ -30,6 +30,8 @@ def others_sums(view: View) -> Sums:
         known[mine.shared] = True
         sums[step[e.round]][:, mine.shared] = e.body.sums
         counts[step[e.round]][:, mine.patterns] = e.body.counts
+    many = counts[:, :, columns.pattern]
+    centers = np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
     for client in view.parties:
         if client == SERVER:
             continue
@@ -41,7 +43,7 @@ def others_sums(view: View) -> Sums:
             cut = k * len(mine.shared)
             sums[t][:, mine.shared] -= own[:cut].reshape(k, -1)
             counts[t][:, mine.patterns] -= own[cut:].reshape(k, -1)
-    return Sums(sums, counts, np.where(known, columns.pattern, -1))
+    return Sums(sums, counts, np.where(known, columns.pattern, -1), centers)
 
 
 def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:
