@@ -213,6 +213,25 @@ def merged_centers(view: View) -> Array | None:
     return told[0] if told else None
 
 
+def local_clusters(view: View) -> dict[PartyId, tuple[Array, Array]]:
+    """What the server has of every client: its local centers (k', d), and points of each (k',).
+
+    Clients say the merged clusters of their points, so local clusters that were merged share theirs evenly.
+    Raises ValueError for a view that has none.
+    """
+    received = {e.sender: e.body for e in view.received() if isinstance(e.body, LocalCenters)}
+    groups = {e.recipient: e.body for e in view.sent() if isinstance(e.body, CenterLabels)}
+    own = {e.sender: e.body for e in view.received() if isinstance(e.body, OwnLabels)}
+    if not received:
+        raise ValueError(f"{', '.join(view.parties)} saw no local centers: those are sent to the server only")
+    found = {}
+    for name, sent in received.items():
+        merged = groups[name].labels
+        points = np.bincount(own[name].labels, minlength=int(merged.max()) + 1)
+        found[name] = (sent.centers, points[merged] / np.bincount(merged)[merged])
+    return found
+
+
 @dataclass(frozen=True)
 class OneShotPlan:
     """Public parameters; `seed` makes the clients' local clustering reproducible."""

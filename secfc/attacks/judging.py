@@ -6,6 +6,7 @@ guess's favor.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from secfc.attacks.geometry import Freedom, Geometry, Guess, averages
 from secfc.attacks.history import Axes, History
+from secfc.attacks.rates import Rates
 from secfc.attacks.rebuilding import REMEDIES, Rows
 from secfc.roles.exchange import SERVER
 
@@ -205,6 +207,15 @@ def _best_share(axes: Axes, points: Array) -> tuple[float, int]:
     return found
 
 
+def explained(guess: Array, truth: Array, public: Array) -> float:
+    """The share that a guess explains of what the public one leaves of the truth; below 0 if it is worse.
+
+    Judge members and others alike: what both gain is of the law, and what members gain more is of people.
+    """
+    left = float(((truth - public) ** 2).sum())
+    return 1.0 - float(((truth - guess) ** 2).sum()) / left if left > 0 else 0.0
+
+
 def between_share(labels: Array, points: Array) -> float:
     """The share of variance that the true centers of these clusters explain.
 
@@ -281,6 +292,23 @@ def plot_rebuilt(findings: list[Rebuilt]) -> Any:
     axes.invert_yaxis()
     axes.set_xlabel("rows")
     figure.legend(loc="outside upper left", frameon=False, ncols=2)
+    return figure
+
+
+def plot_rates(found: Mapping[str, Rates]) -> Any:
+    """A matplotlib Figure of the ROC of every attack on both axes logarithmic: few false alarms count."""
+    figure, axes = _figure(5.6, 5.0)
+    least = 1.0
+    for name, rates in found.items():
+        false, true = np.array([pair for pair in rates.curve if pair[0] > 0]).T
+        least = min(least, *rates.at, 0.1)
+        axes.plot(false, true, label=f"{name}: AUC {rates.auc.value:.2f}, {rates.runs} runs")
+    line = np.array([least / 10, 1.0])
+    axes.plot(line, line, color="0.6", linewidth=0.8, linestyle="--", label="chance")
+    axes.set(xlabel="false alarms", ylabel="members recognized", xscale="log", yscale="log")
+    axes.set(xlim=(least / 2, 1), ylim=(least / 2, 1.05))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", frameon=False, fontsize="small")
     return figure
 
 

@@ -98,11 +98,14 @@ def covariance_of(deviations: Array) -> Array:
 def shadow(centers: Sequence[Array], sizes: Sequence[Array]) -> Law:
     """The law from an attacker's own runs on data like these: of each the centers (k, d) and sizes (k,).
 
-    Clusters are matched with those of the first run.  Raises ValueError for fewer than three runs.
+    Clusters are matched with those of one run.  Raises ValueError for fewer than three runs.
     """
     if len(centers) < 3:
         raise ValueError(f"{len(centers)} shadow runs: at least 3 are needed to tell how centers vary")
-    first = np.asarray(centers[0], np.float64)
+    # The run with most open centers is what others are matched with.
+    most = max(centers, key=lambda one: int(np.isfinite(one).all(axis=1).sum()))
+    first = np.asarray(most, np.float64)
+    first = first[np.isfinite(first).all(axis=1)]
     found, counted = [], []
     for mine, size in zip(centers, sizes, strict=True):
         order = matched(mine, first)
@@ -121,26 +124,29 @@ def matched(centers: Array, means: Array) -> Array:
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
 
-    rows, columns = linear_sum_assignment(cdist(means, np.asarray(centers, np.float64), "sqeuclidean"))
+    centers = np.asarray(centers, np.float64)
+    open_ = np.flatnonzero(np.isfinite(centers).all(axis=1))
+    rows, columns = linear_sum_assignment(cdist(means, centers[open_], "sqeuclidean"))
     order = np.full(len(means), -1, np.int64)
-    order[rows] = columns
+    order[rows] = open_[columns]
     return order
 
 
-def from_centers(centers: Array, sizes: Array, law: Law, targets: Array) -> Array:
+def from_centers(centers: Array, sizes: Array, law: Law, targets: Array, *, held: float = 0.0) -> Array:
     """Log likelihood ratios (p,) of targets (p, d) from centers (k', d) of so many points each (k',).
 
-    A target whose cluster has no center scores 0: no evidence.
+    held: in what share of the runs that the law comes from the target was in, which has moved its means by as
+    much.  A target whose cluster has no center scores 0: no evidence.
     """
     check_targets(targets, law.means.shape[1])
     order = matched(centers, law.means)
     cluster = law.cluster(targets)
     there = order[cluster]
-    off = np.asarray(centers, np.float64)[there] - law.means[cluster]
+    off = np.nan_to_num(np.asarray(centers, np.float64)[there] - law.means[cluster])
     own = (targets - law.means[cluster]) @ law.inverse
     size = np.maximum(np.asarray(sizes, np.float64)[there], 1.0)
     squares = np.einsum("ij,ij->i", own, targets - law.means[cluster])
-    scores = np.einsum("ij,ij->i", own, off) - squares / (2 * size)
+    scores = np.einsum("ij,ij->i", own, off) - (1 - 2 * held) * squares / (2 * size)
     return np.asarray(np.where(there >= 0, scores, 0.0))
 
 

@@ -11,6 +11,7 @@ import click
 from secfc.cli.choose import make_public
 from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.execute import load
+from secfc.cli.membership import membership
 from secfc.cli.method import Asked
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.options import COARSE, STARTS
@@ -32,7 +33,11 @@ def attack() -> None:
     Examples:
       secfc attack geometry                      on handwritten digits
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5
+      secfc attack membership --algorithm k-fed
     """
+
+
+attack.add_command(membership)
 
 
 @attack.command(short_help="The server's reconstruction from distances.")

@@ -22,6 +22,7 @@ OFFERS = {
     "AssignmentsOnly(consent=True)": "--consent",
     "init=Bisecting()": "--init bisecting",
     "init=RandomLabels()": "--init random",
+    "(reveal_centers=True)": "(--reveal-centers)",
     "(bound=)": "(--bound)",
     "(scale=)": "(--scale)",
     "use MaskedLloyd.": "use --algorithm masked-lloyd.",

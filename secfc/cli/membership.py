@@ -1,0 +1,230 @@
+"""`secfc attack membership`: who took part, as opened centers tell it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.audit import counting
+from secfc.cli.choose import make_public
+from secfc.cli.errors import Refused, bad_input, cautions_noted
+from secfc.cli.execute import load
+from secfc.cli.method import Asked, Method
+from secfc.cli.methods import methods, options
+from secfc.cli.outputs import ANY_PATH, check_output, dumped
+from secfc.cli.screen import Screen
+from secfc.cli.settings import Settings, check_k, names, refuse
+
+if TYPE_CHECKING:
+    from secfc.attacks.halves import Opened
+    from secfc.attacks.rates import Rates
+    from secfc.data.federation import Federation
+
+
+def offered(command: Any) -> Any:
+    """Add the options of all methods."""
+    for option in reversed(list(options().values())):
+        command = option.decorate(command)
+    return command
+
+
+@click.command(short_help="Who took part, from opened centers.")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
+@click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
+@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
+@click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
+@click.option("--id-column", metavar="NAME", help="A column that is no feature.")
+@click.option("--label-column", metavar="NAME", help="A column that is no feature.")
+@click.option(
+    "--algorithm", type=click.Choice(list(methods())), default="secfc", show_default=True,
+    help="Whose centers are read; its options are those of run.",
+)  # fmt: skip
+@offered
+@click.option("--runs", type=click.IntRange(4), default=40, show_default=True,
+              help="Runs, each on a random half of every client's rows.")  # fmt: skip
+@click.option("--alarms", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.01,
+              show_default=True, help="The rate of false alarms.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the halves.")
+@click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: the ROC of every attack.")
+@click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rates as JSON on stdout.")
+@click.pass_context
+def membership(
+    context: click.Context, /, algorithm: str, runs: int, alarms: float, plot: Path | None, **values: Any
+) -> None:
+    """Tell from opened centers which people took part, and say how well it went.
+
+    In every run a coin keeps half of each client's rows: members and others are of one law, whatever the
+    data are. The attacker knows all rows that halves are drawn from, and has the other runs to learn
+    from. Under k-fed it is the server as well, who sees the centers of each client.
+
+    \b
+    Examples:
+      secfc attack membership --reveal-centers
+      secfc attack membership a.csv b.csv c.csv -k 4 --algorithm k-fed --plot roc.png
+      secfc attack membership *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
+    """
+    method = methods()[algorithm]
+    settings = Settings(
+        **{name: values[name] for name in Settings.__dataclass_fields__ if name in values}, sealed=False
+    )
+    others = [name for name in options() if name not in method.names]
+    refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    check_k(settings)
+    asked = method.settle(Asked.of(context, method, settings))
+    if plot is not None:
+        check_output(plot, "--plot", asked.read, force=settings.force)
+    screen = Screen.stderr(settings.as_json)
+    with screen.status("Reading the data"):
+        federation, source = load(method, asked)
+    check_enough(federation, runs, alarms)
+    with counting(screen, runs) as done:
+        played = play(method, asked, federation, runs, done)
+    with screen.status("Attacking"), bad_input(ValueError):
+        found = attacked(played, federation, alarms)
+    if plot is not None:
+        draw(found, plot)
+    show(asked, source, federation, played, found, alarms)
+
+
+def check_enough(federation: Federation, runs: int, alarms: float) -> None:
+    """Raise Refused, before anything is run, for fewer others than the rate of false alarms takes."""
+    from secfc.attacks.rates import PER_ALARM
+
+    each = sum(count // 2 for count in federation.counts)
+    needed = math.ceil(PER_ALARM / alarms - 1e-6)
+    if each * runs < needed:
+        raise Refused(
+            f"{each * runs:,} non-members in {runs} runs cannot resolve a rate of {alarms:g} false alarms: "
+            f"{needed:,} are needed. Give --runs {math.ceil(needed / max(each, 1))}, or --alarms "
+            f"{PER_ALARM / max(each * runs, 1):.2g} or more."
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Played:
+    """What was opened in every run, who was in, and the smallest cluster there.
+
+    kept: of each run one bool a row of all.  opened: to everybody.  local: by client, to the server.
+    """
+
+    kept: list[Any]
+    opened: list[Opened]
+    local: Mapping[str, list[Opened]]
+
+
+@cautions_noted()
+def play(method: Method, asked: Asked, federation: Federation, runs: int, done: Any) -> Played:
+    """All runs, on halves that coins keep.  Raises Refused where no centers are opened."""
+    import numpy as np
+
+    from secfc.attacks.halves import Opened, coin, half
+    from secfc.attacks.views import OUTSIDER, View
+    from secfc.fitting import fit
+    from secfc.kfed import OneShotPlan, local_clusters
+    from secfc.roles.exchange import SERVER
+
+    kept, opened = [], []
+    local: dict[str, list[Opened]] = {}
+    for number in range(runs):
+        mine = coin(federation, np.random.default_rng([asked.settings.seed, number]))
+        part = half(federation, mine)
+        public = make_public(part, asked)
+        algorithm: Any = method.choose(asked, public).algorithm
+        with bad_input(ValueError, OverflowError):
+            result = fit(
+                algorithm, part, seed=asked.settings.seed + number, bound=public.bound,
+                keep_bodies=method.name == "k-fed",
+            )  # fmt: skip
+        if result.excluded:
+            raise Refused(f"{', '.join(result.excluded)} took no part to the end: who is in is not known.")
+        with bad_input(ValueError):
+            opened.append(Opened.of(View.of(result, result.plan, OUTSIDER), part.m / result.k))
+        kept.append(np.concatenate(mine))
+        if isinstance(result.plan, OneShotPlan):
+            for name, (centers, own) in local_clusters(View.of(result, result.plan, SERVER)).items():
+                local.setdefault(name, []).append(Opened(centers, own))
+        done()
+    return Played(kept, opened, local)
+
+
+def attacked(played: Played, federation: Federation, alarms: float) -> dict[str, Rates]:
+    """Rates by what was read; of the guess that sees nothing of the run that it judges as well."""
+    import numpy as np
+
+    from secfc.attacks.halves import scores
+    from secfc.attacks.rates import rates
+
+    points = federation.stacked()
+    found = {"opened centers": scores(played.opened, points)}
+    if played.local:
+        ends = np.cumsum([0, *federation.counts])
+        each = [
+            scores(played.local[name], points[ends[j] : ends[j + 1]])
+            for j, name in enumerate(federation.names)
+        ]
+        found["local centers, by the server"] = [np.concatenate(run) for run in zip(*each, strict=True)]
+    judged = {name: rates(one, played.kept, alarms=(alarms,)) for name, one in found.items()}
+    # Of another run, whose members are independent of these.
+    other = [*played.kept[1:], played.kept[0]]
+    judged["nothing of the run"] = rates(found["opened centers"], other, alarms=(alarms,))
+    return judged
+
+
+def draw(found: Mapping[str, Rates], path: Path) -> None:
+    """The ROC of every attack, as a picture.  Raises Refused."""
+    try:
+        from secfc.attacks.judging import plot_rates
+
+        plot_rates(found).savefig(path, dpi=150)
+    except ImportError as error:
+        raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
+    except (OSError, ValueError) as error:
+        raise Refused(f"--plot {path} cannot be written: {error}") from error
+
+
+def show(
+    asked: Asked,
+    source: str,
+    federation: Federation,
+    played: Played,
+    found: Mapping[str, Rates],
+    alarms: float,
+) -> None:
+    """The rates on stdout, as text or as JSON."""
+    from secfc.privacy.tradeoff import Shift
+
+    typical = sum(federation.counts) / 2 / len(played.opened[0].centers)
+    law = Shift.of_center(federation.d, typical)
+    if asked.settings.as_json:
+        rows = {
+            name: {
+                **asdict(one),
+                "at": {f"{rate:g}": asdict(i) for rate, i in one.at.items()},
+                "curve": [list(pair) for pair in one.curve],
+            }
+            for name, one in found.items()
+        }
+        click.echo(dumped({"attacks": rows, "alarms": alarms, "law_auc": law.auc}))
+        return
+    click.echo(
+        f"{source}\nm = {federation.m} points, half of them in every run, d = {federation.d} features, "
+        f"n = {federation.n} clients\nClusters of {typical:.0f} points on average. With "
+        f"independent features who knows the law has an AUC of {law.auc:.3f} by theory, and who knows all "
+        f"rows, as here, up to {Shift(law.mu * 2**0.5).auc:.3f}"
+    )
+    of = 1 / alarms
+    for name, one in found.items():
+        rate = one.at[alarms]
+        click.echo(f"\nFrom {name}: AUC {one.auc}, over {one.runs} runs")
+        click.echo(
+            f"  of 100 people, {100 * rate.value:.1f} ({100 * rate.low:.1f} to {100 * rate.high:.1f}) would "
+            f"be recognized at 1 false alarm in {of:,.3g}; by chance {100 * alarms:g}"
+        )
+    click.echo("\nWhat stops it: no opened centers (the default of secfc), clusters of many more points than")
+    click.echo("there are features, or differential privacy (--algorithm feddp --epsilon 1).")
