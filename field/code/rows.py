@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.kernels import microkernel, projecting
+from field.kernels import microkernel, projecting, weighing
 from field.kernels import scalar as kernels
 from field.kernels.threads import cuts, spread
 from field.ring import folded
@@ -225,6 +225,25 @@ class TiledRows(CodedRows):
             (cut, slice(cut.start * kernels.TILE, min(self.m, cut.stop * kernels.TILE)))
             for cut in cuts(count, parts)
         ]
+
+    def weighted_sums(self, weights: Array) -> Array:
+        if not folded.vectorized() or self.width + 1 < weighing.ACROSS:
+            return super().weighted_sums(weights)
+        lanes, k = weights.shape[:2]
+        pieces = self.pieces()
+        # As in `sums`, pieces sum into arrays of their own.
+        parts = np.zeros((len(pieces), lanes, k, self.width), np.int64)
+        spread(
+            [
+                partial(folded.weighted_sums, tiles[piece], piece.start, lane, p, parts[q, at])
+                for at, (tiles, lane, p) in enumerate(
+                    zip(self._tiles, weights, self.basis.primes, strict=True)
+                )
+                for q, (piece, _) in enumerate(pieces)
+            ],
+            self.threads,
+        )
+        return np.asarray(parts.sum(axis=0) % self.basis.column(3), self.basis.dtype)
 
     def residues(self, sums: ClusterSums) -> Array:
         return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)

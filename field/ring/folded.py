@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.kernels import microkernel
+from field.kernels import microkernel, weighing
 from field.kernels import scalar as kernels
 from field.ring.primes import LANE
 
@@ -64,3 +64,16 @@ def distances(tiles: Array, weights: Array, initial: Array, p: int, out: Array) 
         microkernel.distance_tiles(tiles, weights, initial, c, out)
     else:
         kernels.distance_tiles(tiles, weights, initial, c, np.int64(p), out)
+
+
+def weighted_sums(tiles: Array, first: int, weights: Array, p: int, out: Array) -> None:
+    """Sums of the tiled rows of one lane times weights, into out (k, width) int64, centered.
+
+    tiles: those from number `first` on.  weights: (k, m) canonical residues, of all rows.  If `vectorized`.
+    """
+    k, rows = len(weights), -(-len(weights) // weighing.ACROSS) * weighing.ACROSS
+    tiled = np.zeros((len(tiles), rows, microkernel.TILE), np.int32)
+    weighing.tile_weights(weights, np.int64(p), first, tiled)
+    sums = np.zeros((rows, out.shape[1]), np.int64)
+    weighing.weigh_tiles(tiles, tiled, np.int64(LANE - p), sums)
+    out[:] = sums[:k]
