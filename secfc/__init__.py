@@ -61,6 +61,7 @@ _HOME = {
     "Private": "secfc.coded.membership",
     "ProtocolError": "secfc.roles.exchange",
     "RandomLabels": "secfc.lloyd.starts",
+    "Splitting": "secfc.lloyd.splitting",
     "RandomPoints": "secfc.lloyd.starts",
     "Range": "secfc.scaling.ways",
     "RangeExceeded": "secfc.roles.exchange",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from secfc.kfed import KFed as KFed
     from secfc.lloyd.bisecting import Bisecting as Bisecting
     from secfc.lloyd.elbow import Elbow as Elbow
+    from secfc.lloyd.splitting import Splitting as Splitting
     from secfc.lloyd.starts import CenterSeparation as CenterSeparation
     from secfc.lloyd.starts import GivenLabels as GivenLabels
     from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus

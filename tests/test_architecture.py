@@ -72,8 +72,8 @@ DOORS = {"field", "psu", "secfc", "field._moved", "secfc._moved", "secfc._packag
 
 # Only these may speak of NumPy's generators: experiments, data sets, and starts, which are public.
 EXPERIMENTS = (
-    "secfc/data/", "secfc/lloyd/starts.py", "secfc/lloyd/bisecting.py", "secfc/fitting.py", "secfc/attacks/",
-    "secfc/cli/",
+    "secfc/data/", "secfc/lloyd/starts.py", "secfc/lloyd/bisecting.py", "secfc/lloyd/splitting.py",
+    "secfc/fitting.py", "secfc/attacks/", "secfc/cli/",
 )  # fmt: skip
 # Signatures of servers, which are handed one for starts; and public seeds of starts and of guesses.
 STARTS = {

@@ -65,6 +65,25 @@ class Shared:
             return self
         return Shared(self.bits[rows], np.ascontiguousarray(self.parts[:, rows[:-1]]))
 
+    def grouped(self, basis: Basis, groups: Array, ones: Array) -> Shared:
+        """The same labels among unions of clusters, the number (K,) of each cluster's; all numbers occur.
+
+        ones: (lanes, m) a share of 1 for every point.
+        """
+        count = int(groups.max()) + 1
+        if count == len(groups) and (groups == np.arange(count)).all():
+            return self
+        others = np.asarray(self.parts.sum(axis=1, dtype=np.uint64) % basis.column(2, np.uint64), basis.dtype)
+        last = basis.add(ones, basis.negate(others).astype(basis.dtype))
+        parts = np.concatenate([self.parts, last[:, None]], axis=1)
+        bits = np.zeros((count, self.bits.shape[1]), np.uint64)
+        sums = np.zeros((basis.lanes, count, parts.shape[2]), np.uint64)
+        for h, g in enumerate(groups.tolist()):
+            bits[g] ^= self.bits[h]
+            sums[:, g] += parts[:, h]  # of fewer than 2**30 residues
+        rest = sums[:, :-1] % basis.column(3, np.uint64)
+        return Shared(bits, np.ascontiguousarray(rest.astype(basis.dtype)))
+
 
 @dataclass(frozen=True, eq=False)
 class Winning:

@@ -43,8 +43,8 @@ LOCAL = Option(
 # Of Lloyd's heuristic on integers.
 INIT = Option(
     "--init", type=click.Choice(STARTS), part="steps",
-    help="How the first clusters are drawn. Default: bisecting, under own-labels, final-labels "
-    "and noise random. k-means++ shows the server distances, so it needs --consent.",
+    help="How the first clusters are drawn. Default: bisecting, under own-labels splitting, under "
+    "final-labels and noise random. k-means++ shows the server distances, so it needs --consent.",
 )  # fmt: skip
 N_INIT = Option(
     "--n-init", type=click.IntRange(1), default=1, show_default=True, part="steps",

@@ -97,7 +97,7 @@ class Plan:
             raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
         if self.largest < 1:
             raise ValueError(f"largest={self.largest} is too small: it must be at least 1")
-        if self.init.halves and self.largest < self.m:
+        if (self.init.halves or self.init.grows) and self.largest < self.m:
             raise ValueError(
                 f"largest={self.largest} with {type(self.init).__name__}(), whose first halves may have "
                 f"nearly all m={self.m} points: leave largest out, or take another start, as RandomLabels()"

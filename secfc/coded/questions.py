@@ -41,7 +41,8 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
             # Of new points there may be fewer than clusters.
             start = isinstance(message, Assignment)
             most = max(k, with_spare(plan.m, k, plan.init.spare)) if start else k
-            most *= 2 if isinstance(message, Assignment) and message.halves else 1
+            twice = isinstance(message, Assignment) and (message.halves or plan.init.grows)
+            most *= 2 if twice else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             if not isinstance(message, RevealSums):
                 _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
@@ -56,7 +57,8 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             _check_centers(plan, message.centers)
         case Ended():
-            _refuse(len(message.sizes) != k, f"ended with another number of clusters than k={plan.choice}")
+            other = len(message.sizes) > k if plan.elbow else len(message.sizes) != k
+            _refuse(other, f"ended with another number of clusters than k={plan.choice}")
             _check_centers(plan, message.centers)
     return message, (number - due) // STRIDE
 

@@ -17,6 +17,7 @@ from secfc.coded.messages import Halve
 from secfc.coded.plan import Plan
 from secfc.coded.quorum import Quorum
 from secfc.lloyd.loop import Step, Stepper, Trace, Weighed, gains_of, halves_of, lloyd, losses_of, weighed_by
+from secfc.lloyd.moves import Moves
 from secfc.roles.exchange import Exchange, Role, to_all
 from secfc.roles.messages import Final, compact_labels
 
@@ -100,13 +101,15 @@ class CodedSource:
     """A `lloyd.Source` of what clients answer about shares.
 
     quorum: who is asked.  labeling: what turns replies into labels.  run: how a whole run goes, step by step
-    if nothing else is said.  ending: what is told of its result.
+    if nothing else is said.  ending: what is told of its result.  growing: how clusters grow
+    where labels stay shared.
     """
 
     quorum: Quorum
     labeling: Labeling
     run: WholeRun = lloyd
     ending: Ending = PUBLISHED
+    growing: Callable[[Callable[[int], Moves]], Role[Any]] | None = None
 
     @property
     def rounds(self) -> Iterator[int]:
@@ -132,6 +135,12 @@ class CodedSource:
         distances = yield from scaled(self.quorum, labels, k)
         # A draw rounds them to floats, so it gets those of the points themselves.
         return draw(distances.divided(self.quorum.plan.layout.multiple**2))
+
+    def grown(self, moves: Callable[[int], Moves]) -> Role[Any]:
+        """What stands for the clusters that moves lead to, see `secfc.lloyd.splitting`."""
+        if self.growing is None:
+            raise ValueError("no clusters grow here: the plan should have been refused")
+        return self.growing(moves)
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         return self.labeling.step(labels, k)

@@ -28,7 +28,8 @@ from secfc.disclosure.own.keeper import Keeper
 from secfc.disclosure.own.keeping import SharedRuns
 from secfc.disclosure.own.together import Together
 from secfc.disclosure.own.way import Way
-from secfc.lloyd.starts import RandomLabels, Start
+from secfc.lloyd.splitting import Splitting
+from secfc.lloyd.starts import Start
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -49,14 +50,15 @@ class OwnLabels(Exactly):
     those are, also not a dealer with members, as long as at most t clients are among them.
 
     Of several restarts (`n_init`) the server also learns the cost of each cluster at the end, and owners the
-    labels of the cheapest alone.  Needs a start that opens no labels of points.
+    labels of the cheapest alone; of `Splitting()`, the default start, what splits gain; where k is chosen,
+    what clusters cost once.  Needs a start that opens no labels of points.
     """
 
     dealer: PartyId | None = SERVER
     consent: bool = False
 
     exposes: ClassVar[Exposure] = "sizes"
-    start: ClassVar[Start] = RandomLabels()  # others open labels
+    start: ClassVar[Start] = Splitting()  # Bisecting opens labels
     least_lanes: ClassVar[int] = LEAST_LANES
 
     @cached_property
@@ -78,7 +80,7 @@ class OwnLabels(Exactly):
             ),
             (
                 plan.init.factor != 1 or plan.init.halves,
-                f"{type(plan.init).__name__}() opens labels: start from random labels or points",
+                f"{type(plan.init).__name__}() opens labels: use Splitting(), random labels or points",
             ),
         )
         for broken, rule in rules:
@@ -93,7 +95,7 @@ class OwnLabels(Exactly):
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
         runs = SharedRuns(committees)
-        return CodedSource(committees.quorum, committees, runs, runs)
+        return CodedSource(committees.quorum, committees, runs, runs, runs.grown)
 
     def ledger(self, plan: Plan) -> Ledger:
         return Ledger().record(NonPrivate(), what="sizes without noise, and labels to owners of points")
@@ -105,6 +107,10 @@ class OwnLabels(Exactly):
             "did every client)",
             f"no label of any point after a step, and {self.unseen(plan)}",
         ]
+        if plan.init.grows:
+            facts.append("while a start was drawn, the sizes of all halves, and what every split gains")
+        if plan.elbow is not None:
+            facts.append("what every cluster cost before some became one, from which it chose k")
         if plan.n_init > 1:
             facts.append("what every cluster costs at the end of each restart")
         if plan.init.needs_distances:

@@ -36,12 +36,17 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
-from secfc.disclosure.own.messages import Advance, Deliver, Locate, Weigh
+from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, Weigh
 from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
 from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
 
 Array = NDArray[Any]
+
+
+class Unfollowed(Exception):  # noqa: N818 - what happened
+    """A course was told what cannot be: by a server that lies, or after questions that I missed."""
+
 
 # What a course is sent if labels that were shared are lost, and their run starts again.
 AGAIN = np.empty(0, np.int32)
@@ -55,8 +60,9 @@ class Due:
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
     halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.  run, step,
-    sizes: of labels that stay shared, the number of the restart, how many steps were taken from its first
-    labels, which labels then are, and the sizes (k,) now; step -1 where labels are known.
+    sizes, groups: of labels that stay shared, the number of the restart, how many steps were taken from its
+    first labels, which labels then are, and the clusters after them; step -1 where labels are known.
+    more: what only this kind of question has.
     """
 
     kind: type[Assignment]
@@ -71,6 +77,8 @@ class Due:
     step: int = -1
     sizes: tuple[int, ...] = ()
     run: int = 0
+    groups: tuple[int, ...] = ()
+    more: tuple[Array, ...] = ()
 
     def is_asked(self, question: Assignment) -> bool:
         """Whether this is what the question asks."""
@@ -82,6 +90,8 @@ class Due:
             and getattr(question, "step", -1) == self.step
             and getattr(question, "run", 0) == self.run
             and tuple(getattr(question, "sizes", np.empty(0)).tolist()) == self.sizes
+            and tuple(getattr(question, "groups", np.empty(0)).tolist()) == self.groups
+            and all(np.array_equal(x, y) for x, y in zip(more_of(question), self.more, strict=True))
             and np.array_equal(question.labels, self.labels)
         )
 
@@ -181,14 +191,26 @@ class Foreseen:
         return Trace(k, (labels, last), None, False)
 
 
+def more_of(question: Assignment) -> tuple[Array, ...]:
+    """What only its kind of question has, of those about labels that stay shared."""
+    match question:
+        case Cleave():
+            return (question.directions,)
+        case MeasureSplits():
+            return (question.sides,)
+    return ()
+
+
 def told(question: Assignment, due: Due) -> Array:
     """What `due` opened, labels mostly, if the server goes on with this question.
 
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
-    if isinstance(question, Advance | Weigh | Deliver):
-        if due.kind is Advance:
+    if isinstance(question, Advance | Cleave | MeasureSplits | Weigh | Deliver):
+        if due.kind in (Advance, Cleave):
             return np.array([not isinstance(question, Advance), *question.sizes.tolist()])
+        if due.kind is MeasureSplits:
+            return question.groups
         return np.array([-1 - question.run])  # no label is below 0 there
     whole = question.halves and not due.halves
     return question.labels // 2 if whole else question.labels
@@ -252,7 +274,7 @@ class Referee:
         heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
         again = self.starts_again(question)
         due = self.go_on(AGAIN) if again else self.follow(question)
-        if due is not None and due.kind is Deliver and self.is_start(question, due):
+        if due is not None and due.kind is Deliver and not again and self.is_start(question, due):
             # Others shared the labels of the cheapest run, or part of those is gone by now.
             due = self.go_on(AGAIN)
         heard = heard or again
@@ -285,7 +307,7 @@ class Referee:
 
     def is_start(self, question: Assignment, due: Due) -> bool:
         """Whether a question is the first one of the run on shared labels that another is about."""
-        if not isinstance(question, Advance) or question.run != due.run:
+        if not isinstance(question, Advance | Cleave) or question.run != due.run:
             return False
         return question.step == 0 < due.step and np.array_equal(question.labels, due.labels)
 
@@ -356,6 +378,9 @@ class Referee:
         except StopIteration as done:
             self.ends.append(done.value)
             return self.begin()
+        except Unfollowed:
+            self.course, self.courses, self.next = None, iter(()), None
+            return None
 
     def begin(self) -> Due | None:
         """The first question of the next restart."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from secfc.coded.messages import MeasureCost
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
-from secfc.disclosure.own.messages import Advance, Deliver, Weigh
-from secfc.disclosure.own.runs import SharedRun
-from secfc.exact.course import AGAIN, Asking, Course, Due, Foreseen
+from secfc.disclosure.own.messages import Advance, Cleave, Deliver, MeasureSplits, Weigh
+from secfc.disclosure.own.runs import Asked, SharedRun
+from secfc.exact.course import AGAIN, Asking, Course, Due, Foreseen, Unfollowed
+from secfc.lloyd.moves import Cut, Gauge, Moves, Price, Settle
 from secfc.lloyd.starts import Drawing, generators
+
+Array = NDArray[Any]
 
 
 class Restarts:
@@ -40,6 +45,46 @@ class Restarts:
         return trace.labels
 
 
+class Hidden(Foreseen):
+    """The source of one restart on labels that stay shared, by its number."""
+
+    def __init__(self, plan: Plan, number: int) -> None:
+        super().__init__(plan, "sizes")
+        self.number = number
+
+    def grown(self, moves: Callable[[int], Moves]) -> Generator[Any, Any, SharedRun]:
+        """The clusters that moves lead to; no client hears gains and costs, but what follows from them."""
+        run, answer = SharedRun.whole(self.number, self.plan.m), cast("Any", None)
+        course = moves(self.plan.d)
+        while True:
+            try:
+                move = course.send(answer)
+            except StopIteration as done:
+                run.regroup(done.value, int(done.value.max()) + 1)
+                return run
+            run.regroup(move.groups, int(move.groups.max()) + 1)
+            match move:
+                case Cut():
+                    asked = run.ask(Cleave, move.directions)
+                    answer = (yield from put(run, asked, 1 + 2 * run.k))[1:]
+                    run.moved(asked, answer)
+                case Settle():
+                    asked = run.ask(Advance)
+                    told = yield from put(run, asked, 1 + run.k)
+                    run.moved(asked, told[1:])
+                    answer = bool(told[0]), told[1:]
+                case Gauge():
+                    told = yield from put(run, run.ask(MeasureSplits, move.sides), len(run.last), opens=False)
+                    # Of the clusters that were last opened; those now are unions of them.
+                    answer = told[np.unique(move.groups, return_index=True)[1][-run.k :]]
+                case Price():
+                    answer = None
+                    if run.foregone:
+                        yield Due(MeasureCost, run.k, run.known, opens=False, last=False)
+                    else:
+                        yield from put(run, run.ask(Weigh), opens=False)
+
+
 def hidden(plan: Plan, drawing: Drawing, each: Iterator[np.random.Generator]) -> Course:
     """Ends with the sizes of the run whose labels owners got, or with labels that all know.
 
@@ -48,39 +93,49 @@ def hidden(plan: Plan, drawing: Drawing, each: Iterator[np.random.Generator]) ->
     runs, several = list[SharedRun](), plan.n_init > 1
     told = np.empty(0, np.int32)
     for number, own in enumerate(each):
-        source = Foreseen(plan, "sizes")
-        labels, k = yield from drawing(own, source)  # type: ignore[misc]
-        run = SharedRun.begun(number, labels, k, plan.max_iter)
+        start, k = yield from drawing(own, Hidden(plan, number))  # type: ignore[misc]
+        run = start if isinstance(start, SharedRun) else SharedRun.begun(number, start, k)
         runs.append(run)
-        told = yield from followed(run, Weigh if several else None)
+        run.begin(k, plan.max_iter)
+        while not run.over and not run.foregone:
+            # What a step opens is an array: whether no label changed, and the sizes after it.
+            asked = run.ask(Advance)
+            told = yield from put(run, asked, 1 + k)
+            run.go_on(asked, bool(told[0]), told[1:])
         if several and run.foregone:
             told = yield Due(MeasureCost, k, run.known, opens=False, last=False)
+        elif several:
+            told = yield from put(run, run.ask(Weigh), opens=False)
     best = runs[0]
     if several:
-        number = -1 - int(told[0])  # of the run that is asked about next, or labels, which end it
-        if 0 <= number < len(runs):
-            best = runs[number]
-        else:
-            best = next((run for run in runs if run.foregone and np.array_equal(told, run.known)), best)
-    if not best.foregone:
-        yield from followed(best, Deliver)
-    return best.known if best.foregone else best.now
+        best = next((run for run in runs if run.foregone and np.array_equal(told, run.known)), best)
+        # A run whose labels are told is named by a number below 0.
+        named = -1 - int(told[0]) if len(told) else -1
+        best = runs[named] if 0 <= named < len(runs) else best
+    if best.foregone:
+        return best.known
+    yield from put(best, best.ask(Deliver), opens=False)
+    return best.now
 
 
-def followed(run: SharedRun, last: type[Weigh | Deliver] | None) -> Asking:
-    """The steps of a run to its end, and a last question, if any; what is told if the server goes on."""
-    told = np.empty(0, np.int32)
-    while not run.foregone and not (run.over and last is None):
-        kind = Advance if last is None or not run.over else last
-        told = yield Due(
-            kind, run.k, run.start, step=run.step, sizes=tuple(run.now.tolist()), run=run.number,
-            opens=not run.over, result=False, last=False,
+def put(run: SharedRun, asked: Asked, count: int | None = None, *, opens: bool = True) -> Asking:
+    """What a question opens, or what is told if the server goes on; after all steps that led to it, if others
+    take these again.
+
+    Raises Unfollowed if that are not so many numbers.
+    """
+    while True:
+        again = run.at < len(run.trail)
+        due = run.trail[run.at] if again else asked
+        told: Array = yield Due(
+            due.kind, due.k, due.labels, step=due.step, sizes=tuple(due.sizes.tolist()), run=due.run,
+            groups=tuple(due.groups.tolist()), more=due.more, opens=opens or again, result=False, last=False,
         )  # fmt: skip
         if told is AGAIN:
-            run.begin_again()
-        elif run.over:
-            break
+            run.at = 0
+        elif again:
+            run.at += 1
+        elif count is not None and len(told) != count:
+            raise Unfollowed
         else:
-            # What a step opens is an array: whether no label changed, and the sizes after it.
-            run.go_on(bool(told[0]), told[1:])
-    return told
+            return told

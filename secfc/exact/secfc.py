@@ -142,6 +142,8 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 wait = reply(request.round, message, "centers")
             case Ended():
                 referee.end(request.sizes, missed)
+                check_chosen(referee, courses, len(request.sizes))
+                plan = plan.chosen(len(request.sizes))
                 kept = answer.kept or Kept(np.full(plan.m, -1, np.int32), None)
                 own = mine.own(kept.labels)
                 return ClientResult(plan, own, mine.rows, request.centers, kept.sums)
@@ -247,13 +249,14 @@ class SecFC:
     """Exact secure k-means.
 
     k: clusters, or `Elbow(most, least)` to choose k on the way of the first start, which must be
-    `Bisecting()`; also "auto", "2..12". t: colluding clients tolerated; t + 1 may read all that others share.
+    `Bisecting()` or `Splitting()`; also "auto", "2..12". t: colluding clients tolerated; t + 1 may read all
+    that others share.
     ell: segments of a point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`).
     n >= 2 (ell + t - 1) + 1 clients are needed. init: a start (`Bisecting()`, `RandomLabels()`,
     `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or its word in the
-    shell, as "k-means++"; None for the best that the policy allows: `Bisecting()`, under secret labels and
-    under noise `RandomLabels()`. n_init: restarts, the cheapest is kept. max_iter: steps a restart.
-    scale: integers per
+    shell, as "k-means++"; None for the best that the policy allows: `Bisecting()`, under `OwnLabels()`
+    `Splitting()`, under final labels and noise `RandomLabels()`. n_init: restarts, the cheapest is kept.
+    max_iter: steps a restart. scale: integers per
     data unit, None for the finest that two lanes hold (three, if distances are compared). basis: primes to
     use, None to choose; `Basis((MERSENNE_61,))` is the paper's field, for `Distances()`. rounding: "nearest",
     or "floor" (eq. (3)). largest: points of the largest cluster that distances are exact for, None for all m.
@@ -338,7 +341,12 @@ class SecFC:
     def _check_choice(self) -> None:
         """Raises ValueError where k cannot be chosen, whatever the points."""
         policy = self.disclosure
-        if isinstance(self.k, Elbow) and (policy.exposes in ("sizes", "nothing") or not policy.exact):
+        if self.init.grows and policy.exposes != "sizes":
+            raise ValueError(
+                f"init={type(self.init).__name__}() with {type(policy).__name__}: this start is for labels "
+                "that stay secret, as under OwnLabels(). Use init=Bisecting()"
+            )
+        if isinstance(self.k, Elbow) and (policy.exposes == "nothing" or not policy.exact):
             raise ValueError(
                 f"k={self.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
                 "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"

@@ -59,6 +59,7 @@ class Bisecting:
     )
     needs_distances = False
     halves = True
+    grows = False
     factor = 1
 
     def __post_init__(self) -> None:

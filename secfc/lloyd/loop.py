@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
+from secfc.lloyd.growing import grown
+from secfc.lloyd.moves import Moves
 from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import Role
 from secfc.roles.messages import compact_labels
@@ -287,6 +289,10 @@ class PlainSource:
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
         return _nobody(choose(weighed_by(self.scaled(labels, c), labels, c)))
+
+    def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
+        """The labels (m,) that moves lead to, see `secfc.lloyd.splitting`."""
+        return _nobody(grown(self, moves))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))

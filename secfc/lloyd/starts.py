@@ -18,6 +18,7 @@ from field.ring.exact import Exact
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.elbow import Curve, Elbow
 from secfc.lloyd.loop import Source
+from secfc.lloyd.splitting import Splitting
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -47,6 +48,11 @@ class Start(Protocol):
     @property
     def halves(self) -> bool:
         """Whether it measures to halves of clusters, and opens labels on the way."""
+        ...
+
+    @property
+    def grows(self) -> bool:
+        """Whether it goes by sizes and gains of clusters that a source grows, and by no label."""
         ...
 
     @property
@@ -96,7 +102,9 @@ class Drawing:
             return (yield from self.init.draw(self.m, self.k, rng, source)), self.k
         check_choice(self.init, self.k)
         labels, self.curve = yield from self.init.choose(self.m, self.k, rng, source)  # type: ignore[attr-defined]
-        self.k = found = int(labels.max()) + 1
+        self.k = found = (
+            labels.k if self.init.grows and not isinstance(labels, np.ndarray) else int(labels.max()) + 1
+        )
         return labels, found
 
 
@@ -107,6 +115,7 @@ class RandomLabels:
     reveals = ""
     needs_distances = False
     halves = False
+    grows = False
     spare = 0.0
     factor = 1
 
@@ -128,6 +137,7 @@ class RandomPoints:
     reveals = "distances of every point to k randomly chosen points"
     needs_distances = False
     halves = False
+    grows = False
     spare = 0.0
     factor = 1
 
@@ -150,6 +160,7 @@ class GivenLabels:
     reveals = ""
     needs_distances = False
     halves = False
+    grows = False
     spare = 0.0
     factor = 1
 
@@ -198,6 +209,7 @@ class KMeansPlusPlus:
     )
     needs_distances = True
     halves = False
+    grows = False
     spare = 0.0
     factor = 1
 
@@ -260,6 +272,10 @@ class CenterSeparation:
         return self.base.halves
 
     @property
+    def grows(self) -> bool:
+        return self.base.grows
+
+    @property
     def spare(self) -> float:
         return self.base.spare
 
@@ -309,4 +325,5 @@ STARTS: dict[str, Start] = {
     "k-means++": KMeansPlusPlus(),
     "center-separation": CenterSeparation(),
     "bisecting": Bisecting(),
+    "splitting": Splitting(),
 }

@@ -85,6 +85,8 @@ CONTENTS = {
     "SizeShare": "shares of the sizes, each step",
     "Deliver": "sizes at the end",
     "Weigh": "sizes at the end of a restart",
+    "Cleave": "directions of a start, and sizes",
+    "MeasureSplits": "sizes, and what was split",
     "Locate": "who labels new points",
     "OwnShare": "shares of own labels",
     "PickedShare": "labels where rows are held",

@@ -226,7 +226,7 @@ def test_a_server_that_asks_for_more_is_refused(change):
         elif change == "labels":
             from secfc.coded.messages import Compare as kind  # noqa: N813
 
-            q = {name: q[name] for name in list(q) if name not in ("step", "sizes", "run")}
+            q = {name: q[name] for name in list(q) if name not in ("step", "sizes", "run", "groups")}
         return (type(e)(e.round, e.sender, e.recipient, kind.__name__, e.nbytes, e.phase, kind(**q)),)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked|told"):
@@ -250,17 +250,19 @@ def test_no_attack_on_the_servers_view_beats_the_best_guess_without_labels():
     points = np.random.default_rng(1).normal(size=(400, 6))
     federation = secfc.Federation.from_arrays(np.array_split(points, 5))
     shares = {}
-    for policy in (OwnLabels(), secfc.AssignmentsOnly()):
+    cases = (OwnLabels(), secfc.Splitting()), (OwnLabels(), secfc.RandomLabels())
+    for policy, start in (*cases, (secfc.AssignmentsOnly(), secfc.RandomLabels())):
         witness = Witness()
-        way = secfc.SecFC(k=4, t=1, disclosure=policy, init=secfc.RandomLabels())
+        way = secfc.SecFC(k=4, t=1, disclosure=policy, init=start)
         result = secfc.fit(way, federation, seed=2, watch=witness)
         finding = curious_server(witness, result, policy, federation)
-        shares[policy] = finding.judgements["labels alone"].share[-1]
+        shares[policy, start] = finding.judgements["labels alone"].share[-1]
     # Labels that have nothing to do with the points, of clusters as large as each step's.
     rng, nothing = np.random.default_rng(3), []
     for _ in range(20):
         labels = rng.permutation(np.repeat(np.arange(4), 100))
         guess = History((SERVER,), (labels,), (4,), 6)
         nothing.append(judge(guess, points).share[-1])
-    assert shares[OwnLabels()] < max(nothing) + 0.01
-    assert shares[secfc.AssignmentsOnly()] > max(nothing) + 0.1
+    for case in cases:
+        assert shares[case] < max(nothing) + 0.01
+    assert shares[secfc.AssignmentsOnly(), secfc.RandomLabels()] > max(nothing) + 0.1

@@ -143,10 +143,20 @@ def comparisons(draw):
 @st.composite
 def steps(draw, kind, least):
     asked = draw(comparisons())
-    sizes = draw(npst.arrays(np.int64, asked.k if asked.k < 9 else 1, elements=st.integers(0, 2**40)))
-    fields = (asked.round, len(sizes), np.minimum(asked.labels, len(sizes) - 1).astype(np.int8))
+    sizes = draw(npst.arrays(np.int64, asked.k if asked.k < 9 else 1, elements=st.integers(1, 2**40)))
+    k = len(sizes)
+    fields = (asked.round, k, np.minimum(asked.labels, k - 1).astype(np.int8))
     where = (asked.responders, asked.committee, asked.corrected, 1)
-    return kind(*fields, *where, draw(st.integers(least, 2**40)), sizes, draw(st.integers(0, 2**40)))
+    more = ()
+    if kind is keeping.Cleave:
+        more = (np.full((k, draw(st.integers(1, 3))), draw(st.sampled_from([-1, 1])), np.int8),)
+    if kind is keeping.MeasureSplits:
+        sizes = np.concatenate([sizes, sizes])
+        k = 2 * k
+        fields = (asked.round, k, fields[2])
+        more = (np.repeat(np.array([[1, 2]], np.int8), k // 2, axis=0).reshape(1, k),)
+    where = (*where, draw(st.integers(least, 2**40)), sizes, draw(st.integers(0, 2**40)))
+    return kind(*fields, *where, draw(st.permutations(range(k)).map(np.array)), *more)
 
 
 @st.composite
@@ -321,6 +331,8 @@ MESSAGES = {
     keeping.Advance: steps(keeping.Advance, 0),
     keeping.Deliver: steps(keeping.Deliver, 1),
     keeping.Weigh: steps(keeping.Weigh, 1),
+    keeping.Cleave: steps(keeping.Cleave, 0),
+    keeping.MeasureSplits: steps(keeping.MeasureSplits, 1),
     keeping.Locate: locations(),
     keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
     keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
@@ -570,9 +582,14 @@ def examples():
                 *more,
             )
             for kind, more in (
-                (keeping.Advance, (0, np.array([1, 1]), 0)),
-                (keeping.Weigh, (2, np.array([2, 0]), 1)),
-                (keeping.Deliver, (2, np.array([2, 0]), 1)),
+                (keeping.Advance, (0, np.array([1, 1]), 0, np.array([0, 1]))),
+                (keeping.Cleave, (0, np.array([1, 1]), 0, np.array([0, 1]), np.array([[1], [-1]], np.int8))),
+                (
+                    keeping.MeasureSplits,
+                    (1, np.array([1, 1]), 0, np.array([0, 1]), np.array([[1, 2]], np.int8)),
+                ),
+                (keeping.Weigh, (2, np.array([2, 0]), 1, np.array([1, -1]))),
+                (keeping.Deliver, (2, np.array([2, 0]), 1, np.array([0, -1]))),
                 (keeping.Locate, ()),
             )
         ),

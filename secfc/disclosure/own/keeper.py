@@ -35,6 +35,7 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import (
     Assignment,
     CodedCosts,
+    CodedGains,
     Compare,
     Unheard,
 )
@@ -44,10 +45,10 @@ from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.steps import Stalled, Steps
-from secfc.disclosure.own.messages import Advance, Deliver, Locate, SizeShare, Weigh
+from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, SizeShare, Weigh
 from secfc.disclosure.own.owners import HiddenOwners, PublicOwners
 from secfc.disclosure.own.products import Kin, Products
-from secfc.disclosure.own.shares import game_of, hide, places_of, sizes_of, step_of
+from secfc.disclosure.own.shares import cut_sums, game_of, hide, places_of, rivals_in, sizes_of, step_of
 from secfc.disclosure.own.telling import LAST, my_labels, picked
 from secfc.disclosure.own.way import Way
 from secfc.roles.exchange import (
@@ -91,12 +92,12 @@ class Keeper:
         if measured.mine is not None:
             self.rows = measured.mine
         match question:
-            case Advance():
+            case Advance() | Cleave():
                 match = self.match(question)
                 return self.told(match, self.unless_stalled(match, self.advance(match, measured)))
-            case Weigh():
+            case Weigh() | MeasureSplits():
                 match = self.match(question)
-                return self.unless_stalled(match, self.weigh(match, measured))
+                return self.unless_stalled(match, self.numbers(match, measured))
             case Deliver():
                 return self.deliver(self.match(question), measured)
             case Locate():
@@ -108,9 +109,9 @@ class Keeper:
 
     def watch(self, question: Assignment, sizes: Array) -> Role[None]:
         self.opened = None
-        if isinstance(question, Advance):
+        if isinstance(question, Advance | Cleave):
             yield from self.hear(self.match(question), {})
-        elif isinstance(question, Compare) and not isinstance(question, Weigh):
+        elif isinstance(question, Compare) and not isinstance(question, Weigh | MeasureSplits):
             # Members tell me my labels all the same, if they know which; of the centers I keep nothing.
             delivers = isinstance(question, Deliver)
             match = self.match(question) if delivers else self.participant.match(question, sizes)
@@ -125,9 +126,10 @@ class Keeper:
         told = self.run(question).sizes.get(question.step)
         if question.step and told is not None and told != question.sizes.tolist():
             raise FaultyServer(SERVER, "told other sizes than those that were opened")
-        if np.count_nonzero(question.sizes) < 2:
+        sizes = rivals_in(question)
+        if np.count_nonzero(sizes) < 2:
             raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
-        return Match(self.plan, question, question.sizes.astype(np.int64), self.way.seating)
+        return Match(self.plan, question, sizes, self.way.seating)
 
     def run(self, question: Any) -> Kin:
         """The run that a question is about."""
@@ -142,17 +144,22 @@ class Keeper:
             return None
         steps, old = self.steps(match), self.state(match)
         begun = yield from self.way.begin(match, steps, game_of(match))
-        if question.step:
+        rows, clusters = measured.rows, measured.sums if not question.step else None
+        if clusters is None:
             one_hot = yield from self.products.labeled(match, steps, old)
-            to, rows = question.responders.tolist(), measured.rows
-            sums = yield from self.products.sums(match, steps, rows, one_hot, to)
-            measured = Measured(rows, match.sizes, lambda: self.products.expanded(match, rows, sums))
+            sums = yield from self.products.sums(match, steps, rows, one_hot, question.responders.tolist())
+            clusters = self.products.expanded(match, rows, sums)
+        if isinstance(question, Cleave):
+            both = cut_sums(self.plan, self.me, rows.residues(clusters), question.now, question.directions)
+            clusters = rows.given(both, match.sizes)
+        measured = Measured(rows, match.sizes, lambda: clusters)
         zeros = {} if old is None else self.zeros(match)
         moved = yield from self.way.moved(match, steps, begun, measured, old)
         if moved is None or old is None:
             return Unheard(0, begun.missing)
-        (new, same), alive, first = moved, np.flatnonzero(match.sizes), self.plan.code.basis.prefix(1)
-        self.run(question).states = {question.step: (old, alive), question.step + 1: (new, alive)}
+        (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
+        held = run.states[question.step]
+        run.states = {question.step: held, question.step + 1: (new, np.flatnonzero(match.sizes))}
         own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
         return SizeShare(hide(first, own.astype(np.uint32), self.me, zeros), bool(same))
 
@@ -164,28 +171,35 @@ class Keeper:
         question = step_of(match)
         if self.name not in match.committee:
             return None
-        alive, committee, run = np.flatnonzero(match.sizes), question.committee.tolist(), self.run(question)
+        committee, run = question.committee.tolist(), self.run(question)
         if question.step == 0:
-            known = question.labels.astype(np.int64)
+            known, alive = question.labels.astype(np.int64), np.flatnonzero(question.sizes)
             run.committee = committee
             run.states = {0: (self.way.public(match, known, alive), alive)}
         if question.step not in run.states or run.committee != committee:
             raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
         shared, clusters = run.states[question.step]
-        return shared.among(np.flatnonzero(np.isin(clusters, alive)))
+        # Clusters with points, by sizes, and of the others nobody is in any.
+        there = np.flatnonzero(question.sizes[clusters])
+        groups = question.groups[clusters[there]]
+        numbers = np.unique(groups, return_inverse=True)[1]
+        ones = self.way.public(match, np.zeros(self.plan.m, np.int64), np.arange(2)).parts[:, 0]
+        return shared.among(there).grouped(self.plan.code.basis, numbers, ones)
 
     # --- what a run costs
 
-    def weigh(self, match: Match, measured: Measured) -> Role[Message | None]:
-        """My part in what clusters cost, of each one number, which responders hide by streams of theirs."""
+    def numbers(self, match: Match, measured: Measured) -> Role[Message | None]:
+        """My part in what clusters cost, or splits gain: numbers that responders hide."""
         question = step_of(match)
         if self.name not in (*match.responders, *match.committee):
             return None
         steps, state = self.steps(match), self.state(match)
         if state is not None:
             run = self.run(question)
-            run.states = {question.step: run.states[question.step]}  # which is the last of it
-        values = yield from self.products.costs(match, steps, measured.rows, state)
+            run.states = {question.step: run.states[question.step]}  # which may be the last of it
+        weighs = isinstance(question, Weigh)
+        compute = self.products.costs if weighs else self.products.gaps
+        values = yield from compute(match, steps, measured.rows, state)
         if values is None:
             return Unheard(0, NOBODY_MISSED)
         # The next round's nonce: the streams of this one dealt labels.
@@ -193,7 +207,9 @@ class Keeper:
             self.plan, self.me, self.way.peers, self.participant.colluding,
             replace(question, round=question.round + 1), values,
         )  # fmt: skip
-        return Unheard(steps.step, lacking) if lacking.size else CodedCosts(values)
+        return (
+            Unheard(steps.step, lacking) if lacking.size else (CodedCosts if weighs else CodedGains)(values)
+        )
 
     # --- the end
 

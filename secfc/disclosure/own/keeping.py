@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.compare.relabeling import Winning
-from secfc.coded.messages import CodedCosts, Ended, RevealSums, Unheard
+from secfc.coded.messages import CodedCosts, CodedGains, Ended, RevealSums, Unheard
 from secfc.coded.plan import Plan
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
 from secfc.disclosure.compare.dealer import Game, deal
 from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.rivals import Centers
 from secfc.disclosure.compare.server import Committees, Seats
-from secfc.disclosure.own.messages import Advance, Deliver, Locate, SizeShare, Stepped, Weigh
-from secfc.disclosure.own.runs import SharedRun
-from secfc.disclosure.own.shares import game_of, sizes_of
-from secfc.lloyd.loop import Stepper, Trace
+from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, SizeShare, Weigh
+from secfc.disclosure.own.runs import Asked, SharedRun
+from secfc.disclosure.own.shares import game_of, rivals_in, sizes_of
+from secfc.lloyd.loop import Stepper, Trace, gains_between
+from secfc.lloyd.moves import Cut, Gauge, Moves, Price, Settle
 from secfc.roles.exchange import Exchange, PartyId, Role, take, to_all
 
 Array = NDArray[Any]
 R = TypeVar("R")
-# What is made of a run that is over, by those who share its labels; None if somebody was lost.
-Finish = Callable[[SharedRun, Seats], Role[R | None]]
+# What comes of a question; None if somebody was lost.
+Finish = Callable[[Match], Role[R | None]]
 
 
 class SharedRuns:
@@ -38,64 +39,107 @@ class SharedRuns:
         self.committees, self.plan = committees, committees.plan
         self.runs: list[SharedRun] = []
 
-    def __call__(self, labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
+    def grown(self, moves: Callable[[int], Moves]) -> Role[SharedRun]:
+        """The clusters that moves lead to, see `secfc.lloyd.splitting`."""
+        run = self.begun(SharedRun.whole(len(self.runs), self.plan.m))
+        answer = cast("Any", None)
+        course = moves(self.plan.d)
+        while True:
+            try:
+                move = course.send(answer)
+            except StopIteration as done:
+                run.regroup(done.value, int(done.value.max()) + 1)
+                return run
+            run.regroup(move.groups, int(move.groups.max()) + 1)
+            match move:
+                case Cut():
+                    asked = run.ask(Cleave, move.directions)
+                    _, answer = yield from self.put(run, asked, self.advanced)
+                    run.moved(asked, answer)
+                case Settle():
+                    asked = run.ask(Advance)
+                    answer = yield from self.put(run, asked, self.advanced)
+                    run.moved(asked, answer[1])
+                case Gauge():
+                    squares = yield from self.put(run, run.ask(MeasureSplits, move.sides), self.gauged)
+                    counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
+                    answer = move.choose(gains_between(squares, counts))
+                case Price() if run.foregone:
+                    answer = yield from self.committees.costs(run.known, run.k)
+                case Price():
+                    answer = yield from self.put(run, run.ask(Weigh), self.weighed)
+
+    def __call__(self, start: Array | SharedRun, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
         """A run of which the server knows the start, and sizes; of several, what it costs in the end.
 
         If all points are in one cluster, a run ends with labels, which all know.
         """
-        run = SharedRun.begun(len(self.runs), labels, k, max_iter)
-        self.runs.append(run)
-        within = yield from self.ended(run, self.weighed if self.plan.n_init > 1 else None)
+        run = start if isinstance(start, SharedRun) else self.begun(SharedRun.begun(len(self.runs), start, k))
+        run.begin(k, max_iter)
+        while not run.over and not run.foregone:
+            asked = run.ask(Advance)
+            run.go_on(asked, *(yield from self.put(run, asked, self.advanced)))
         if run.foregone:
             return foregone(run)
-        return Trace(k, (), within, run.converged, run.step, tuple(run.sizes), run.number)
+        within = None
+        if self.plan.n_init > 1:
+            within = yield from self.put(run, run.ask(Weigh), self.weighed)
+        return Trace(k, (), within, run.converged, run.n_iter, tuple(run.sizes), run.number)
 
-    def ended(self, run: SharedRun, finish: Finish[R] | None) -> Role[R | None]:
-        """Take steps to the end of a run, and what `finish` makes of it, which is None if it has to wait.
+    def begun(self, run: SharedRun) -> SharedRun:
+        self.runs.append(run)
+        return run
 
-        A committee that loses a member loses the labels with it: another one starts the run again.
+    def put(self, run: SharedRun, asked: Asked, finish: Finish[R]) -> Role[R]:
+        """What comes of a question, which is repeated until something does.
+
+        A committee that loses a member loses the labels with it: another one takes all steps again first.
         """
-        while not run.foregone and not (run.over and finish is None):
+        while True:
             seats = self.committees.seats()
-            if run.step and seats.committee.tolist() != run.committee:
-                run.begin_again()
-            run.committee = seats.committee.tolist()
-            if not run.over:
-                told = yield from self.advanced(self.asked(Advance, run, seats))
-                if told is not None:
-                    run.go_on(*told)
-            elif finish is not None:
-                result = yield from finish(run, seats)
-                if result is not None:
-                    return result
-        return None
+            if seats.committee.tolist() != run.committee:
+                run.committee, run.at = seats.committee.tolist(), 0
+            if run.at < len(run.trail):
+                if (yield from self.advanced(self.match(run.trail[run.at], seats))) is not None:
+                    run.at += 1
+                continue
+            result = yield from finish(self.match(asked, seats))
+            if result is not None:
+                return result
 
-    def asked(self, kind: type[Stepped], run: SharedRun, seats: Seats) -> Match:
-        """A question about the labels after the steps of a run so far."""
-        sizes = run.now
-        question = kind(
-            seats.round, run.k, run.start, seats.responders, seats.committee, seats.corrected, 1, run.step,
-            sizes, run.number,
-        )  # fmt: skip
-        return Match(self.plan, question, sizes, self.committees.seating)
+    def match(self, asked: Asked, seats: Seats) -> Match:
+        """Who plays for a question."""
+        question = asked.put(seats.round, seats.responders, seats.committee, seats.corrected)
+        return Match(self.plan, question, rivals_in(question), self.committees.seating)
 
-    def weighed(self, run: SharedRun, seats: Seats) -> Role[tuple[int, ...] | None]:
+    def weighed(self, match: Match) -> Role[tuple[int, ...] | None]:
         """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
-        committees, match = self.committees, self.asked(Weigh, run, seats)
+        return self.numbers(match, CodedCosts, match.question.k)
+
+    def gauged(self, match: Match) -> Role[tuple[int, ...] | None]:
+        """For each pair of unions how far their means are apart, as in `gains_between`."""
+        return self.numbers(match, CodedGains, len(cast("MeasureSplits", match.question).sides))
+
+    def numbers(
+        self, match: Match, kind: type[CodedCosts | CodedGains], count: int
+    ) -> Role[tuple[int, ...] | None]:
+        """So many integers of which responders have shares; None if somebody was lost."""
+        committees = self.committees
         awaited = tuple(c for c in self.plan.clients if c in {*match.responders, *match.committee})
         inbox = yield from self.ask(match, None, awaited)
         reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
-        costs = {c: m for c, m in inbox.items() if c not in reports}
-        if set(match.responders) <= set(costs):
-            values = committees.desk.believed(costs, CodedCosts, self.plan.code.basis, (run.k,), 2)
-            return tuple(int(x) for x in self.plan.code.basis.lift(self.plan.code.decode(values, 2)))
+        replies = {c: m for c, m in inbox.items() if c not in reports}
+        if set(match.responders) <= set(replies):
+            basis, code = self.plan.code.basis, self.plan.code
+            values = committees.desk.believed(replies, kind, basis, (count,), 2)
+            return tuple(int(x) for x in basis.lift(code.decode(values, 2)))
         failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
         committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), failed)
         return None
 
-    def owned(self, run: SharedRun, seats: Seats) -> Role[bool | None]:
+    def owned(self, match: Match) -> Role[bool | None]:
         """Tell owners their labels; None if somebody was lost."""
-        return (yield from self.delivered(self.asked(Deliver, run, seats))) or None
+        return (yield from self.delivered(match)) or None
 
     def advanced(self, match: Match) -> Role[tuple[bool, Array] | None]:
         """Whether no label changed, and the sizes after a step; None if somebody was lost."""
@@ -143,7 +187,8 @@ class SharedRuns:
         """Open the centers if enough consent, and tell everybody that the run is over."""
         if not trace.sizes:
             return (yield from PUBLISHED.fit(source, plan, trace))
-        yield from self.ended(self.runs[trace.run], self.owned)
+        run = self.runs[trace.run]
+        yield from self.put(run, run.ask(Deliver), self.owned)
         centers, sizes = None, trace.sizes[-1]
         if plan.revealing:
             sums = yield from source.quorum.opened(RevealSums(next(source.rounds), plan.k))
@@ -169,7 +214,7 @@ class SharedRuns:
 def foregone(run: SharedRun) -> Trace:
     """The end of a run with all points in one cluster, or in none: everybody knows the labels."""
     start, last = run.start, run.known
-    steps = min(run.step + 1, run.max_iter)
-    if not run.step and run.max_iter > 1 and not (last == start).all():
+    steps = min(run.n_iter + 1, run.max_iter)
+    if not run.n_iter and run.max_iter > 1 and not (last == start).all():
         steps = 2
     return Trace(run.k, (start, last), None, True, steps=steps)

@@ -20,17 +20,110 @@ Array = NDArray[Any]
 class Advance(Compare, tag=142):
     """Server to every client: take a step from labels that nobody knows, and open the sizes after it.
 
-    labels: the first labels of the run.  step: how many were taken from them.  sizes: (k,) of the clusters
-    now.  run: the number of the restart.
+    labels: the first labels of the run.  step: how many were taken from them.  sizes: of the clusters that
+    the last step opened.  groups: the number in [0, k) that each of them has now, -1 for one without points;
+    several may have become one.  run: the number of the restart.
     """
 
     step: int
     sizes: Array
     run: int
+    groups: Array
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_step(self)
+
+    @property
+    def now(self) -> Array:
+        return _now(self)
+
+    @property
+    def subject(self) -> bytes:
+        return _subject(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cleave(Compare, tag=151):
+    """Server to every client, while a start is drawn: cut every cluster in two, and open the sizes of all
+    halves.
+
+    directions: (k, d) int8 of +1 and -1, across which each is cut through its mean, see
+    `secfc.lloyd.moves.Cut`.  Else as `Advance`.
+    """
+
+    step: int
+    sizes: Array
+    run: int
+    groups: Array
+    directions: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self)
+        signs = self.directions
+        refuse(not is_array(signs, "i", 2) or len(signs) != self.k, "there are k directions, (k, d) integers")
+        refuse(bool((abs(signs) != 1).any()), "directions are +1 and -1")
+
+    @property
+    def now(self) -> Array:
+        return _now(self)
+
+    @property
+    def subject(self) -> bytes:
+        return _subject(self, self.directions)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasureSplits(Compare, tag=152):
+    """Server to every client, while a start is drawn: tell me what keeping unions of clusters apart gains.
+
+    sides: (pairs, k) int8, 1 in one union, 2 in the other, 0 in none.  Else as `Advance`.
+    """
+
+    step: int
+    sizes: Array
+    run: int
+    groups: Array
+    sides: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self)
+        refuse(self.step < 1, "labels are known before the first step")
+        sides, shape = self.sides, "sides are (pairs, k) of 0, 1 and 2"
+        refuse(not is_array(sides, "i", 2) or sides.shape[1] != self.k, shape)
+        refuse(bool(((sides < 0) | (sides > 2)).any()), shape)
+        counts = np.stack([(sides == side) @ self.now for side in (1, 2)])
+        refuse(not sides.size or int(counts.min()) < 1, "there are points on both sides of a split")
+
+    @property
+    def now(self) -> Array:
+        return _now(self)
+
+    @property
+    def subject(self) -> bytes:
+        return _subject(self, self.sides)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weigh(Compare, tag=150):
+    """Server to every client: tell me what clusters cost, as a restart of several is over, or k is chosen.
+    Fields as in `Advance`."""
+
+    step: int
+    sizes: Array
+    run: int
+    groups: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self)
+        refuse(self.step < 1, "labels are known before the first step")
+
+    @property
+    def now(self) -> Array:
+        return _now(self)
 
     @property
     def subject(self) -> bytes:
@@ -45,6 +138,7 @@ class Deliver(Compare, tag=143):
     step: int
     sizes: Array
     run: int
+    groups: Array
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,23 +146,8 @@ class Deliver(Compare, tag=143):
         refuse(self.step < 1, "labels are known before the first step")
 
     @property
-    def subject(self) -> bytes:
-        return _subject(self)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Weigh(Compare, tag=150):
-    """Server to every client: a restart of several is over; tell me what its clusters cost.  Fields as in
-    `Advance`."""
-
-    step: int
-    sizes: Array
-    run: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_step(self)
-        refuse(self.step < 1, "labels are known before the first step")
+    def now(self) -> Array:
+        return _now(self)
 
     @property
     def subject(self) -> bytes:
@@ -115,22 +194,34 @@ class PickedShare(Message, tag=147):
 
 
 # Questions about labels that stay shared.
-Stepped = Advance | Weigh | Deliver
+Stepped = Advance | Cleave | MeasureSplits | Weigh | Deliver
 
 
 def _check_step(question: Stepped) -> None:
     check_sizes(question.sizes)
     refuse(question.step < 0, "steps count from 0")
     refuse(question.run < 0, "restarts count from 0")
-    refuse(len(question.sizes) != question.k, "there are k sizes")
     refuse(question.factor != 1, "a step compares by a factor of 1")
+    groups, rule = question.groups, "every cluster is in one of k groups, or has no points"
+    refuse(not is_array(groups, "i", 1) or len(groups) != len(question.sizes), rule)
+    refuse(bool(((groups < -1) | (groups >= question.k)).any()), rule)
+    refuse(bool(question.sizes[groups < 0].any()), rule)
 
 
-def _subject(question: Stepped) -> bytes:
-    """32 bytes that name the kind of question, the run, its first labels, the step and the sizes."""
+def _now(question: Stepped) -> Array:
+    """The sizes (k,) int64 of the groups."""
+    there = question.groups >= 0
+    now = np.zeros(question.k, np.int64)
+    np.add.at(now, question.groups[there], question.sizes[there])
+    return now
+
+
+def _subject(question: Stepped, *more: Array) -> bytes:
+    """32 bytes that name the kind of question, the run, its first labels, the step, the sizes and groups."""
     state = hashlib.blake2b(digest_size=32, person=b"secfc-subject")
-    numbers = question.k, question.run, question.step, len(question.labels)
+    arrays = question.sizes, question.groups, *more, question.labels
+    numbers = question.k, question.run, question.step, [part.shape for part in arrays]
     state.update(f"{type(question).__name__} {numbers} ".encode())
-    state.update(np.ascontiguousarray(question.sizes, "<i8").data)
-    state.update(np.ascontiguousarray(question.labels, "<i4").data)
+    for part in arrays:
+        state.update(np.ascontiguousarray(part, "<i8").data)
     return state.digest()

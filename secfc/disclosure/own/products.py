@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from secfc.disclosure.compare.match import Match
 from secfc.disclosure.compare.member import added
 from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Stalled, Steps
-from secfc.disclosure.own.shares import costs_of
+from secfc.disclosure.own.messages import MeasureSplits
+from secfc.disclosure.own.shares import costs_of, gaps_of, step_of
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import Role
 from secfc.roles.messages import Message
@@ -77,7 +78,9 @@ class Products:
         mine = seeded(code, me, responders) if state is not None else ()
         theirs = [p for p in committee if p != me and me in responders and me in seeded(code, p, responders)]
         streams = self.streams(match, 0, {*mine, *theirs})
-        shape = int(np.count_nonzero(match.sizes)) - 1, plan.m
+        shape = int(np.count_nonzero(step_of(match).now)) - 1, plan.m
+        if not shape[0]:  # everybody is in the only cluster there is
+            return np.ones((code.basis.lanes, 1, plan.m), code.basis.dtype) if me in responders else None
         send: dict[int, Message] = {}
         shares: dict[int, Array] = {}
         if state is not None:
@@ -99,7 +102,7 @@ class Products:
         one_hot: my share of the labels, if I respond.
         """
         product = None if one_hot is None else rows.weighted_sums(one_hot)
-        count = int(np.count_nonzero(match.sizes))
+        count = int(np.count_nonzero(step_of(match).now))
         return (yield from self.reduced(match, steps, product, to, count, self.plan.code.width(self.plan.d)))
 
     def reduced(
@@ -135,9 +138,17 @@ class Products:
 
     def expanded(self, match: Match, rows: CodedRows, sums: Array) -> ClusterSums:
         """The sums of all clusters, of those without points zero."""
-        values = np.zeros((len(sums), len(match.sizes), sums.shape[2]), sums.dtype)
-        values[:, match.sizes > 0] = sums
-        return rows.given(values, match.sizes)
+        now = step_of(match).now
+        values = np.zeros((len(sums), len(now), sums.shape[2]), sums.dtype)
+        values[:, now > 0] = sums
+        return rows.given(values, now)
+
+    def gaps(self, match: Match, steps: Steps, rows: CodedRows, state: Shared | None) -> Role[Array | None]:
+        """My share (lanes, pairs), as of a product, of how far unions are apart (`gaps_of`), if I respond."""
+        question = cast("MeasureSplits", match.question)
+        one_hot = yield from self.labeled(match, steps, state)
+        sums = yield from self.sums(match, steps, rows, one_hot, question.responders.tolist())
+        return None if one_hot is None else gaps_of(self.plan.code.basis, sums, question.sides, question.now)
 
     def costs(self, match: Match, steps: Steps, rows: CodedRows, state: Shared | None) -> Role[Array | None]:
         """My share (lanes, k), as of a product, of what clusters cost (`costs_of`), if I respond.
@@ -149,4 +160,8 @@ class Products:
         sums = yield from self.sums(match, steps, rows, one_hot, to)
         product = None if one_hot is None else rows.norms()[:, :, None]
         norms = yield from self.reduced(match, steps, product, to, self.plan.m, 1)
-        return None if one_hot is None else costs_of(self.plan.code.basis, one_hot, norms, sums, match.sizes)
+        return (
+            None
+            if one_hot is None
+            else costs_of(self.plan.code.basis, one_hot, norms, sums, step_of(match).now)
+        )

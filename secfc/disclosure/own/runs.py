@@ -9,48 +9,109 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
+from secfc.disclosure.own.messages import Stepped
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Asked:
+    """All of a question about shared labels but who plays: see `messages.Advance`.
+
+    more: what only its kind has.
+    """
+
+    kind: type[Stepped]
+    k: int
+    labels: Array
+    step: int
+    sizes: Array
+    run: int
+    groups: Array
+    more: tuple[Array, ...] = ()
+
+    def put(self, number: int, responders: Array, committee: Array, corrected: int) -> Stepped:
+        """The question to these players."""
+        who = responders, committee, corrected, 1
+        return self.kind(
+            number, self.k, self.labels, *who, self.step, self.sizes, self.run, self.groups, *self.more
+        )
 
 
 @dataclass(eq=False, repr=False)
 class SharedRun:
     """The state of a run.
 
-    number: of the restart.  start: the first labels (m,).  sizes: (k,) before the first step and after each.
-    committee: who shares the labels now.
+    number: of the restart.  start: the first labels (m,).  last: sizes of the clusters that were last opened;
+    groups: the number that each of them has now, of k.  trail: the questions whose steps led here, so that
+    others can take them again.
+    k, max_iter, sizes, converged, over: of Lloyd's heuristic, once that has begun; sizes (k,) before its
+    first step and after each.
+    committee, at: who shares the labels, and how many steps of the trail they took.
     """
 
     number: int
     start: Array
+    last: Array
+    groups: Array
     k: int
-    max_iter: int
-    sizes: list[Array]
-    step: int = 0
+    max_iter: int = 1
+    trail: list[Asked] = field(default_factory=list)
+    sizes: list[Array] = field(default_factory=list)
     converged: bool = False
     over: bool = False
     committee: list[int] = field(default_factory=list)
+    at: int = 0
 
     @classmethod
-    def begun(cls, number: int, labels: Array, k: int, max_iter: int) -> SharedRun:
+    def begun(cls, number: int, labels: Array, k: int) -> SharedRun:
         """Before the first step from labels (m,)."""
-        return cls(number, compact_labels(labels), k, max_iter, [cluster_sizes(labels, k)])
+        return cls(number, compact_labels(labels), cluster_sizes(labels, k), np.arange(k), k)
+
+    @classmethod
+    def whole(cls, number: int, m: int) -> SharedRun:
+        """All points in one cluster."""
+        return cls.begun(number, np.zeros(m, np.int32), 1)
 
     @property
     def now(self) -> Array:
-        """The sizes (k,) after the steps so far."""
-        return self.sizes[self.step]
+        """The sizes (k,) now."""
+        there = self.groups >= 0
+        now = np.zeros(self.k, np.int64)
+        np.add.at(now, self.groups[there], self.last[there])
+        return now
 
-    def begin_again(self) -> None:
-        self.sizes, self.step, self.converged, self.over = self.sizes[:1], 0, False, False
+    @property
+    def n_iter(self) -> int:
+        return len(self.sizes) - 1
 
-    def go_on(self, converged: bool, sizes: Array) -> None:
-        """After a step that led to these."""
-        self.converged, self.over = converged, converged or self.step == self.max_iter
-        if self.step < self.max_iter:
+    def regroup(self, groups: Array, k: int) -> None:
+        """Clusters that were last opened get these numbers, of k."""
+        self.groups, self.k = groups, k
+
+    def ask(self, kind: type[Stepped], *more: Array) -> Asked:
+        """A question about the labels now."""
+        return Asked(kind, self.k, self.start, len(self.trail), self.last, self.number, self.groups, more)
+
+    def moved(self, asked: Asked, sizes: Array) -> None:
+        """After a step that opened these sizes."""
+        self.trail.append(asked)
+        self.at += 1
+        self.last, self.groups, self.k = sizes, np.arange(len(sizes)), len(sizes)
+
+    def begin(self, k: int, max_iter: int) -> None:
+        """Lloyd's heuristic begins."""
+        self.k, self.max_iter = k, max_iter
+        self.sizes = [self.now]
+
+    def go_on(self, asked: Asked, converged: bool, sizes: Array) -> None:
+        """After a step of it that led to these."""
+        self.converged, self.over = converged, converged or self.n_iter == self.max_iter
+        if self.n_iter < self.max_iter:
             # The last of all steps is one too many: it says whether the run converged.
-            self.step, self.sizes = self.step + 1, [*self.sizes, sizes]
+            self.moved(asked, sizes)
+            self.sizes.append(sizes)
 
     @property
     def foregone(self) -> bool:

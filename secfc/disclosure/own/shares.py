@@ -9,11 +9,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from field.code.lagrange import transfer_matrix
 from field.compare.relabeling import Relabeling
+from field.compare.secret_step import subtract
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
+from secfc.coded.plan import Plan
 from secfc.disclosure.compare.match import Match
-from secfc.disclosure.own.messages import SizeShare, Stepped
+from secfc.disclosure.own.messages import Cleave, SizeShare, Stepped
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import PartyId, SuspectedParties
 
@@ -33,9 +36,15 @@ def step_of(match: Match) -> Stepped:
 def game_of(match: Match) -> Relabeling:
     """How a step goes on after its distances: everything public."""
     question = step_of(match)
-    # From labels that leave points out, a step changes some in any case.
+    # From labels that leave points out, a step changes some in any case, and so does a cut.
     tested = question.step > 0 or int(question.labels.min(initial=0)) >= 0
+    tested = tested and not isinstance(question, Cleave)
     return Relabeling(match.schedule, match.plan.code.basis, tested)
+
+
+def rivals_in(question: Stepped) -> Array:
+    """Sizes of the clusters that points are measured to: of both halves that of the cluster that is cut."""
+    return np.repeat(question.now, 2) if isinstance(question, Cleave) else question.now
 
 
 def hide(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
@@ -77,3 +86,37 @@ def costs_of(basis: Basis, one_hot: Array, norms: Array, sums: Array, sizes: Arr
     out = np.zeros((basis.lanes, len(sizes)), basis.dtype)
     out[:, alive] = own
     return out
+
+
+def gaps_of(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
+    """A share (lanes, pairs), of twice the degree, of ||s_b S_a - s_a S_b||**2 of unions a and b.
+
+    sums: (lanes, K, width) of the clusters with points, of the degree of shares.  sides: (pairs, k), now:
+    (k,), see `MeasureSplits`.
+    """
+    alive = np.flatnonzero(now)
+    first, second = (
+        basis.matmul(basis.reduce((sides == side).astype(np.int64)[:, alive]), sums) for side in (1, 2)
+    )
+    a, b = (basis.reduce(((sides == side) @ now).astype(np.int64))[:, :, None] for side in (1, 2))
+    return basis.squares(subtract(basis, basis.multiply(b, first), basis.multiply(a, second)))
+
+
+def cut_sums(plan: Plan, me: int, sums: Array, now: Array, directions: Array) -> Array:
+    """Client me's share (lanes, 2 k, width) of S + s v and S - s v of each cluster, v its direction.
+
+    sums: (lanes, k, width), its share of S.  A public v of `ell` segments is shared without noise.
+    """
+    code, basis = plan.code, plan.code.basis
+    width = code.width(plan.d)
+    segments = np.zeros((len(now), code.ell * width), np.int64)
+    # Rows are so many times the points.
+    segments[:, : plan.d] = directions.astype(np.int64) * plan.layout.multiple
+    pieces = basis.reduce(
+        segments.reshape(-1, code.ell, width).transpose(1, 0, 2).reshape(code.ell, -1).copy()
+    )
+    at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
+    along = basis.matmul(at, pieces).reshape(basis.lanes, len(now), width)
+    aside = basis.multiply(basis.reduce(now.astype(np.int64))[:, :, None], along)
+    both = np.stack([basis.add(sums, aside), subtract(basis, sums, aside)], axis=2)
+    return np.ascontiguousarray(both.reshape(basis.lanes, -1, width))
