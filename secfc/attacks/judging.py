@@ -67,8 +67,8 @@ class Rebuilt:
         if not self.guessed:
             return f"From {self.how} no row could be rebuilt."
         wrong = "none" if not self.false else f"{self.false} more"
-        rows = "1 row" if self.exact == 1 else f"{self.exact} rows"
-        said = f"From {self.how} {rows} of {self.m} were rebuilt exactly, and {wrong} wrongly."
+        rows = f"1 row of {self.m} was" if self.exact == 1 else f"{self.exact} rows of {self.m} were"
+        said = f"From {self.how} {rows} rebuilt exactly, and {wrong} wrongly."
         return f"{said} What stops it: {REMEDIES[self.how]}." if self.exact else said
 
     def figures(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def attack() -> None:
     \b
     Examples:
       secfc attack geometry                      on handwritten digits
+      secfc attack reconstruct                   single rows, by all that algorithms open
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5
       secfc attack membership --algorithm k-fed
     """

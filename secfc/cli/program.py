@@ -10,6 +10,7 @@ import secfc
 from secfc.cli.attack import attack
 from secfc.cli.audit import audit
 from secfc.cli.errors import Commands
+from secfc.cli.rebuilding import differences, reconstruct
 from secfc.cli.run import run
 from secfc.cli.union import union
 from secfc.cli.warmup import warmup
@@ -42,5 +43,7 @@ def main(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+for command in (differences, reconstruct):
+    attack.add_command(command)
 for command in (run, union, attack, audit, warmup):
     main.add_command(command)
