@@ -939,7 +939,7 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer)
     found = strict_json(run("--json", *options).stdout)
     assert found["verified"] is True
-    assert found["n_iter"] == 3
+    assert 1 <= found["n_iter"] <= 3
     assert any(fact.startswith("no label of any point") for fact in found["learned"])
     done = " ".join(run(*options).stdout.split())
     assert "the labels that owners have equal its last ones, all 732 points" in done

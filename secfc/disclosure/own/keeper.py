@@ -144,15 +144,12 @@ class Keeper:
             return None
         steps, old = self.steps(match), self.state(match)
         begun = yield from self.way.begin(match, steps, game_of(match))
-        rows, clusters = measured.rows, measured.sums if not question.step else None
-        if clusters is None:
+        sums = None
+        if question.step:
             one_hot = yield from self.products.labeled(match, steps, old)
-            sums = yield from self.products.sums(match, steps, rows, one_hot, question.responders.tolist())
-            clusters = self.products.expanded(match, rows, sums)
-        if isinstance(question, Cleave):
-            both = cut_sums(self.plan, self.me, rows.residues(clusters), question.now, question.directions)
-            clusters = rows.given(both, match.sizes)
-        measured = Measured(rows, match.sizes, lambda: clusters)
+            to = question.responders.tolist()
+            sums = yield from self.products.sums(match, steps, measured.rows, one_hot, to)
+        measured = self.centered(match, measured, sums)
         zeros = {} if old is None else self.zeros(match)
         moved = yield from self.way.moved(match, steps, begun, measured, old)
         if moved is None or old is None:
@@ -162,6 +159,20 @@ class Keeper:
         run.states = {question.step: held, question.step + 1: (new, np.flatnonzero(match.sizes))}
         own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
         return SizeShare(hide(first, own.astype(np.uint32), self.me, zeros), bool(same))
+
+    def centered(self, match: Match, measured: Measured, sums: Array | None) -> Measured:
+        """What distances are measured to, with my share of the sums of clusters; None if labels are known."""
+        question, rows = step_of(match), measured.rows
+
+        def compute() -> ClusterSums:
+            found = measured.sums if sums is None else self.products.expanded(match, rows, sums)
+            if isinstance(question, Cleave):
+                whole = rows.residues(found)
+                both = cut_sums(self.plan, self.me, whole, question.now, question.directions)
+                found = rows.given(both, match.sizes)
+            return found
+
+        return Measured(rows, match.sizes, compute)
 
     def state(self, match: Match) -> Shared | None:
         """My share of the labels that a question is about, if I am in its committee.
