@@ -231,7 +231,8 @@ class Clustering:
     history: flat labels (m,) before the first step and after each, empty if there were none, or nobody knows
     those of all points.
     sizes: there, the points (k,) of every cluster before the first step and after each.
-    centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster.
+    centers: (k, d) in data units, None if hidden; a row of NaN is an empty cluster, or one too small to be
+    opened (`withheld`).
     transcript: every message.  seconds[party][phase]: computing time, without compiling or loading kernels.
     learned: what the server learned, in sentences.  model: labels new points (`predict`).
     rows: for each client the row in [0, m) of each of its points, (m_j,); a client knows its own only.
@@ -285,6 +286,19 @@ class Clustering:
     def flat(self) -> Array:
         """All labels in client order: (m,)."""
         return np.concatenate(self.labels)
+
+    @property
+    def withheld(self) -> tuple[int, ...]:
+        """The clusters that have points, and whose centers stay closed where others are open.
+
+        They have fewer points than clients agreed to open the center of, as `SecFC(smallest_center=)`.
+        """
+        if self.centers is None:
+            return ()
+        labels = self.flat
+        sizes = self.sizes[-1] if self.sizes else np.bincount(labels[labels >= 0], minlength=self.k)
+        closed = [bool(np.isnan(center).all()) for center in self.centers]
+        return tuple(h for h, size in enumerate(sizes.tolist()) if size and closed[h])
 
     def predict(
         self,

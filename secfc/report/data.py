@@ -58,6 +58,7 @@ class Report:
     spread of each feature, None if not judged.  quantizer: how points became integers, None if they did not.
     curve: the costs by which k was chosen, None if it was given; of what a policy opens, so under a budget
     they are paid for.
+    withheld: clusters with points whose centers stay closed where others are open.
     steps: how often distances were asked for.  moved: whether labels were improved step by step.
     traffic: (messages, bytes) by direction and kind.  ledger, delta: what privacy is reported for.
     origin: of a command, what it was given.  evaluated: whether what no budget paid for is in it.
@@ -85,6 +86,7 @@ class Report:
     moved: bool
     steps: int
     centers: Array | None
+    withheld: tuple[int, ...]
     traffic: Mapping[str, Mapping[str, tuple[int, int]]]
     learned: tuple[str, ...]
     ledger: Ledger
@@ -179,6 +181,7 @@ def report(
         moved=bool(result.history or result.sizes),
         steps=rounds(result),
         centers=result.centers,
+        withheld=result.withheld if told or account.follows else (),
         traffic=result.transcript.summary(),
         learned=result.learned,
         ledger=result.ledger,

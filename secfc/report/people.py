@@ -226,7 +226,7 @@ def _quality(found: Report) -> list[tuple[str, str]]:
         )
     where = "" if found.cost_known else ", computed for this report: no party knows it"
     lines.append(("Cost", f"{found.cost:.8g} (squared distances to the cluster means{where})"))
-    return lines if found.labels_paid else [*lines, *_sizes(found.counts)]
+    return lines if found.labels_paid else [*lines, *_sizes(found)]
 
 
 def _iterations(found: Report) -> list[tuple[str, str]]:
@@ -237,13 +237,24 @@ def _iterations(found: Report) -> list[tuple[str, str]]:
         if found.noisy:
             end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{found.n_iter} ({end})"))
-    return [*lines, *_sizes(found.counts)] if found.labels_paid else lines
+    return [*lines, *_sizes(found)] if found.labels_paid else lines
 
 
-def _sizes(counts: Counts | None) -> list[tuple[str, str]]:
-    if counts is None:
+def _sizes(found: Report) -> list[tuple[str, str]]:
+    if found.counts is None:
         return []
-    sizes = counts.clusters
+    sizes = found.counts.clusters
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
     empty = sizes.count(0)
-    return [("Sizes", shown + (f" ({text.count(empty, 'cluster')} empty)" if empty else ""))]
+    lines = [("Sizes", shown + (f" ({text.count(empty, 'cluster')} empty)" if empty else ""))]
+    if found.withheld:
+        which = ", ".join(map(str, found.withheld[:12])) + (", ..." if len(found.withheld) > 12 else "")
+        several = len(found.withheld) > 1
+        lines.append(
+            (
+                "Withheld",
+                f"the center{'s' * several} of cluster{'s' * several} {which} (counted from 0), of fewer "
+                "points than a center may be opened of: --smallest-center",
+            )
+        )
+    return lines

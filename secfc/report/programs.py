@@ -53,6 +53,7 @@ def as_json(found: Report) -> dict[str, Any]:
         "converged": found.converged,
         "cluster_sizes": None if counts is None else counts.clusters,
         "centers": None if found.centers is None else found.centers.tolist(),
+        "centers_withheld": list(found.withheld),
         "seconds": None if found.seconds is None else {**found.seconds, "wall": found.wall},
         "steps": found.steps,
         "transcript": {

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 import secfc
+from field import SystemCoins
 from field.compare.bitslice import numbers, unpack
 from field.compare.relabeling import Relabeling
 from field.ring.basis import LANE_PRIMES
@@ -22,6 +23,8 @@ from secfc.exact.replay import Witness
 from secfc.lloyd.starts import GivenLabels
 from secfc.report.curious import curious_server
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from secfc.transport.simulate import simulate
+from tests.nightly import short
 from tests.secfc.test_own_labels import run, start_of
 
 N, M = 4, 16
@@ -33,6 +36,9 @@ def data(seed=0):
     """Points around 0 and 4: one step finds who is where."""
     points = np.random.default_rng(seed).normal(size=(M, 2)) + 4 * (np.arange(M) % 3 == 0)[:, None]
     return secfc.Federation.from_arrays(np.array_split(points, N))
+
+
+WAY = secfc.SecFC(k=2, t=1, init=GivenLabels(START), max_iter=3)
 
 
 def once(seed=0, **parameters):
@@ -156,7 +162,7 @@ def test_what_each_client_receives_is_uniform():
 
     Twelve kinds of numbers, false alarm below 1e-9 each.
     """
-    runs, seen = 60, {}
+    runs, seen = short(24, nightly=60), {}
     for _ in range(runs):
         result = once()
         for e in result.transcript.envelopes:
@@ -195,6 +201,26 @@ def test_members_open_only_to_members():
             assert {e.sender, e.recipient} == {"client-0", "client-1"}
     for name in ("client-2", "client-3", SERVER):
         assert not received(result, name, "LabelShare")
+
+
+def test_labels_of_new_points_are_told_to_their_owners_alone():
+    result, heard = once(), []
+    new = secfc.Federation.from_arrays([np.ones((count, 2)) for count in (3, 1, 70, 2)])
+
+    def drive(roles, description, secrets):
+        return simulate(roles, faults=lambda e: heard.append(e) or (e,))
+
+    found = result.model.predict(new, coins=lambda name: SystemCoins(), drive=drive)
+    want = secfc.fit(dataclasses.replace(WAY, disclosure=secfc.AssignmentsOnly()), data()).predict(new)
+    assert all((a == b).all() for a, b in zip(found, want, strict=True))
+    last = [e for e in heard if e.round >= 7 << 32]
+    assert {e.kind for e in last if e.recipient == SERVER} == {"Unheard"}
+    told = [e for e in last if e.kind == "OwnShare"]
+    for j, name in enumerate(new.names):
+        mine = [e for e in told if e.recipient == name]
+        assert {e.sender for e in mine} == {"client-0", "client-1"} - {name}
+        assert all(e.body.words.shape == (1, -(-new.counts[j] // 64)) for e in mine)
+    assert not any(e.kind in ("LabelShare", "Final") for e in last)
 
 
 # --- a server that deviates ------------------------------------------------------------------------

@@ -191,6 +191,26 @@ def test_the_report_is_strict_json_with_and_without_centers(federation: secfc.Fe
         assert sum(found["cluster_sizes"]) == found["m"] == 90
 
 
+@pytest.mark.parametrize("policy", ["assignments", "own-labels", "final-labels", "distances"])
+def test_centers_of_few_points_are_withheld_under_every_policy_and_said_to_be(policy: str) -> None:
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    points[:2] = 30.0
+    federation = secfc.Federation.from_arrays(np.array_split(points, 5))
+    start = secfc.GivenLabels(np.where(np.arange(60) < 2, 1, 0) + 2 * (np.arange(60) % 7 == 3))
+    algorithm = secfc.SecFC(4, 1, disclosure=policy, init=start, reveal_centers=True, coarse="allow")
+    result = secfc.fit(algorithm, federation)
+    sizes = np.bincount(result.flat, minlength=4)
+    assert result.withheld == (1,) == tuple(np.flatnonzero((sizes < 3) & (sizes > 0)).tolist())
+    assert result.centers is not None
+    assert np.isnan(result.centers[1]).all()
+    found = made(federation, result, algorithm, comparison=None)
+    assert report.as_json(found)["centers_withheld"] == [1]
+    told = report.as_text(found, 300)
+    assert "the center of cluster 1 (counted from 0)" in told
+    everybody = secfc.fit(replace(algorithm, smallest_center=1), federation)
+    assert everybody.withheld == ()
+
+
 def test_numbers_that_json_lacks_become_null() -> None:
     given = {"a": (np.float64("nan"), float("inf"), np.int32(3)), 4: np.bool_(True)}
     assert report.strict(given) == {"a": [None, None, 3], "4": True}
