@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+UNLIKELY = 3.0  # deviations beyond which a center is not that of one cluster
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Law:
@@ -73,6 +75,13 @@ class Law:
     def inverse(self) -> Array:
         """Of the covariance; along directions in which nothing varies, zero."""
         return np.asarray(np.linalg.pinv(self.covariance, rcond=1e-10, hermitian=True))
+
+    @cached_property
+    def across(self) -> Array:
+        """What rows are multiplied by (d, d) to lose all differences of means, orthogonally in the law."""
+        apart = (self.means - self.means[0])[1:]
+        solved = np.linalg.pinv(apart @ self.inverse @ apart.T, rcond=1e-10, hermitian=True)
+        return np.asarray(np.eye(len(self.covariance)) - self.inverse @ apart.T @ solved @ apart)
 
     @property
     def features(self) -> int:
@@ -142,11 +151,7 @@ def from_centers(centers: Array, sizes: Array, law: Law, targets: Array, *, held
     order = matched(centers, law.means)
     cluster = law.cluster(targets)
     there = order[cluster]
-    off = np.nan_to_num(np.asarray(centers, np.float64)[there] - law.means[cluster])
-    own = (targets - law.means[cluster]) @ law.inverse
-    size = np.maximum(np.asarray(sizes, np.float64)[there], 1.0)
-    squares = np.einsum("ij,ij->i", own, targets - law.means[cluster])
-    scores = np.einsum("ij,ij->i", own, off) - (1 - 2 * held) * squares / (2 * size)
+    scores = _ratios(np.asarray(centers, np.float64), sizes, law, targets, there, cluster, held)
     return np.asarray(np.where(there >= 0, scores, 0.0))
 
 
@@ -157,15 +162,29 @@ def from_local(centers: Array, sizes: Array, law: Law, targets: Array) -> Array:
     """
     check_targets(targets, law.means.shape[1])
     centers = np.asarray(centers, np.float64)
-    own = law.cluster(centers)
     nearest = replace(law, means=centers, shares=np.ones(len(centers))).cluster(targets)
-    off = centers[nearest] - law.means[own[nearest]]
-    apart = targets - law.means[own[nearest]]
-    size = np.maximum(np.asarray(sizes, np.float64)[nearest], 1.0)
-    weighed = apart @ law.inverse
-    return np.asarray(
-        np.einsum("ij,ij->i", weighed, off) - np.einsum("ij,ij->i", weighed, apart) / (2 * size)
-    )
+    return _ratios(centers, sizes, law, targets, nearest, law.cluster(centers)[nearest], 0.0)
+
+
+def _ratios(
+    centers: Array, sizes: Array, law: Law, targets: Array, there: Array, cluster: Array, held: float
+) -> Array:
+    """Log likelihood ratios (p,): of each target the center that tells of it, and the law's cluster of that.
+
+    A center farther off its mean than chance allows is of points of several clusters.  What they are does not
+    matter: across all differences of the law's means there is no evidence, and orthogonal to them as before.
+    """
+    size = np.maximum(np.asarray(sizes, np.float64)[there], 1.0)
+    off = np.nan_to_num(centers[there] - law.means[cluster])
+    own = targets - law.means[cluster]
+    d = law.features
+    mixed = np.einsum("ij,ij->i", off @ law.inverse, off) * size > d + UNLIKELY * np.sqrt(2 * d)
+    if mixed.any():
+        across = law.across
+        off[mixed], own[mixed] = off[mixed] @ across, own[mixed] @ across
+    weighed = own @ law.inverse
+    squares = np.einsum("ij,ij->i", weighed, own)
+    return np.asarray(np.einsum("ij,ij->i", weighed, off) - (1 - 2 * held) * squares / (2 * size))
 
 
 def from_sizes(sizes: Array, law: Law, targets: Array) -> Array:

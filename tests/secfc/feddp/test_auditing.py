@@ -8,11 +8,14 @@ import pytest
 import secfc
 from field import SeededCoins
 from secfc.attacks.rates import rates
+from secfc.attacks.views import View
 from secfc.feddp import PAPER, FedDPKMeans, ServerNoise, SharedNoise, clients
 from secfc.feddp.auditing import Public, audit_run, canary_score, without_client, without_row
 from secfc.feddp.noise import Gaussian
+from secfc.feddp.readings import sums
 from secfc.privacy import Neighbors, many_gaussian_runs, many_runs
 from secfc.privacy.tradeoff import Shift
+from secfc.roles.exchange import SERVER
 from tests.nightly import short
 
 ROWS = 40
@@ -114,6 +117,34 @@ def test_the_attacker_who_knows_everyone_else_is_sure_where_there_is_hardly_nois
     found = rates(scores, [np.array([i % 2 == 0]) for i in range(16)], alarms=())
     # A budget beyond what sampling proves is not spent to its end: mu is 3.8, an area of .996.
     assert least <= found.auc.value <= most
+
+
+def test_exact_sums_tell_who_adds_the_noise_and_knows_everyone_else_for_sure():
+    """Under `ServerNoise` the server sees them: no budget stands between it and the canary."""
+    data = federation()
+    others = without_row(data, data.names[0], ROWS)
+    for planted in (True, False):
+        result = played(FedDPKMeans(3, 0.01, 1e-6), planted)
+        exact = sums(View.of(result, result.plan, SERVER))
+        expected = [np.concatenate(vectors) for _, vectors in Public.of(result).statistics(others)]
+        left = [bool((a != b).any()) for a, b in zip(exact, expected, strict=True)]
+        assert left == [planted] * len(expected)
+    released = Public.of(result).released
+    assert all((np.concatenate(noisy) != total).any() for noisy, total in zip(released, exact, strict=True))
+
+
+def test_the_attacker_reads_what_is_public_and_nothing_else():
+    data = federation()
+    others = without_row(data, data.names[0], ROWS)
+    canary = {data.names[0]: data.parties[0].read()}
+    result = played(FedDPKMeans(3, 4, 1e-6))
+    public = Public.of(result)
+    before = canary_score(public, others, canary)
+    for labels in result.labels:
+        labels[:] = -7
+    result.details.__dict__.clear()
+    result.transcript.__dict__.clear()
+    assert canary_score(public, others, canary) == before
 
 
 @pytest.mark.nightly
