@@ -37,6 +37,7 @@ STARTS: dict[str, tuple[Any, int]] = {
     "Bisecting": (secfc.Bisecting(), 1),
     "Bisecting, n_init=3": (secfc.Bisecting(), 3),
     "Bisecting(spare=0)": (secfc.Bisecting(spare=0), 1),
+    "Splitting": (secfc.Splitting(), 1),
 }
 RIVALS = {"scikit-learn, n_init=1": 1, "scikit-learn, n_init=10": 10}
 # scikit-learn's own data, and how many clusters.

@@ -7,7 +7,7 @@ import click
 from secfc.cli.method import Asked, Option
 from secfc.cli.settings import positive
 
-STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting")
+STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting")
 COARSE = ("refuse", "allow")
 
 T = Option(

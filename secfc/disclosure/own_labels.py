@@ -109,8 +109,6 @@ class OwnLabels(Exactly):
         ]
         if plan.init.grows:
             facts.append("while a start was drawn, the sizes of all halves, and what every split gains")
-        if plan.elbow is not None:
-            facts.append("what every cluster cost before some became one, from which it chose k")
         if plan.n_init > 1:
             facts.append("what every cluster costs at the end of each restart")
         if plan.init.needs_distances:

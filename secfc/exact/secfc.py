@@ -344,7 +344,7 @@ class SecFC:
         if self.init.grows and policy.exposes != "sizes":
             raise ValueError(
                 f"init={type(self.init).__name__}() with {type(policy).__name__}: this start is for labels "
-                "that stay secret, as under OwnLabels(). Use init=Bisecting()"
+                "that stay secret. Use init=Bisecting(), or disclosure=OwnLabels()"
             )
         if isinstance(self.k, Elbow) and (policy.exposes == "nothing" or not policy.exact):
             raise ValueError(

@@ -230,12 +230,15 @@ ONE_PRIME = ("bisecting", "k-means++")  # by day
     [
         *((init, "ring") for init in options.STARTS),
         *((init, "mersenne61") for init in ONE_PRIME),
-        *by_night(*((init, "mersenne61") for init in options.STARTS if init not in ONE_PRIME)),
+        *by_night(
+            *((init, "mersenne61") for init in options.STARTS if init not in (*ONE_PRIME, "splitting"))
+        ),
     ],
 )
 def test_every_start_and_field_is_exact(init: str, field: str) -> None:
-    shown = field == "mersenne61" or init == "bisecting"
+    shown, grown = field == "mersenne61" or init == "bisecting", init == "splitting"
     more = ("--disclosure", "distances") if shown else ("--consent",)
+    more = ("--disclosure", "own-labels") if grown else more
     result = run(
         *NPY, "-k", "5", "--init", init, "--field", field, *more, "--n-init", "3", "--rounding", "floor",
         "--json",
@@ -246,6 +249,7 @@ def test_every_start_and_field_is_exact(init: str, field: str) -> None:
     parameters = found["parameters"]
     basis = Basis((MERSENNE_61,)) if field == "mersenne61" else None
     policy = secfc.Distances() if shown else secfc.AssignmentsOnly(consent=True)
+    policy = secfc.OwnLabels() if grown else policy
     algorithm = secfc.SecFC(
         5, t=1, init=STARTS[init], n_init=3, basis=basis, rounding="floor", disclosure=policy
     )
@@ -953,6 +957,8 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
         (("--disclosure", "own-labels", "--dealer", "none", "--ell", "2"), "use ell=1"),
         (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
         (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
+        (("--init", "splitting"), "Bisecting()"),
+        (("--disclosure", "own-labels", "--init", "bisecting"), "Splitting()"),
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),
         (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
         (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
