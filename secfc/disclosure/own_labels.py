@@ -80,7 +80,7 @@ class OwnLabels(Exactly):
             ),
             (
                 plan.init.factor != 1 or plan.init.halves,
-                f"{type(plan.init).__name__}() opens labels: use Splitting(), random labels or points",
+                f"{type(plan.init).__name__}() opens labels: use init=Splitting(), random labels or points",
             ),
         )
         for broken, rule in rules:

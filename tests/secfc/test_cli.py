@@ -958,7 +958,7 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
         (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
         (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
         (("--init", "splitting"), "--init bisecting, or --disclosure own-labels"),
-        (("--disclosure", "own-labels", "--init", "bisecting"), "use Splitting()"),
+        (("--disclosure", "own-labels", "--init", "bisecting"), "use --init splitting"),
         (("--disclosure", "final-labels", "--init", "center-separation"), "opens labels"),
         (("--disclosure", "assignments", "--dealer", "none", "-t", "4"), "a policy with a dealer"),
         (("--disclosure", "assignments", "--init", "k-means++"), "allow that with --consent"),
