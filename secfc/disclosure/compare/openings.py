@@ -21,7 +21,7 @@ Talk = Callable[[Mapping[PartyId, MaskedBits]], Role[Mapping[PartyId, MaskedBits
 
 # From so many bytes on it is worth a round more that every member adds up a part, and tells the others the
 # sum: of c members all together tell 2 (c - 1) times what is opened, not c (c - 1) times.
-WORTH_PARTS = 1 << 17
+WORTH_PARTS = 1 << 15
 
 
 def opened(basis: Basis, members: Sequence[PartyId], me: PartyId, mine: Array, talk: Talk) -> Role[Array]:
