@@ -11,6 +11,7 @@ import socket
 
 import pytest
 
+from field.secrets.channels import Identity
 from secfc.roles import messages as shared
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.link import Link
@@ -207,7 +208,22 @@ async def pipes():
     return Pipe.pair()
 
 
-@pytest.fixture(params=[streams, pipes], ids=["streams", "pipes"])
+async def at_a_hub():
+    """Two ends of a pair that a hub joined."""
+    pytest.importorskip("websockets")
+    from secfc.deploy.hub import Hub
+    from secfc.deploy.meeting import meet
+
+    keys = {name: Identity(name.encode() * 32) for name in "ab"}
+    hub = Hub({"run": {name: key.public for name, key in keys.items()}})
+    serving = hub.serving()
+    server = await serving.__aenter__()
+    asyncio.current_task().kept = serving  # open as long as its loop runs
+    url = "ws://{}:{}".format(*server.sockets[0].getsockname())
+    return await asyncio.gather(*(meet(url, "run", a, b, keys[a]) for a, b in ("ab", "ba")))
+
+
+@pytest.fixture(params=[streams, pipes, at_a_hub], ids=["streams", "pipes", "hub"])
 def law(request):
     """Runs a check with both ends of a fresh connection of each transport."""
 

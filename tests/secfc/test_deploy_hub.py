@@ -1,0 +1,208 @@
+"""Parties that meet at a hub: whole runs, hubs that die, strangers."""
+
+import asyncio
+import contextlib
+import socket as sockets
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+import secfc
+from field import SeededCoins
+from field.secrets.channels import Identity
+from secfc.deploy.hub import Hub
+from secfc.deploy.meeting import NotAdmitted, meet, take_part
+from secfc.fitting import seal
+from secfc.roles.exchange import SERVER, Exchange
+from secfc.roles.messages import Hello
+from secfc.transport.simulate import simulate
+from tests.secfc.test_wire import roles_of
+
+FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
+NAMES = (*FED.names, SERVER)
+KEYS = {name: Identity(SeededCoins(8, name).bytes(32)) for name in (*NAMES, "a", "b", "c", "stranger")}
+RUN = "run 1/2"
+WAITING = {"pulse": 5.0, "patience": 20.0, "grace": 5.0, "rejoin": 10.0}
+
+
+def hub(*names):
+    return Hub({RUN: {name: KEYS[name].public for name in names}})
+
+
+def url_of(server):
+    host, port = server.sockets[0].getsockname()[:2]
+    return f"ws://{host}:{port}"
+
+
+def party(role, url, me, peers, **more):
+    return take_part(role, url, RUN, me, peers, KEYS[me], **{**WAITING, **more})
+
+
+async def everybody(roles, url, **more):
+    parties = (party(role, url, me, tuple(p for p in roles if p != me), **more) for me, role in roles.items())
+    return dict(zip(roles, await asyncio.wait_for(asyncio.gather(*parties), 100), strict=True))
+
+
+ALGORITHMS = {
+    "default": secfc.SecFC(k=3, t=1, max_iter=3),
+    "distances": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.Distances()),
+    "k-fed": secfc.KFed(3, 2),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_sealed_runs_over_a_hub_are_those_of_the_simulation(name):
+    expected = simulate(roles_of(ALGORITHMS[name], FED)).results
+    middle = hub(*NAMES)
+
+    async def run():
+        roles = seal(roles_of(ALGORITHMS[name], FED), b"plan", {n: SeededCoins(9, n) for n in NAMES})
+        async with middle.serving() as server:
+            return await everybody(roles, url_of(server))
+
+    got = asyncio.run(run())
+    for client in FED.names:
+        ours, theirs = getattr(got[client], "labels", got[client]), expected[client]
+        np.testing.assert_array_equal(ours, getattr(theirs, "labels", theirs))
+    assert middle.counters.joined == len(NAMES) * (len(NAMES) - 1)
+    assert middle.counters.pairs == 0
+    assert middle.counters.forwarded > 1000
+
+
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_a_hub_that_dies_and_comes_back_changes_nothing(deaths):
+    way = ALGORITHMS["default"]
+    expected = simulate(roles_of(way, FED)).results
+    seen = []
+
+    async def run():
+        with sockets.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        middle = hub(*NAMES)
+        exchanges = asyncio.Event()
+
+        def slow(role):
+            inbox = None
+            number = 0
+            while True:
+                try:
+                    exchange = role.send(inbox)
+                except StopIteration as done:
+                    return done.value
+                number += 1
+                if number in (4, 8, 12):
+                    exchanges.set()
+                inbox = yield exchange
+
+        async def lives():
+            for _ in range(deaths):
+                async with middle.serving("127.0.0.1", port) as server:
+                    await exchanges.wait()
+                    exchanges.clear()
+                    for connection in list(server.connections):
+                        connection.transport.abort()
+            async with middle.serving("127.0.0.1", port):
+                await asyncio.Event().wait()
+
+        roles = roles_of(way, FED)
+        roles[SERVER] = slow(roles[SERVER])
+        task = asyncio.create_task(lives())
+        watch = lambda peer, what: seen.append(what)  # noqa: E731
+        got = await everybody(roles, f"ws://127.0.0.1:{port}", watch=watch)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return got
+
+    got = asyncio.run(run())
+    for client in FED.names:
+        np.testing.assert_array_equal(got[client].labels, expected[client].labels)
+    assert seen.count("came back") >= deaths * 2
+
+
+def says(to, message=b"word"):
+    yield Exchange({to: Hello(message)}, round=1)
+
+
+def hears(of):
+    return (yield Exchange({}, (of,), round=1))[of].description
+
+
+def test_who_cannot_prove_who_it_is_is_not_admitted_and_disturbs_nobody():
+    middle = hub("a", "b")
+
+    async def run():
+        async with middle.serving() as server:
+            url = url_of(server)
+            for session, me, peer, key in (
+                (RUN, "a", "b", KEYS["stranger"]),
+                (RUN, "c", "b", KEYS["c"]),
+                (RUN, "a", "c", KEYS["a"]),
+                ("another run", "a", "b", KEYS["a"]),
+                (RUN, "a", "a", KEYS["a"]),
+            ):
+                with pytest.raises(NotAdmitted, match="run file"):
+                    await asyncio.wait_for(meet(url, session, me, peer, key), 5)
+            with pytest.raises(NotAdmitted):
+                await party(says("b"), url, "a", ("c",))
+            got = await asyncio.gather(
+                party(says("b"), url, "a", ("b",)), party(hears("a"), url, "b", ("a",))
+            )
+            assert got[1] == b"word"
+
+    asyncio.run(run())
+    assert middle.counters.refused == 6
+
+
+def test_a_peer_that_never_comes_is_named():
+    async def run():
+        async with hub("a", "b", "c").serving() as server:
+            other = asyncio.create_task(party(hears("a"), url_of(server), "b", ("a",)))
+            with pytest.raises(TimeoutError, match=r"^c did not come"):
+                await party(says("b"), url_of(server), "a", ("b", "c"), arrival=0.5)
+            other.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_slow_reader_delays_no_other_pair():
+    async def run():
+        async with hub("a", "b", "c").serving() as server:
+            url = url_of(server)
+            one, stuck = await asyncio.gather(
+                meet(url, RUN, "a", "b", KEYS["a"]), meet(url, RUN, "b", "a", KEYS["b"])
+            )
+            full = asyncio.create_task(one.write(bytes(1 << 26)))  # which b never reads
+            await asyncio.sleep(0.3)
+            assert not full.done()
+            two, free = await asyncio.gather(
+                meet(url, RUN, "a", "c", KEYS["a"]), meet(url, RUN, "c", "a", KEYS["c"])
+            )
+            await two.write(b"hello")
+            assert await asyncio.wait_for(free.read(5), 1) == b"hello"
+            full.cancel()
+            for end in (one, stuck, two, free):
+                end.abort()
+
+    asyncio.run(run())
+
+
+def test_health_and_counters_are_pages_and_name_nobody():
+    async def page(server, path):
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        data = await asyncio.wait_for(reader.read(4096), 5)
+        writer.close()
+        return data
+
+    async def run():
+        async with hub("a", "b").serving() as server:
+            assert b"200" in (await page(server, "/healthz")).split(b"\r\n")[0]
+            found = await page(server, "/metrics")
+            assert b"secfc_hub_refused 0" in found
+            assert b"run 1" not in found
+
+    asyncio.run(run())
