@@ -206,3 +206,13 @@ def test_health_and_counters_are_pages_and_name_nobody():
             assert b"run 1" not in found
 
     asyncio.run(run())
+
+
+def test_without_websockets_the_extra_is_named(monkeypatch):
+    import importlib.util
+
+    import secfc.deploy
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"secfc-clustering\[deploy\]"):
+        importlib.reload(secfc.deploy)
