@@ -87,6 +87,32 @@ def planes(basis: Basis, reduced: Array, d: int, pairs: Pairs) -> Array:
     return np.concatenate([offset[:, :, None], normal], axis=2)
 
 
+def margin(m: int) -> int:
+    """What the numbers of `sides` exceed those of `planes` by, as a factor, among m points."""
+    return max(m, m * m // 4) + 1
+
+
+def sides(basis: Basis, reduced: Array, sizes: Array, d: int, pairs: Pairs, m: int, segments: int) -> Array:
+    """The same, of numbers that are positive exactly if b is nearer, or has points where a has none.
+
+    With N the number of a pair, 0 if a or b is empty, it is - C N - s_b (s_a - 1), C = `margin(m)`.  As
+    s_a + s_b <= m, the second term is below C in absolute value, so the sign is that of - N where N is not 0.
+    Where it is, the term is negative or 0 if a has points, and s_b if not.  For two or more points up to eta
+    at most (C + 1) d (2 eta m**2 / 4)**2 in absolute value.
+
+    sizes: (lanes, k).  segments: data points that the numbers are added up over.
+    """
+    a, b = pairs.first, pairs.second
+    out = planes(basis, reduced, d, pairs)
+    factor = np.array([-margin(m) % p for p in basis.primes], np.uint64)
+    out = basis.multiply(out, factor.astype(basis.dtype)[:, None, None]).astype(basis.dtype)
+    fewer = subtract(basis, sizes[:, b], reduced[:, : len(a)])
+    share = np.array([pow(segments, -1, p) for p in basis.primes], basis.dtype)
+    fewer = basis.multiply(fewer, share[:, None]).astype(basis.dtype)
+    out[:, :, 0] = basis.add(np.ascontiguousarray(out[:, :, 0]), fewer)
+    return out
+
+
 def differences(basis: Basis, planes: Array, columns: Array) -> Array:
     """Every pair's number for every point: (lanes, pairs, m), of twice the degree.
 

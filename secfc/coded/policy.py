@@ -126,8 +126,23 @@ class Decoded:
 
 # What the server sees in every iteration beside the public parameters, and so what it can attack:
 # "distances" of all points to all centers, or "noisy distances", and labels; "labels" alone; "sizes" of
-# clusters alone; or "nothing" but the result.
-Exposure = Literal["distances", "noisy distances", "labels", "sizes", "nothing"]
+# clusters alone; how many "steps" there are; or "nothing" but the result.
+Exposure = Literal["distances", "noisy distances", "labels", "sizes", "steps", "nothing"]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How runs go where labels stay shared among a committee.
+
+    hidden: whether sizes of clusters are never opened.  everybody: whether all are told the labels at the
+    end, and not their owners alone.  tested: whether all are told after a step if a label changed.  looks:
+    whether after the last step that is allowed one more is taken, of which nothing else is used.
+    """
+
+    hidden: bool = False
+    everybody: bool = False
+    tested: bool = True
+    looks: bool = True
 
 
 class Disclosure(Protocol):
@@ -140,6 +155,11 @@ class Disclosure(Protocol):
     @property
     def exposes(self) -> Exposure:
         """What the server sees in every iteration."""
+        ...
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """How labels stay shared through a run; None where steps open them, or runs are one question."""
         ...
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:
@@ -211,8 +231,15 @@ class Exactly:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
 
     exact: ClassVar[bool] = True
-    start: ClassVar[Start] = Bisecting()
     least_lanes: ClassVar[int] = 2
+
+    @property
+    def start(self) -> Start:
+        return Bisecting()
+
+    @property
+    def sharing(self) -> Sharing | None:
+        return None
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:
         return 0.0

@@ -18,12 +18,16 @@ Server and any t clients together see what they see without a dealer, but labels
 
 so nothing of the steps between but their number.  Sizes and contents of messages depend on nothing else.
 A client that falls silent ends the attempt: the server starts again from the first labels without it.
+
+With a dealer the steps are those of `secfc.disclosure.own.keeper` with hidden sizes, and only the end
+differs: all are told the labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,20 +45,21 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.layout import Layout
 from secfc.coded.messages import Assignment, Compare
-from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Exactly, Exposure, Measured
-from secfc.coded.quorum import Desk
+from secfc.coded.policy import Answer, Exactly, Exposure, Measured, Sharing
 from secfc.coded.screening import Screening
 from secfc.coded.source import CodedSource
-from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, may_ask, room_to_compare
+from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_for_sides, room_to_compare
+from secfc.disclosure.compare.dealt import Dealt
 from secfc.disclosure.compare.match import Match, labels_of
 from secfc.disclosure.compare.participant import Participant
 from secfc.disclosure.compare.server import Committees
-from secfc.disclosure.decoded.distances import Responders
 from secfc.disclosure.joint.messages import ChangeShare, Cluster, FinalShare, Reshared
 from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps
-from secfc.disclosure.joint.undealt import Comparer, Undealt, seating, take_over, weighted_sum
+from secfc.disclosure.joint.undealt import Comparer, Undealt, take_over, weighted_sum
+from secfc.disclosure.own.dealing import Dealing
+from secfc.disclosure.own.keeper import Keeper
+from secfc.disclosure.own.keeping import SharedRuns
 from secfc.lloyd.loop import Stepper, Trace
 from secfc.lloyd.starts import RandomLabels, Start
 from secfc.roles.accept import check_residues
@@ -80,27 +85,49 @@ class FinalLabelsOnly(Exactly):
     stop: open after every step one bit, whether any label changed, and end when none did.  Without it there
     are max_iter steps always, and the number of steps says nothing.  A run that ends at max_iter does not
     know whether a further step would change a label: it says that it did not converge.
-    consent: whether a start may open distances to the server (`KMeansPlusPlus`).
+    consent: whether a start may open distances to the server (`KMeansPlusPlus`).  dealer: None, or who deals
+    masks and tables, the server or a client; then who may collude is as under `AssignmentsOnly(dealer)`, t
+    and ell are free, and the modulus is m**2 / 4 times as large.
 
-    Needs n >= 2t + 1, ell = 1, one start that opens nothing, and a modulus for any sizes.
+    Without a dealer needs n >= 2t + 1, ell = 1.  In any case one start that opens nothing, and a modulus for
+    any sizes.
     """
 
     consent: bool = False
     stop: bool = True
+    dealer: PartyId | None = None
 
     exposes: ClassVar[Exposure] = "nothing"
-    start: ClassVar[Start] = RandomLabels()  # others open labels
     least_lanes: ClassVar[int] = LEAST_LANES
 
+    @cached_property
+    def how(self) -> Dealt | Undealt:
+        """How committees compare."""
+        return Undealt(self.consent) if self.dealer is None else Dealt(self.dealer, self.consent)
+
+    @property
+    def start(self) -> Start:
+        return RandomLabels()  # others open labels
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """What is opened of labels that stay shared under a dealer; without one a run is one question."""
+        if self.dealer is None:
+            return None
+        return Sharing(hidden=True, everybody=True, tested=self.stop, looks=False)
+
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return room_to_compare(way, layout)
+        return room_to_compare(way, layout) if self.dealer is None else room_for_sides(way, layout)
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for what would have to be opened on the way."""
         check_consent(plan, type(self).__name__, self.consent)
-        Undealt(self.consent).check(plan)
+        self.how.check(plan)
         rules = (
-            (plan.code.ell != 1, f"ell={plan.code.ell}: secret labels multiply whole points: use ell=1"),
+            (
+                self.dealer is None and plan.code.ell != 1,
+                f"ell={plan.code.ell}: secret labels multiply whole points: use ell=1",
+            ),
             (plan.n_init != 1, f"n_init={plan.n_init}: nobody knows the costs of restarts: use n_init=1"),
             (plan.largest != plan.m, f"largest={plan.largest}: sizes are secret: leave largest out"),
             (
@@ -113,23 +140,28 @@ class FinalLabelsOnly(Exactly):
                 raise ValueError(f"only final labels are opened, but {rule}")
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
-        keys = yield from pair_keys(plan, name, coins)
-        comparer = Comparer(plan, name, keys, coins)
-        participant = Participant(plan, name, keys, comparer, consent=may_ask(plan, self.consent))
-        return Clusterer(participant, comparer, stop=self.stop)
+        member = yield from self.how.member(plan, name, coins=coins)
+        participant = self.how.participant(plan, member)  # type: ignore[arg-type]
+        if isinstance(member, Comparer):
+            return Clusterer(participant, member, stop=self.stop)
+        return Keeper(participant, Dealing(member, coins), coins, self.sharing or Sharing())
 
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
-        yield from ()
-        quorum = Responders(Desk(plan, screening))
-        committees = Committees(quorum, seating(plan))
-        return CodedSource(quorum, committees, SecretRuns(committees, self.stop))
+        committees = yield from self.how.committees(plan, screening)
+        if self.sharing is None:
+            return CodedSource(committees.quorum, committees, SecretRuns(committees, self.stop))
+        runs = SharedRuns(committees, self.sharing)
+        return CodedSource(committees.quorum, committees, runs, runs)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         count = "the number of steps until no label changed, " if self.stop else ""
-        facts = [
-            f"the first labels, {count}and the final labels and cluster sizes (so did every client)",
-            f"no other label and no distance, not even together with any {plan.code.t} of the clients",
-        ]
+        facts = [f"the first labels, {count}and the final labels and cluster sizes (so did every client)"]
+        if self.dealer is None:
+            facts.append(
+                f"no other label and no distance, not even together with any {plan.code.t} of the clients"
+            )
+        else:
+            facts += ["no other label", *self.how.learned(plan)]
         if plan.init.needs_distances:
             facts.append(plan.init.reveals)
         return tuple(facts)

@@ -2,23 +2,23 @@
 
 The labels stay shared among a committee from the first step to the last (`secfc.disclosure.own.keeper`); at
 the end each owner gets shares of the labels of its own rows.  The server, and all clients, learn the first
-labels, which nobody's points have part in, the sizes of the clusters after each step, and the number of
-steps.  Assumes parties that follow the protocol, as `AssignmentsOnly` does.
+labels, which nobody's points have part in, the sizes of the clusters after each step unless they are hidden,
+and the number of steps.  Assumes parties that follow the protocol, as `AssignmentsOnly` does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from field.secrets.coins import Coins
 from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Exactly, Exposure
+from secfc.coded.policy import Answer, Exactly, Exposure, Sharing
 from secfc.coded.screening import Screening
 from secfc.coded.source import CodedSource
-from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_to_compare
+from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_for_sides, room_to_compare
 from secfc.disclosure.compare.dealt import Dealt
 from secfc.disclosure.compare.match import committee_size
 from secfc.disclosure.compare.member import Member
@@ -29,7 +29,7 @@ from secfc.disclosure.own.keeping import SharedRuns
 from secfc.disclosure.own.together import Together
 from secfc.disclosure.own.way import Way
 from secfc.lloyd.splitting import Splitting
-from secfc.lloyd.starts import Start
+from secfc.lloyd.starts import RandomLabels, Start
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -43,8 +43,11 @@ class OwnLabels(Exactly):
     clients (at least two).  Nothing more is learned by the server alone, by any t clients, or by the server
     with t clients outside the committee; dealt by a client, by any t clients without either the dealer or the
     members, with or without the server.  A dealer together with one member of the committee learns all labels
-    and every distance, of every step.  consent: whether a start may open distances to the server
-    (`KMeansPlusPlus`).
+    and every distance, of every step.  None: nobody deals, and nothing more is learned by the server together
+    with any t clients, t at most 3 and ell = 1; parties work two to five times as long.  consent: whether a
+    start may open distances to the server (`KMeansPlusPlus`).  sizes: "hidden" if sizes of clusters are
+    never opened, to anybody: then there is one start (`n_init`), centers are not opened, and the modulus is
+    m**2 / 4 times as large.
 
     Under `Private()` membership an owner gets the labels of the rows that it holds, and nobody learns which
     those are, also not a dealer with members, as long as at most t clients are among them.
@@ -56,10 +59,32 @@ class OwnLabels(Exactly):
 
     dealer: PartyId | None = SERVER
     consent: bool = False
+    sizes: Literal["open", "hidden"] = "open"
 
-    exposes: ClassVar[Exposure] = "sizes"
-    start: ClassVar[Start] = Splitting()  # Bisecting opens labels
     least_lanes: ClassVar[int] = LEAST_LANES
+
+    def __post_init__(self) -> None:
+        if self.sizes not in ("open", "hidden"):
+            raise ValueError(f'sizes={self.sizes!r} of clusters are "open" to all, or "hidden": name one')
+
+    @property
+    def hidden(self) -> bool:
+        """Whether sizes are never opened."""
+        return self.sizes == "hidden"
+
+    @property
+    def start(self) -> Start:
+        """Cuts are chosen by sizes; of those that open labels there is none."""
+        return RandomLabels() if self.hidden else Splitting()
+
+    @property
+    def exposes(self) -> Exposure:
+        return "steps" if self.hidden else "sizes"
+
+    @property
+    def sharing(self) -> Sharing:
+        """What is opened of labels."""
+        return Sharing(hidden=self.hidden)
 
     @cached_property
     def how(self) -> Dealt | Undealt:
@@ -67,7 +92,7 @@ class OwnLabels(Exactly):
         return Undealt(self.consent) if self.dealer is None else Dealt(self.dealer, self.consent)
 
     def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return room_to_compare(way, layout)
+        return room_for_sides(way, layout) if self.hidden else room_to_compare(way, layout)
 
     def check(self, plan: Plan) -> None:
         """Raises ValueError for what would have to be opened on the way, or clients that cannot compare."""
@@ -79,8 +104,22 @@ class OwnLabels(Exactly):
                 f"ell={plan.code.ell}: without a dealer labels multiply whole points: use ell=1",
             ),
             (
+                self.hidden and plan.n_init != 1,
+                f'n_init={plan.n_init}: of restarts of hidden sizes nobody knows the cost: use sizes="open"',
+            ),
+            (
+                self.hidden and bool(plan.revealing),
+                "centers are sums over sizes, which sizes='hidden' never opens: leave reveal_centers out",
+            ),
+            (
+                self.hidden and plan.largest != plan.m,
+                f"largest={plan.largest}: hidden sizes cannot be checked against it: leave largest out",
+            ),
+            (
                 plan.init.factor != 1 or plan.init.halves,
-                f"{type(plan.init).__name__}() opens labels: use init=Splitting(), random labels or points",
+                f"{type(plan.init).__name__}() opens labels: use "
+                + ("" if self.hidden else "init=Splitting(), ")
+                + "random labels or points",
             ),
         )
         for broken, rule in rules:
@@ -90,22 +129,30 @@ class OwnLabels(Exactly):
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         member: Member | Comparer = yield from self.how.member(plan, name, coins=coins)
         way: Way = Dealing(member, coins) if isinstance(member, Member) else Together(member)
-        return Keeper(self.how.participant(plan, member), way, coins)  # type: ignore[arg-type]
+        return Keeper(self.how.participant(plan, member), way, coins, self.sharing)  # type: ignore[arg-type]
 
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
-        runs = SharedRuns(committees)
+        runs = SharedRuns(committees, self.sharing)
         return CodedSource(committees.quorum, committees, runs, runs, runs.grown)
 
     def ledger(self, plan: Plan) -> Ledger:
-        return Ledger().record(NonPrivate(), what="sizes without noise, and labels to owners of points")
+        return Ledger().record(
+            NonPrivate(),
+            what="labels to owners of points without noise" + ("" if self.hidden else ", and sizes"),
+        )
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         """What the server learned, in sentences for people."""
         facts = [
-            "the first labels, the sizes of the clusters after each step, and how many steps there were (so "
-            "did every client)",
-            f"no label of any point after a step, and {self.unseen(plan)}",
+            (
+                "the first labels"
+                + ("" if self.hidden else ", the sizes of the clusters after each step")
+                + ", and how many steps there were (so did every client)"
+            ),
+            "no label of any point after a step, "
+            + ("no size of a cluster, " if self.hidden else "")
+            + f"and {self.unseen(plan)}",
         ]
         if plan.init.grows:
             facts.append("while a start was drawn, the sizes of all halves, and what every split gains")

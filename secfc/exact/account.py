@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from secfc.algorithm import Clustering
 from secfc.coded.membership import Membership, Private
 from secfc.coded.plan import Plan
 from secfc.data.federation import Federation
-from secfc.disclosure import AssignmentsOnly, Disclosure, OwnLabels
+from secfc.disclosure import AssignmentsOnly, Disclosure, FinalLabelsOnly, OwnLabels
 from secfc.exact.words import DISCLOSURES, MEMBERSHIPS, word_of
 from secfc.lloyd.starts import STARTS, Start
 
@@ -98,8 +99,10 @@ def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
     found["disclosure"] = word_of(policy, DISCLOSURES) if policy.exact else "noise"
     if not policy.exact:
         found |= budget(way)
-    if isinstance(policy, AssignmentsOnly | OwnLabels):
+    if isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
         found["dealer"] = policy.dealer or "none"
+    if isinstance(policy, OwnLabels):
+        found["sizes"] = policy.sizes
     basis = plan.code.basis
     return found | {
         "t": plan.code.t,
@@ -126,7 +129,8 @@ def budget(way: Hiding) -> dict[str, Any]:
 
 def known(way: Hiding) -> str:
     """What clients learn of others' points, under any policy of that kind."""
-    return "the sizes of clusters" if way.disclosure.exposes == "sizes" else "the labels"
+    what: Mapping[str, str] = {"sizes": "the sizes of clusters", "steps": "the number of steps"}
+    return what.get(way.disclosure.exposes, "the labels")
 
 
 def setup(plan: Plan, but: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:

@@ -36,7 +36,7 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.joint.messages import Cluster
-from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, Weigh
+from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, Show, Weigh
 from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
 from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
@@ -115,7 +115,7 @@ class Foreseen:
     @property
     def compares(self) -> bool:
         """Whether clients compare distances, and nobody is asked for what sizes alone decide."""
-        return self.exposes in ("labels", "sizes", "nothing")
+        return self.exposes in ("labels", "sizes", "steps", "nothing")
 
     def ask(self, labels: Array, k: int, sizes: Array, factor: int = 1, *, result: bool = True) -> Asking:
         """The labels that the centers of clusters of these sizes give."""
@@ -206,7 +206,7 @@ def told(question: Assignment, due: Due) -> Array:
 
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
-    if isinstance(question, Advance | Cleave | MeasureSplits | Weigh | Deliver):
+    if isinstance(question, Advance | Cleave | MeasureSplits | Weigh | Deliver | Show):
         if due.kind in (Advance, Cleave):
             return np.array([not isinstance(question, Advance), *question.sizes.tolist()])
         if due.kind is MeasureSplits:
@@ -220,7 +220,7 @@ def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
     """The course of labeling new points by retained centers, of clusters of these sizes."""
     nobody, source = np.full(plan.m, -1, np.int32), Foreseen(plan, exposes)
     source.started = True
-    if exposes == "sizes" and rivals_of(Compare, nobody, sizes).foregone(plan.m) is None:
+    if exposes in ("sizes", "steps") and rivals_of(Compare, nobody, sizes).foregone(plan.m) is None:
         return iter([located(nobody, sizes)])
     return iter([source.ask(nobody, len(sizes), sizes, result=False)])
 
@@ -274,7 +274,7 @@ class Referee:
         heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
         again = self.starts_again(question)
         due = self.go_on(AGAIN) if again else self.follow(question)
-        if due is not None and due.kind is Deliver and not again and self.is_start(question, due):
+        if due is not None and due.kind in (Deliver, Show) and not again and self.is_start(question, due):
             # Others shared the labels of the cheapest run, or part of those is gone by now.
             due = self.go_on(AGAIN)
         heard = heard or again

@@ -29,7 +29,9 @@ def heard_by_all(way: Hiding, plan: Plan) -> tuple[str, ...]:
     """What every client learned of others' points, in sentences for people."""
     when = "at the start and at the end" if way.disclosure.exposes == "nothing" else "in every iteration"
     facts = [f"all labels and cluster sizes, {when}"]
-    if way.disclosure.exposes == "sizes":
+    if way.disclosure.exposes == "steps":
+        facts = ["the first labels, and how many steps there were; of other points no label"]
+    elif way.disclosure.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
     if plan.layout.mixed:
         facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")

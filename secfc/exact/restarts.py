@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from secfc.coded.messages import MeasureCost
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Exposure
-from secfc.disclosure.own.messages import Advance, Cleave, Deliver, MeasureSplits, Weigh
+from secfc.coded.policy import Disclosure, Sharing
+from secfc.disclosure.own.messages import Advance, Cleave, Deliver, MeasureSplits, Show, Weigh
 from secfc.disclosure.own.runs import Asked, SharedRun
 from secfc.exact.course import AGAIN, Asking, Course, Due, Foreseen, Unfollowed
 from secfc.lloyd.moves import Cut, Gauge, Moves, Price, Settle
@@ -26,14 +26,14 @@ class Restarts:
     rng: at its beginning, the same for all parties.  drawing: of how many clusters, as far as that is known.
     """
 
-    def __init__(self, plan: Plan, exposes: Exposure, rng: np.random.Generator) -> None:
-        self.plan, self.exposes = plan, exposes
+    def __init__(self, plan: Plan, policy: Disclosure, rng: np.random.Generator) -> None:
+        self.plan, self.exposes, self.sharing = plan, policy.exposes, policy.sharing
         self.drawing = Drawing(plan.init, plan.m, plan.choice)
         self.each = generators(rng, plan.n_init)
 
     def __iter__(self) -> Iterator[Course]:
-        if self.exposes == "sizes":
-            return iter([hidden(self.plan, self.drawing, self.each)])
+        if self.sharing is not None:
+            return iter([shared(self.plan, self.sharing, self.drawing, self.each)])
         return map(self.restart, self.each)
 
     def restart(self, own: np.random.Generator) -> Asking:
@@ -48,13 +48,13 @@ class Restarts:
 class Hidden(Foreseen):
     """The source of one restart on labels that stay shared, by its number."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
-        super().__init__(plan, "sizes")
-        self.number = number
+    def __init__(self, plan: Plan, sharing: Sharing, number: int) -> None:
+        super().__init__(plan, "steps" if sharing.hidden else "sizes")
+        self.sharing, self.number = sharing, number
 
     def grown(self, moves: Callable[[int], Moves]) -> Generator[Any, Any, SharedRun]:
         """The clusters that moves lead to; no client hears gains and costs, but what follows from them."""
-        run, answer = SharedRun.whole(self.number, self.plan.m), cast("Any", None)
+        run, answer = SharedRun.whole(self.number, self.plan.m, self.sharing), cast("Any", None)
         course = moves(self.plan.d)
         while True:
             try:
@@ -85,7 +85,7 @@ class Hidden(Foreseen):
                         yield from put(run, run.ask(Weigh), opens=False)
 
 
-def hidden(plan: Plan, drawing: Drawing, each: Iterator[np.random.Generator]) -> Course:
+def shared(plan: Plan, sharing: Sharing, drawing: Drawing, each: Iterator[np.random.Generator]) -> Course:
     """Ends with the sizes of the run whose labels owners got, or with labels that all know.
 
     Which run was the cheapest is the server's word: clients hear no costs.
@@ -93,8 +93,8 @@ def hidden(plan: Plan, drawing: Drawing, each: Iterator[np.random.Generator]) ->
     runs, several = list[SharedRun](), plan.n_init > 1
     told = np.empty(0, np.int32)
     for number, own in enumerate(each):
-        start, k = yield from drawing(own, Hidden(plan, number))  # type: ignore[misc]
-        run = start if isinstance(start, SharedRun) else SharedRun.begun(number, start, k)
+        start, k = yield from drawing(own, Hidden(plan, sharing, number))  # type: ignore[misc]
+        run = start if isinstance(start, SharedRun) else SharedRun.begun(number, start, k, sharing)
         runs.append(run)
         run.begin(k, plan.max_iter)
         while not run.over and not run.foregone:
@@ -114,8 +114,10 @@ def hidden(plan: Plan, drawing: Drawing, each: Iterator[np.random.Generator]) ->
         best = runs[named] if 0 <= named < len(runs) else best
     if best.foregone:
         return best.known
+    if sharing.everybody:
+        return (yield from put(best, best.ask(Show), plan.m))
     yield from put(best, best.ask(Deliver), opens=False)
-    return best.now
+    return best.told
 
 
 def put(run: SharedRun, asked: Asked, count: int | None = None, *, opens: bool = True) -> Asking:

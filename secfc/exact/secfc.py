@@ -105,7 +105,7 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
     yield from mine.settle(rows)
     rows.finish()
     answer = yield from way.disclosure.client(plan, party.name, coins=coins)
-    courses = Restarts(plan, way.disclosure.exposes, np.random.default_rng(seed))
+    courses = Restarts(plan, way.disclosure, np.random.default_rng(seed))
     referee = Referee(plan, courses, opens=answer.opens)
     running = RunningSums(rows)
     consenting = party.name in plan.revealing
@@ -342,11 +342,13 @@ class SecFC:
         """Raises ValueError where k cannot be chosen, whatever the points."""
         policy = self.disclosure
         if self.init.grows and policy.exposes != "sizes":
+            other = "RandomLabels()" if policy.exposes in ("steps", "nothing") else "Bisecting()"
             raise ValueError(
                 f"init={type(self.init).__name__}() with {type(policy).__name__}: this start is for labels "
-                "that stay secret. Use init=Bisecting(), or disclosure=OwnLabels()"
+                f"that stay secret, by sizes that are opened. Use init={other}, or disclosure=OwnLabels()"
             )
-        if isinstance(self.k, Elbow) and (policy.exposes == "nothing" or not policy.exact):
+        costly = policy.exposes in ("steps", "nothing") or not policy.exact
+        if isinstance(self.k, Elbow) and costly:
             raise ValueError(
                 f"k={self.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
                 "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"

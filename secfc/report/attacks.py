@@ -18,7 +18,8 @@ def rebuilt(finding: Finding) -> list[str]:
     labels = finding.judgements.get("labels alone")
     if labels is None:
         return [f"what these let it rebuild was not tried, for the size of the data: {COMMAND} does"]
-    which = "the first labels, the only ones that it saw," if finding.exposes == "sizes" else "labels alone"
+    first = finding.exposes in ("sizes", "steps")
+    which = "the first labels, the only ones that it saw," if first else "labels alone"
     guess = f"{which} let it guess {_share(labels)}"
     tried = [judgement for name, judgement in finding.judgements.items() if name != "labels alone"]
     if tried:

@@ -84,6 +84,7 @@ CONTENTS = {
     "Advance": "sizes and the first labels, each step",
     "SizeShare": "shares of the sizes, each step",
     "Deliver": "sizes at the end",
+    "Show": "the first labels, at the end",
     "Weigh": "sizes at the end of a restart",
     "Cleave": "directions of a start, and sizes",
     "MeasureSplits": "sizes, and what was split",

@@ -81,7 +81,7 @@ def curious_server(
             found[f"{what} and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
         if exposes == "nothing":  # labels are hidden on the way, and the first are random
             labels = History((SERVER,), result.history[-1:], (result.k,), d)
-        elif exposes == "sizes":  # the first labels are all it saw
+        elif exposes in ("sizes", "steps"):  # the first labels are all it saw
             labels = history(replace(both, parties=(SERVER,)))
         else:
             labels = history(replace(both, parties=(SERVER,)), result if used == asked else None)

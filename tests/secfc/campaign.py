@@ -593,6 +593,12 @@ def first_and_last(scenario: Scenario, got: Outcome) -> Outcome:
     return dataclasses.replace(want, history=(want.history[0], want.history[-1]))
 
 
+def first_alone(scenario: Scenario, got: Outcome) -> Outcome:
+    """The same, where of labels that all know there are but the first."""
+    want = over_rows(scenario, got)
+    return dataclasses.replace(want, history=want.history[:1])
+
+
 def sizes_between(scenario: Scenario, got: Outcome) -> Outcome:
     """The same, where of every step nobody knows more than sizes."""
     want = over_rows(scenario, got)
@@ -678,6 +684,15 @@ SCENARIOS = {
     ),
     "own labels, nobody deals": Scenario(
         vary(BASE, disclosure=secfc.OwnLabels(dealer=None)), expected=sizes_between
+    ),
+    "own labels, hidden sizes": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels(sizes="hidden"), n_init=1), expected=first_alone
+    ),
+    "own labels, hidden sizes, nobody deals": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels(dealer=None, sizes="hidden"), n_init=1), predict=True
+    ),
+    "final labels, the server deals": Scenario(
+        vary(BASE, disclosure=secfc.FinalLabelsOnly(dealer="server"), n_init=1), expected=first_and_last
     ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),

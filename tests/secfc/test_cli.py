@@ -939,6 +939,17 @@ def test_a_verified_end_does_not_claim_more():
 
 
 @pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3"), ("--dealer", "none")])
+def test_hidden_sizes_and_dealt_final_labels_are_verified_by_what_is_known_at_the_end(dealer):
+    for policy, more in (("own-labels", ("--sizes", "hidden")), ("final-labels", ())):
+        options = ("--disclosure", policy, *more, "--max-iter", "3", *dealer)
+        found = strict_json(run("--json", *options).stdout)
+        assert found["verified"] is True
+        assert found["n_iter"] == 3
+        done = " ".join(run(*options).stdout.split())
+        assert "after the last of 3 iterations, all 732 points; those between are known to nobody" in done
+
+
+@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3"), ("--dealer", "none")])
 def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer)
     found = strict_json(run("--json", *options).stdout)
@@ -955,7 +966,9 @@ def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     ("options", "remedy"),
     [
         (("--disclosure", "own-labels", "--dealer", "none", "--ell", "2"), "use ell=1"),
-        (("--disclosure", "final-labels", "--dealer", "client-1"), "where nobody deals"),
+        (("--disclosure", "final-labels", "--sizes", "hidden"), "add --disclosure own-labels"),
+        (("--disclosure", "own-labels", "--sizes", "hidden", "--n-init", "2"), 'sizes="open"'),
+        (("--disclosure", "own-labels", "--sizes", "hidden", "--reveal-centers"), "leave reveal_centers out"),
         (("--disclosure", "final-labels", "--ell", "2"), "use ell=1"),
         (("--init", "splitting"), "--init bisecting, or --disclosure own-labels"),
         (("--disclosure", "own-labels", "--init", "bisecting"), "use --init splitting"),

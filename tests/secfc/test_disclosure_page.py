@@ -47,6 +47,7 @@ EXPECTED = {
     "AssignmentsOnly()": lambda: kinds(test_assignments.GOLDEN),
     "AssignmentsOnly(dealer=None)": lambda: kinds(test_undealt.GOLDEN),
     "FinalLabelsOnly()": lambda: kinds(test_final_labels.GOLDEN),
+    'FinalLabelsOnly(dealer="server")': lambda: sent(secfc.FinalLabelsOnly(dealer="server")),
     # The table says when `Final` takes the place of others.
     "OwnLabels()": lambda: sent(secfc.OwnLabels()) | {"Final"},
     "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None)) | {"Final"},

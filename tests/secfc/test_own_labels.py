@@ -18,10 +18,10 @@ from tests.secfc.test_final_labels import federation
 from tests.secfc.test_membership import overlapping
 
 
-def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, seed=0, **parameters):
+def run(data, *, k=3, t=1, max_iter=8, dealer=SERVER, sizes="open", seed=0, **parameters):
     more = {name: parameters.pop(name) for name in ("faults", "sealed", "watch") if name in parameters}
     parameters.setdefault("init", secfc.RandomLabels())
-    way = secfc.SecFC(k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer), **parameters)
+    way = secfc.SecFC(k=k, t=t, max_iter=max_iter, disclosure=OwnLabels(dealer, sizes=sizes), **parameters)
     return secfc.fit(way, data, seed=seed, keep_bodies=True, **more)
 
 

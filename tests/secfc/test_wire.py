@@ -331,6 +331,7 @@ MESSAGES = {
     keeping.Advance: steps(keeping.Advance, 0),
     keeping.Deliver: steps(keeping.Deliver, 1),
     keeping.Weigh: steps(keeping.Weigh, 1),
+    keeping.Show: steps(keeping.Show, 1),
     keeping.Cleave: steps(keeping.Cleave, 0),
     keeping.MeasureSplits: steps(keeping.MeasureSplits, 1),
     keeping.Locate: locations(),
@@ -590,6 +591,7 @@ def examples():
                 ),
                 (keeping.Weigh, (2, np.array([2, 0]), 1, np.array([1, -1]))),
                 (keeping.Deliver, (2, np.array([2, 0]), 1, np.array([0, -1]))),
+                (keeping.Show, (2, np.array([0, 0]), 0, np.array([0, 1]))),
                 (keeping.Locate, ()),
             )
         ),

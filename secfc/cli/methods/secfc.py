@@ -54,9 +54,16 @@ DISCLOSURE = (
     ),
     Option(
         "--dealer", metavar="NAME", part="disclosure",
-        help="assignments, own-labels: the client that deals the masks. Default: the server, which must not "
-        "collude with a comparing client. With t=1 a dealing client withstands that too. none: "
-        "nobody deals, and the server may collude with any t clients, at several times the cost.",
+        help="All but distances: the client that deals the masks under which others compare. Default: the "
+        "server, which must not collude with a comparing client; for final-labels none. With t=1 a dealing "
+        "client withstands that too. none: nobody deals, and the server may collude with any t clients, at "
+        "several times the cost.",
+    ),
+    Option(
+        "--sizes", type=click.Choice(["open", "hidden"]), default="open", show_default=True,
+        part="disclosure",
+        help="own-labels: whether everybody learns the sizes of the clusters after each step. hidden: nobody "
+        "does; needs one start, and opens no centers.",
     ),
     Option(
         "--consent", is_flag=True, part="disclosure",
@@ -125,7 +132,9 @@ def settle(asked: Asked) -> Asked:
     if not asked.noisy:
         _check_policy(asked)
         return asked
-    asked.refuse(("dealer", "consent"), "{option} has no meaning with --epsilon: leave one of them out.")
+    asked.refuse(
+        ("dealer", "consent", "sizes"), "{option} has no meaning with --epsilon: leave one of them out."
+    )
     if "disclosure" in asked.given and asked["disclosure"] != "distances":
         raise click.UsageError(
             "--epsilon adds noise to distances that the server sees: leave it out, or leave out "
@@ -143,7 +152,7 @@ def _check_policy(asked: Asked) -> None:
     shown = "or let the server see every distance with --disclosure distances."
     if asked["disclosure"] == "distances":
         asked.refuse(
-            ("dealer", "consent"),
+            ("dealer", "consent", "sizes"),
             "{option} has no meaning for --disclosure distances: leave it out, or add --disclosure "
             "assignments.",
         )
@@ -153,10 +162,11 @@ def _check_policy(asked: Asked) -> None:
             "--liars are found by checking coded distances, which nobody sees under --disclosure "
             f"{asked['disclosure']}: leave it out, {shown}"
         )
-    if asked["disclosure"] == "final-labels":
+    if asked["disclosure"] != "own-labels":
         asked.refuse(
-            ("dealer",),
-            "{option} has no meaning for --disclosure final-labels, where nobody deals: leave it out.",
+            ("sizes",),
+            "{option} has no meaning for --disclosure "
+            + f"{asked['disclosure']}: leave it out, or add --disclosure own-labels.",
         )
     if asked["field"] == "mersenne61":
         raise click.UsageError(f"--field mersenne61 has no secret comparisons: leave it out, {shown}")
@@ -184,8 +194,10 @@ def choose(asked: Asked, public: Public) -> Choice:
 
     values = steps(asked)
     final, private = asked["disclosure"] == "final-labels", asked["membership"] == "private"
-    dealer = None if asked["dealer"] == "none" else asked["dealer"] or SERVER
-    undealt = final or (asked["disclosure"] in ("assignments", "own-labels") and dealer is None)
+    # Final labels are those that nobody deals for unless it is said who does.
+    dealer = asked["dealer"] or (None if final else SERVER)
+    dealer = None if dealer == "none" else dealer
+    undealt = asked["disclosure"] in ("assignments", "own-labels", "final-labels") and dealer is None
     ell = 1 if undealt and asked["ell"] is None else asked["ell"]
     t, ell, notes = choose_code(
         len(public.clients), asked["t"], ell,
@@ -203,9 +215,9 @@ def choose(asked: Asked, public: Public) -> Choice:
     elif asked["disclosure"] == "assignments":
         values["disclosure"] = AssignmentsOnly(dealer, asked["consent"])
     elif asked["disclosure"] == "own-labels":
-        values["disclosure"] = OwnLabels(dealer, asked["consent"])
+        values["disclosure"] = OwnLabels(dealer, asked["consent"], asked["sizes"])
     elif final:
-        values["disclosure"] = FinalLabelsOnly(asked["consent"])
+        values["disclosure"] = FinalLabelsOnly(asked["consent"], dealer=dealer)
     else:
         notes += (
             "the server sees the distance of every point to every center, and over iterations these fix the "
@@ -333,11 +345,13 @@ def small_membership(algorithm: SecFC) -> Membership:
 def small_disclosure(algorithm: SecFC) -> Disclosure:
     """The same policy for three clients, of whom the last deals if a client does."""
     from secfc.cli.tiny import few_points
-    from secfc.disclosure import AssignmentsOnly, OwnLabels
+    from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
 
     policy = algorithm.disclosure
-    if not isinstance(policy, AssignmentsOnly | OwnLabels) or policy.dealer in (SERVER, None):
+    if not isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
+        return policy
+    if policy.dealer in (SERVER, None):
         return policy
     return replace(policy, dealer=few_points().names[-1])
 
@@ -377,7 +391,10 @@ def compile_all() -> None:
     for basis in bases:
         tiny_run(SecFC(2, 1, max_iter=1, basis=basis, liars=1, disclosure=Distances()))
     for basis in bases[:2]:
-        for comparing in (AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), FinalLabelsOnly()):
+        for comparing in (
+            AssignmentsOnly(), AssignmentsOnly(dealer=None), OwnLabels(), OwnLabels(dealer=None),
+            OwnLabels(sizes="hidden"), FinalLabelsOnly(), FinalLabelsOnly(dealer="server"),
+        ):  # fmt: skip
             tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
         tiny_run(SecFC(DIRECT + 1, 1, max_iter=1, basis=basis))
     for mode in (Threshold(1), Server()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from field.compare.contest import headroom
+from field.compare.secret_step import margin
 from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
 
@@ -23,6 +24,11 @@ def room_to_compare(way: Any, layout: Layout) -> int:
             "disclosure=Distances()"
         )
     return headroom(layout.m, way.largest, way.init.factor)
+
+
+def room_for_sides(way: Any, layout: Layout) -> int:
+    """The same where nobody knows the sizes, see `field.compare.secret_step.sides`."""
+    return room_to_compare(way, layout) * (margin(layout.m) + 1)
 
 
 def check_consent(plan: Plan, policy: str, consent: bool) -> None:

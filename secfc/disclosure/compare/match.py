@@ -19,7 +19,7 @@ from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import Compare, LabelShare
 from secfc.coded.plan import Plan
-from secfc.disclosure.compare.rivals import Rivals, rivals_of
+from secfc.disclosure.compare.rivals import Rivals, Sides, rivals_of
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import PartyId, SuspectedParties, faulty
 
@@ -62,7 +62,8 @@ class Seating:
 class Match:
     """A contest over the plan's points and who plays: responders send masked distances, members compare.
 
-    sizes: (k,) of the clusters that distances are measured to.
+    sizes: (k,) of the clusters that distances are measured to; hidden: whether nobody knows them, so that
+    each is 1, or 0 for a cluster that nothing can be in.
 
     Raises RangeExceeded if one is larger than the plan holds.
     """
@@ -71,6 +72,7 @@ class Match:
     question: Compare
     sizes: Array
     seating: Seating
+    hidden: bool = False
 
     @cached_property
     def contest(self) -> Contest:
@@ -81,12 +83,16 @@ class Match:
     @cached_property
     def rivals(self) -> Rivals:
         """What is compared."""
+        if self.hidden:
+            return Sides(self.sizes)
         return rivals_of(type(self.question), self.question.labels, self.sizes, self.question.factor)
 
     @cached_property
     def schedule(self) -> Schedule | Tournament:
         """How the comparison goes: all pairs of clusters, or of many under dealt tables a tournament."""
         plan, contest = self.plan, self.contest
+        if self.hidden:
+            return Schedule(contest, plan.code.basis, plan.m)
         many = self.question.factor == 1 and contest.outcomes > DIRECT and self.seating.dealer is not None
         basis, d = plan.code.basis, plan.d
         schedule: Schedule | Tournament = _schedule(contest, many, basis, plan.m, d, plan.proven)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
@@ -107,6 +107,39 @@ class Halves:
         a, b = self.sizes.reshape(-1, 2).T
         own = self.halves // 2
         return np.where(((a > 0) & (b > 0))[own], 2 * own + winners, self.halves).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The nearest center of clusters whose sizes nobody knows; sizes: (k,), 0 where nothing can be.
+
+    Of every point a number competes for each two clusters, whose sign says which is nearer
+    (`field.compare.secret_step.sides`).
+    """
+
+    sizes: Array
+
+    @cached_property
+    def contest(self) -> Contest:
+        nearest = _contest(tuple((self.sizes > 0).astype(int).tolist()), 1)
+        # The bit [0 < D] of a row of its own.
+        return replace(nearest, comparisons=tuple((q, q, 0, 1) for q in range(self.rows)))
+
+    @property
+    def rows(self) -> int:
+        count = int(np.count_nonzero(self.sizes))
+        return count * (count - 1) // 2
+
+    def foregone(self, m: int) -> Array | None:
+        return Centers(self.sizes).foregone(m)
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        planes = np.ascontiguousarray(measured.rows.residues(measured.sums)[:lanes])
+        normals, offsets = (np.ascontiguousarray(part) for part in (planes[:, :, 1:], planes[:, :, 0]))
+        return np.ascontiguousarray(measured.rows.products(normals, offsets))
+
+    def labels(self, winners: Array) -> Array:
+        return winners
 
 
 def rivals_of(kind: type[Compare], labels: Array, sizes: Array, factor: int = 1) -> Rivals:

@@ -76,6 +76,7 @@ class Budgeted(ABC):
     repeats: ClassVar[int] = 0  # questions that may be put anew, each of which is a release of its own
     start: ClassVar[Start] = RandomLabels()  # others measure on the way, at a price
     least_lanes: ClassVar[int] = 2
+    sharing: ClassVar[None] = None
     exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:

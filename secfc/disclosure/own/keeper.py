@@ -20,7 +20,7 @@ hidden under coins that the dealer does not know.  The argument: `secfc/disclosu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -28,7 +28,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.rows import ClusterSums
+from field.code.rows import ClusterSums, CodedRows
 from field.compare import dealt
 from field.compare.relabeling import Shared, Winning, codes
 from field.secrets.coins import Coins
@@ -37,18 +37,28 @@ from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
     Compare,
+    LabelShare,
     Unheard,
 )
-from secfc.coded.policy import Kept, Measured
+from secfc.coded.policy import Kept, Measured, Sharing
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.steps import Stalled, Steps
-from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, SizeShare, Weigh
+from secfc.disclosure.own.messages import (
+    Advance,
+    Cleave,
+    Deliver,
+    Locate,
+    MeasureSplits,
+    Show,
+    SizeShare,
+    Weigh,
+)
 from secfc.disclosure.own.owners import HiddenOwners, PublicOwners
 from secfc.disclosure.own.products import Kin, Products
-from secfc.disclosure.own.shares import cut_sums, game_of, hide, places_of, rivals_in, sizes_of, step_of
+from secfc.disclosure.own.shares import cut_sums, game_of, hide, match_of, places_of, sizes_of, step_of
 from secfc.disclosure.own.telling import LAST, my_labels, picked
 from secfc.disclosure.own.way import Way
 from secfc.roles.exchange import (
@@ -72,11 +82,13 @@ class Keeper:
     """A client's answers where labels stay shared.
 
     participant: what it checks, and how it answers all but steps.  way: how it shares and compares.
+    sharing: what is opened of labels.
     """
 
     opens: ClassVar[bool] = True
 
-    def __init__(self, participant: Participant, way: Way, coins: Coins) -> None:
+    def __init__(self, participant: Participant, way: Way, coins: Coins, sharing: Sharing) -> None:
+        self.sharing = sharing
         self.participant, self.way = participant, way
         self.plan, self.name, self.me = participant.plan, participant.name, participant.me
         self.opened, self.kept = cast("Array | None", None), cast("Kept | None", None)
@@ -98,10 +110,15 @@ class Keeper:
             case Weigh() | MeasureSplits():
                 match = self.match(question)
                 return self.unless_stalled(match, self.numbers(match, measured))
-            case Deliver():
+            case Show() if self.sharing.everybody:
+                match = self.match(question)
+                return self.heard(self.participant.told(match, question, self.show(match), LabelShare))
+            case Deliver() if not self.sharing.everybody:
                 return self.deliver(self.match(question), measured)
             case Locate():
-                return self.locate(self.participant.match(question, measured.sizes), measured)
+                return self.locate(self.located(question, measured.sizes), measured)
+            case Compare() if self.sharing.everybody and (question.labels < 0).all():
+                return self.heard(self.participant(question, measured))
             case Compare():
                 raise FaultyServer(SERVER, "asked for labels, which this policy never shows")
             case _:
@@ -111,14 +128,38 @@ class Keeper:
         self.opened = None
         if isinstance(question, Advance | Cleave):
             yield from self.hear(self.match(question), {})
+        elif isinstance(question, Show):
+            yield from self.heard(self.participant.hear(self.match(question), question, {}, LabelShare))
+        elif self.sharing.everybody:
+            yield from self.heard(self.participant.watch(question, sizes))
         elif isinstance(question, Compare) and not isinstance(question, Weigh | MeasureSplits):
             # Members tell me my labels all the same, if they know which; of the centers I keep nothing.
             delivers = isinstance(question, Deliver)
-            match = self.match(question) if delivers else self.participant.match(question, sizes)
+            match = self.match(question) if delivers else self.located(question, sizes)
             if not (delivers and self.plan.layout.mixed):
                 owners = PublicOwners(self.plan, self.me)
                 labels, _ = yield from my_labels(match, len(match.sizes), owners, None)
                 self.kept = None if labels is None else Kept(labels, None)
+
+    def heard(self, answer: Role[Message | None]) -> Role[Message | None]:
+        """An answer whose labels all hear."""
+        message = yield from answer
+        self.opened = self.participant.opened
+        return message
+
+    def show(self, match: Match) -> Role[Message | None]:
+        """My share of the labels, for all, if I am in the committee."""
+
+        def answer() -> Role[Message | None]:
+            yield from ()
+            state = self.state(match)
+            if state is None:
+                return None
+            share = dealt.codes(match.contest, state.bits)
+            return LabelShare(dealt.hide(share, list(self.zeros(match).values())))
+
+        self.participant.opened = None
+        return self.unless_stalled(match, answer())
 
     def match(self, question: Any) -> Match:
         """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
@@ -126,10 +167,16 @@ class Keeper:
         told = self.run(question).sizes.get(question.step)
         if question.step and told is not None and told != question.sizes.tolist():
             raise FaultyServer(SERVER, "told other sizes than those that were opened")
-        sizes = rivals_in(question)
-        if np.count_nonzero(sizes) < 2:
+        if self.sharing.hidden and question.step and question.sizes.any():
+            raise FaultyServer(SERVER, "told sizes, which are hidden")
+        match = match_of(self.plan, question, self.way.seating, self.sharing)
+        if np.count_nonzero(match.sizes) < 2:
             raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
-        return Match(self.plan, question, sizes, self.way.seating)
+        return match
+
+    def located(self, question: Compare, sizes: Array) -> Match:
+        """The comparison of new points with kept centers, of clusters of these sizes as far as told."""
+        return replace(self.participant.match(question, sizes), hidden=self.sharing.hidden)
 
     def run(self, question: Any) -> Kin:
         """The run that a question is about."""
@@ -143,12 +190,12 @@ class Keeper:
         if self.name not in (*match.seating.dealers, *match.responders, *match.committee):
             return None
         steps, old = self.steps(match), self.state(match)
-        begun = yield from self.way.begin(match, steps, game_of(match))
+        begun = yield from self.way.begin(match, steps, game_of(match, self.sharing))
         sums = None
         if question.step:
             one_hot = yield from self.products.labeled(match, steps, old)
             to = question.responders.tolist()
-            sums = yield from self.products.sums(match, steps, measured.rows, one_hot, to)
+            sums = yield from self.centers(match, steps, measured.rows, one_hot, to)
         measured = self.centered(match, measured, sums)
         zeros = {} if old is None else self.zeros(match)
         moved = yield from self.way.moved(match, steps, begun, measured, old)
@@ -157,15 +204,27 @@ class Keeper:
         (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
         held = run.states[question.step]
         run.states = {question.step: held, question.step + 1: (new, np.flatnonzero(match.sizes))}
-        own = new.parts[:1].sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
+        told = new.parts[:1, :0] if self.sharing.hidden else new.parts[:1]
+        own = told.sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
         return SizeShare(hide(first, own.astype(np.uint32), self.me, zeros), bool(same))
+
+    def centers(
+        self, match: Match, steps: Steps, rows: CodedRows, one_hot: Array | None, to: Sequence[int]
+    ) -> Role[Array]:
+        """Shares of the sums of clusters, or if sizes are hidden of what tells their sides, for these."""
+        share = self.products.sides if match.hidden else self.products.sums
+        return share(match, steps, rows, one_hot, to)
+
+    def kept_of(self, match: Match, rows: CodedRows, sums: Array) -> ClusterSums:
+        """The same as distances are measured to it, or numbers made of it."""
+        return rows.given(sums, match.sizes) if match.hidden else self.products.expanded(match, rows, sums)
 
     def centered(self, match: Match, measured: Measured, sums: Array | None) -> Measured:
         """What distances are measured to, with my share of the sums of clusters; None if labels are known."""
         question, rows = step_of(match), measured.rows
 
         def compute() -> ClusterSums:
-            found = measured.sums if sums is None else self.products.expanded(match, rows, sums)
+            found = measured.sums if sums is None else self.kept_of(match, rows, sums)
             if isinstance(question, Cleave):
                 whole = rows.residues(found)
                 both = cut_sums(self.plan, self.me, whole, question.now, question.directions)
@@ -191,7 +250,7 @@ class Keeper:
             raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
         shared, clusters = run.states[question.step]
         # Clusters with points, by sizes, and of the others nobody is in any.
-        there = np.flatnonzero(question.sizes[clusters])
+        there = np.flatnonzero((match.sizes if match.hidden else question.sizes)[clusters])
         groups = question.groups[clusters[there]]
         numbers = np.unique(groups, return_inverse=True)[1]
         ones = self.way.public(match, np.zeros(self.plan.m, np.int64), np.arange(2)).parts[:, 0]
@@ -232,7 +291,7 @@ class Keeper:
             steps, state = self.steps(match), self.state(match)
             everybody = range(len(self.plan.clients))
             one_hot = yield from self.products.labeled(match, steps, state)
-            sums = yield from self.products.sums(match, steps, measured.rows, one_hot, everybody)
+            sums = yield from self.centers(match, steps, measured.rows, one_hot, everybody)
             told: Mapping[int, Message] | None = None
             if isinstance(owners, HiddenOwners):
                 lead = self.name == match.committee[0]
@@ -241,7 +300,7 @@ class Keeper:
             elif state is not None:
                 share = codes(np.flatnonzero(match.sizes), state.bits, places_of(len(match.sizes)))
                 told = owners.told(dealt.hide(share, list(self.zeros(match).values())))
-            return told, self.products.expanded(match, measured.rows, sums)
+            return told, self.kept_of(match, measured.rows, sums)
 
         return self.to_owners(match, len(match.sizes), owners, answer())
 
@@ -338,6 +397,6 @@ class Keeper:
         inbox = {**mine, **(yield Exchange({}, members, 0, round=shown_in(question), phase="open"))}
         shares = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, SizeShare)
         if len(shares) == len(match.committee):
-            same, sizes = sizes_of(match, shares)
+            same, sizes = sizes_of(match, shares, hidden=self.sharing.hidden)
             self.run(question).sizes[question.step + 1] = sizes.tolist()
             self.opened = np.array([same, *sizes.tolist()])

@@ -9,19 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.compare.relabeling import Winning
-from secfc.coded.messages import CodedCosts, CodedGains, Ended, RevealSums, Unheard
+from secfc.coded.messages import CodedCosts, CodedGains, Ended, LabelShare, RevealSums, Unheard
 from secfc.coded.plan import Plan
+from secfc.coded.policy import Sharing
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
 from secfc.disclosure.compare.dealer import Game, deal
-from secfc.disclosure.compare.match import DEAL, Match
+from secfc.disclosure.compare.match import DEAL, Match, labels_of
 from secfc.disclosure.compare.rivals import Centers
 from secfc.disclosure.compare.server import Committees, Seats
-from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, SizeShare, Weigh
+from secfc.disclosure.own.messages import (
+    Advance,
+    Cleave,
+    Deliver,
+    Locate,
+    MeasureSplits,
+    Show,
+    SizeShare,
+    Weigh,
+)
 from secfc.disclosure.own.runs import Asked, SharedRun
-from secfc.disclosure.own.shares import game_of, rivals_in, sizes_of
+from secfc.disclosure.own.shares import game_of, match_of, sizes_of
 from secfc.lloyd.loop import Stepper, Trace, gains_between
 from secfc.lloyd.moves import Cut, Gauge, Moves, Price, Settle
 from secfc.roles.exchange import Exchange, PartyId, Role, take, to_all
+from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
 R = TypeVar("R")
@@ -32,16 +43,17 @@ Finish = Callable[[Match], Role[R | None]]
 class SharedRuns:
     """Whole runs on labels that a committee shares, and their end.
 
-    What it changes: the runs that there were.
+    sharing: what is opened of labels.  What it changes: the runs that there were.
     """
 
-    def __init__(self, committees: Committees) -> None:
+    def __init__(self, committees: Committees, sharing: Sharing) -> None:
+        self.sharing = sharing
         self.committees, self.plan = committees, committees.plan
         self.runs: list[SharedRun] = []
 
     def grown(self, moves: Callable[[int], Moves]) -> Role[SharedRun]:
         """The clusters that moves lead to, see `secfc.lloyd.splitting`."""
-        run = self.begun(SharedRun.whole(len(self.runs), self.plan.m))
+        run = self.begun(SharedRun.whole(len(self.runs), self.plan.m, self.sharing))
         answer = cast("Any", None)
         course = moves(self.plan.d)
         while True:
@@ -74,13 +86,21 @@ class SharedRuns:
 
         If all points are in one cluster, a run ends with labels, which all know.
         """
-        run = start if isinstance(start, SharedRun) else self.begun(SharedRun.begun(len(self.runs), start, k))
+        if isinstance(start, SharedRun):
+            run = start
+        else:
+            run = self.begun(SharedRun.begun(len(self.runs), start, k, self.sharing))
         run.begin(k, max_iter)
         while not run.over and not run.foregone:
             asked = run.ask(Advance)
             run.go_on(asked, *(yield from self.put(run, asked, self.advanced)))
         if run.foregone:
             return foregone(run)
+        if self.sharing.everybody:
+            last = yield from self.put(run, run.ask(Show), self.shown)
+            return Trace(k, (run.start, compact_labels(last)), None, run.converged, run.n_iter)
+        if self.sharing.hidden:
+            return Trace(k, (run.start,), None, run.converged, run.n_iter, run=run.number)
         within = None
         if self.plan.n_init > 1:
             within = yield from self.put(run, run.ask(Weigh), self.weighed)
@@ -110,7 +130,7 @@ class SharedRuns:
     def match(self, asked: Asked, seats: Seats) -> Match:
         """Who plays for a question."""
         question = asked.put(seats.round, seats.responders, seats.committee, seats.corrected)
-        return Match(self.plan, question, rivals_in(question), self.committees.seating)
+        return match_of(self.plan, question, self.committees.seating, self.sharing)
 
     def weighed(self, match: Match) -> Role[tuple[int, ...] | None]:
         """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
@@ -137,6 +157,16 @@ class SharedRuns:
         committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), failed)
         return None
 
+    def shown(self, match: Match) -> Role[Array | None]:
+        """The last labels (m,), which all are told; None if somebody was lost."""
+        committees = self.committees
+        inbox = yield from self.ask(match, None, match.committee)
+        shares, reports = committees.sorted(match, inbox, LabelShare)
+        if len(shares) == len(match.committee):
+            return labels_of(match, shares)
+        committees.quorum.silent |= committees.lost(match, set(match.committee) - set(inbox), reports)
+        return None
+
     def owned(self, match: Match) -> Role[bool | None]:
         """Tell owners their labels; None if somebody was lost."""
         return (yield from self.delivered(match)) or None
@@ -146,10 +176,10 @@ class SharedRuns:
         committees = self.committees
         players = {*match.responders, *match.committee, *committees.seating.dealers}
         awaited = tuple(c for c in committees.plan.clients if c in players)
-        inbox = yield from self.ask(match, game_of(match), awaited)
+        inbox = yield from self.ask(match, game_of(match, self.sharing), awaited)
         shares, reports = committees.sorted(match, inbox, SizeShare)
         if len(shares) == len(match.committee):
-            return sizes_of(match, shares)
+            return sizes_of(match, shares, hidden=self.sharing.hidden)
         committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), reports)
         return None
 
@@ -185,11 +215,11 @@ class SharedRuns:
 
     def fit(self, source: CodedSource, plan: Plan, trace: Trace) -> Role[Array | None]:
         """Open the centers if enough consent, and tell everybody that the run is over."""
-        if not trace.sizes:
-            return (yield from PUBLISHED.fit(source, plan, trace))
         run = self.runs[trace.run]
+        if run.foregone or self.sharing.everybody:
+            return (yield from PUBLISHED.fit(source, plan, trace))
         yield from self.put(run, run.ask(Deliver), self.owned)
-        centers, sizes = None, trace.sizes[-1]
+        centers, sizes = None, run.told
         if plan.revealing:
             sums = yield from source.quorum.opened(RevealSums(next(source.rounds), plan.k))
             centers = centers_of(plan, sums, sizes)
@@ -200,11 +230,11 @@ class SharedRuns:
     def prediction(self, source: CodedSource, sizes: Array) -> Role[None]:
         """New points' labels are told to their owners alone, unless sizes tell them to all."""
         committees, nobody = self.committees, np.full(self.committees.plan.m, -1, np.int32)
-        if Centers(sizes).foregone(len(nobody)) is not None:
+        if self.sharing.everybody or Centers(sizes).foregone(len(nobody)) is not None:
             return (yield from PUBLISHED.prediction(source, sizes))
         while True:
             question = committees.players(nobody, len(sizes), kind=Locate)
-            match = Match(committees.plan, question, sizes, committees.seating)
+            match = Match(committees.plan, question, sizes, committees.seating, self.sharing.hidden)
             if (yield from self.delivered(match, Winning(match.schedule))):
                 break
         ended = Ended(sizes, None)

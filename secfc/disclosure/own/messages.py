@@ -21,8 +21,8 @@ class Advance(Compare, tag=142):
     """Server to every client: take a step from labels that nobody knows, and open the sizes after it.
 
     labels: the first labels of the run.  step: how many were taken from them.  sizes: of the clusters that
-    the last step opened.  groups: the number in [0, k) that each of them has now, -1 for one without points;
-    several may have become one.  run: the number of the restart.
+    the last step opened, all 0 where it hid them.  groups: the number in [0, k) that each of them has now, -1
+    for one without points; several may have become one.  run: the number of the restart.
     """
 
     step: int
@@ -155,6 +155,29 @@ class Deliver(Compare, tag=143):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Show(Compare, tag=155):
+    """Server to every client: the run is over; open its last labels to all.  Fields as in `Advance`."""
+
+    step: int
+    sizes: Array
+    run: int
+    groups: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_step(self)
+        refuse(self.step < 1, "labels are known before the first step")
+
+    @property
+    def now(self) -> Array:
+        return _now(self)
+
+    @property
+    def subject(self) -> bytes:
+        return _subject(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Locate(Compare, tag=144):
     """Server to every client: find the nearest of the centers that clients kept, and tell owners alone."""
 
@@ -194,7 +217,7 @@ class PickedShare(Message, tag=147):
 
 
 # Questions about labels that stay shared.
-Stepped = Advance | Cleave | MeasureSplits | Weigh | Deliver
+Stepped = Advance | Cleave | MeasureSplits | Weigh | Deliver | Show
 
 
 def _check_step(question: Stepped) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from field.code.blind import PairKeys
 from field.code.parts import deal_part, expand, seeded, weighted
 from field.code.rows import ClusterSums, CodedRows
+from field.compare import secret_step as maths
 from field.compare.relabeling import Shared
 from field.compare.secret_step import last_of_one_hot
 from field.secrets.coins import Coins
@@ -21,7 +22,7 @@ from secfc.disclosure.compare.member import added
 from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.messages import MeasureSplits
-from secfc.disclosure.own.shares import costs_of, gaps_of, step_of
+from secfc.disclosure.own.shares import clusters_in, costs_of, gaps_of, step_of
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import Role
 from secfc.roles.messages import Message
@@ -78,7 +79,7 @@ class Products:
         mine = seeded(code, me, responders) if state is not None else ()
         theirs = [p for p in committee if p != me and me in responders and me in seeded(code, p, responders)]
         streams = self.streams(match, 0, {*mine, *theirs})
-        shape = int(np.count_nonzero(step_of(match).now)) - 1, plan.m
+        shape = clusters_in(match) - 1, plan.m
         if not shape[0]:  # everybody is in the only cluster there is
             return np.ones((code.basis.lanes, 1, plan.m), code.basis.dtype) if me in responders else None
         send: dict[int, Message] = {}
@@ -102,8 +103,31 @@ class Products:
         one_hot: my share of the labels, if I respond.
         """
         product = None if one_hot is None else rows.weighted_sums(one_hot)
-        count = int(np.count_nonzero(step_of(match).now))
+        count = clusters_in(match)
         return (yield from self.reduced(match, steps, product, to, count, self.plan.code.width(self.plan.d)))
+
+    def sides(
+        self, match: Match, steps: Steps, rows: CodedRows, one_hot: Array | None, to: Sequence[int]
+    ) -> Role[Array]:
+        """My share of what tells sides of clusters of secret sizes (lanes, pairs, 1 + width), as `sums`.
+
+        See `field.compare.secret_step.sides`; the products of products need three rounds.
+        """
+        code, responders = self.plan.code, match.question.responders.tolist()
+        basis, width = code.basis, code.width(self.plan.d)
+        pairs = maths.Pairs(int(np.count_nonzero(match.sizes)))
+        count = len(pairs.first)
+        sums = yield from self.sums(match, steps, rows, one_hot, responders)
+        product, sizes = None, None
+        if one_hot is not None:
+            sizes = maths.cluster_sizes(basis, one_hot)
+            product = maths.squares(basis, sums, sizes, pairs)[:, :, None]
+        size = count * (1 + width) + 2 * pairs.k
+        squares = yield from self.reduced(match, steps, product, responders, size, 1)
+        product = None
+        if sizes is not None:
+            product = maths.sides(basis, squares[:, :, 0], sizes, width, pairs, self.plan.m, code.ell)
+        return (yield from self.reduced(match, steps, product, to, count, 1 + width))
 
     def reduced(
         self, match: Match, steps: Steps, product: Array | None, to: Sequence[int], rows: int, width: int

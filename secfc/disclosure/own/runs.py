@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
+from secfc.coded.policy import Sharing
 from secfc.disclosure.own.messages import Stepped
 from secfc.roles.messages import compact_labels
 
@@ -49,6 +50,7 @@ class SharedRun:
     k, max_iter, sizes, converged, over: of Lloyd's heuristic, once that has begun; sizes (k,) before its
     first step and after each.
     committee, at: who shares the labels, and how many steps of the trail they took.
+    sharing: what is opened of labels; sizes after a step are 0 where they are hidden.
     """
 
     number: int
@@ -63,16 +65,18 @@ class SharedRun:
     over: bool = False
     committee: list[int] = field(default_factory=list)
     at: int = 0
+    sharing: Sharing = field(default_factory=Sharing)
 
     @classmethod
-    def begun(cls, number: int, labels: Array, k: int) -> SharedRun:
+    def begun(cls, number: int, labels: Array, k: int, sharing: Sharing) -> SharedRun:
         """Before the first step from labels (m,)."""
-        return cls(number, compact_labels(labels), cluster_sizes(labels, k), np.arange(k), k)
+        now = cluster_sizes(labels, k)
+        return cls(number, compact_labels(labels), now, np.arange(k), k, sharing=sharing)
 
     @classmethod
-    def whole(cls, number: int, m: int) -> SharedRun:
+    def whole(cls, number: int, m: int, sharing: Sharing) -> SharedRun:
         """All points in one cluster."""
-        return cls.begun(number, np.zeros(m, np.int32), 1)
+        return cls.begun(number, np.zeros(m, np.int32), 1, sharing)
 
     @property
     def now(self) -> Array:
@@ -107,7 +111,8 @@ class SharedRun:
 
     def go_on(self, asked: Asked, converged: bool, sizes: Array) -> None:
         """After a step of it that led to these."""
-        self.converged, self.over = converged, converged or self.n_iter == self.max_iter
+        last = self.max_iter if self.sharing.looks else self.max_iter - 1
+        self.converged, self.over = converged, converged or self.n_iter == last
         if self.n_iter < self.max_iter:
             # The last of all steps is one too many: it says whether the run converged.
             self.moved(asked, sizes)
@@ -116,7 +121,17 @@ class SharedRun:
     @property
     def foregone(self) -> bool:
         """Whether all points are in one cluster, or in none, so that everybody knows the labels."""
-        return bool(np.count_nonzero(self.now) < 2)
+        return not self.unseen and bool(np.count_nonzero(self.now) < 2)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the sizes now are hidden."""
+        return self.sharing.hidden and len(self.trail) > 0
+
+    @property
+    def told(self) -> Array:
+        """What all know of sizes (k,) at the end; where they are hidden, 1 where there may be points."""
+        return (cluster_sizes(self.start, self.k) > 0).astype(np.int64) if self.unseen else self.now
 
     @property
     def known(self) -> Array:

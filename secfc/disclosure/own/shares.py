@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange import transfer_matrix
+from field.code.rows import cluster_sizes
 from field.compare.relabeling import Relabeling
 from field.compare.secret_step import subtract
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.plan import Plan
-from secfc.disclosure.compare.match import Match
+from secfc.coded.policy import Sharing
+from secfc.disclosure.compare.match import Match, Seating
 from secfc.disclosure.own.messages import Cleave, SizeShare, Stepped
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import PartyId, SuspectedParties
@@ -33,18 +35,23 @@ def step_of(match: Match) -> Stepped:
     return cast("Stepped", match.question)
 
 
-def game_of(match: Match) -> Relabeling:
+def game_of(match: Match, sharing: Sharing) -> Relabeling:
     """How a step goes on after its distances: everything public."""
     question = step_of(match)
     # From labels that leave points out, a step changes some in any case, and so does a cut.
     tested = question.step > 0 or int(question.labels.min(initial=0)) >= 0
-    tested = tested and not isinstance(question, Cleave)
+    tested = tested and sharing.tested and not isinstance(question, Cleave)
     return Relabeling(match.schedule, match.plan.code.basis, tested)
 
 
 def rivals_in(question: Stepped) -> Array:
     """Sizes of the clusters that points are measured to: of both halves that of the cluster that is cut."""
     return np.repeat(question.now, 2) if isinstance(question, Cleave) else question.now
+
+
+def clusters_in(match: Match) -> int:
+    """Clusters with points now; where sizes are hidden those that may have some."""
+    return int(np.count_nonzero(match.sizes if match.hidden else step_of(match).now))
 
 
 def hide(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
@@ -55,17 +62,29 @@ def hide(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> A
     return share
 
 
-def sizes_of(match: Match, shares: Mapping[PartyId, SizeShare]) -> tuple[bool, Array]:
-    """Whether no label changed, and the sizes (k,) after a step, of what all members opened.
+def match_of(plan: Plan, question: Stepped, seating: Seating, sharing: Sharing) -> Match:
+    """What a question about shared labels compares; the sizes of its first labels all know."""
+    if not (sharing.hidden and question.step):
+        return Match(plan, question, rivals_in(question), seating)
+    # A cluster without points never gets any.
+    there = cluster_sizes(question.labels, question.k) > 0
+    return Match(plan, question, there.astype(np.int64), seating, hidden=True)
+
+
+def sizes_of(
+    match: Match, shares: Mapping[PartyId, SizeShare], *, hidden: bool = False
+) -> tuple[bool, Array]:
+    """Whether no label changed, and the sizes (k,) after a step, of what all members opened; 0 if hidden.
 
     Raises FaultyClient for numbers of another shape, SuspectedParties for sizes that no labels have.
     """
     basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
     for c, share in shares.items():
-        check_residues(basis, c, share.values, (len(alive) - 1,))
+        check_residues(basis, c, share.values, (0 if hidden else len(alive) - 1,))
     sizes = np.zeros(len(match.sizes), np.int64)
-    sizes[alive[:-1]] = reduce(basis.add, [share.values for share in shares.values()])[0]
-    sizes[alive[-1]] = match.plan.m - sizes.sum()
+    if not hidden:
+        sizes[alive[:-1]] = reduce(basis.add, [share.values for share in shares.values()])[0]
+        sizes[alive[-1]] = match.plan.m - sizes.sum()
     said = {share.same for share in shares.values()}
     if len(said) > 1 or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
         why = "the shares of a step's sizes add up to what no labels have, or contradict one another"

@@ -55,6 +55,9 @@ POLICIES = {
     "own labels, a client deals": scenario(
         disclosure=secfc.OwnLabels("client-6"), n_init=2, expected=sizes_between
     ),
+    "final labels, the server deals": scenario(
+        disclosure=secfc.FinalLabelsOnly(dealer="server"), expected=first_and_last
+    ),
     "own labels, nobody deals": scenario(disclosure=secfc.OwnLabels(dealer=None), expected=sizes_between),
     "distances": scenario(n_init=2, reveal_centers=True),
     "distances, dealt": scenario(disclosure=secfc.Distances(dealt=True)),
