@@ -71,7 +71,7 @@ WAYS: dict[str, tuple[Any, str, float | None]] = {
     ),
 }  # fmt: skip
 # Points a cluster, and runs, of centers that plaintext Lloyd opens.
-SIZES = {10: 100, 50: 25, 200: 8, 1000: 3}
+SIZES = {10: 100, 50: 25, 200: 8, 1000: 3, 10_000: 2}
 
 
 def cells(quick: bool) -> Iterator[Row]:

@@ -7,7 +7,7 @@ attacks from first principles, 2022).  That is a strong attacker: it knows the p
 from, and the algorithm, and sees what the run opens.  The mean of half a pool varies half as much as
 that of as many points of the law, so its shift is up to sqrt(2 d / s) instead of sqrt(d / s).
 
-The guess that sees nothing private of a run are the scores of the next one: it must find nothing.
+The control are the same scores against coins that decided nothing, where nothing must be found.
 """
 
 from __future__ import annotations

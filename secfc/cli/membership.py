@@ -157,7 +157,7 @@ def attacked(played: Played, federation: Federation, alarms: float) -> dict[str,
     """Rates by what was read; of the guess that sees nothing of the run that it judges as well."""
     import numpy as np
 
-    from secfc.attacks.halves import scores
+    from secfc.attacks.halves import coin, scores
     from secfc.attacks.rates import rates
 
     points = federation.stacked()
@@ -170,8 +170,9 @@ def attacked(played: Played, federation: Federation, alarms: float) -> dict[str,
         ]
         found["local centers, by the server"] = [np.concatenate(run) for run in zip(*each, strict=True)]
     judged = {name: rates(one, played.kept, alarms=(alarms,)) for name, one in found.items()}
-    # Of another run, whose members are independent of these.
-    other = [*played.kept[1:], played.kept[0]]
+    # Held against coins that decided nothing: any other run is among those that the law comes from.
+    rng = np.random.default_rng(len(played.kept))
+    other = [np.concatenate(coin(federation, rng)) for _ in played.kept]
     judged["nothing of the run"] = rates(found["opened centers"], other, alarms=(alarms,))
     return judged
 
