@@ -13,7 +13,10 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.parts import deal_part
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.disclosure.own.owners import HiddenOwners
-from secfc.roles.exchange import SERVER
+from secfc.lloyd.loop import PlainSource, lloyd
+from secfc.roles.exchange import SERVER, finish
+from tests.nightly import short
+from tests.secfc.test_membership import overlapping
 from tests.secfc.test_own_labels import HIDDEN, run
 from tests.secfc.test_own_labels_views import received
 
@@ -50,6 +53,55 @@ def test_who_is_told_what_does_not_depend_on_who_holds_which_row():
     assert tables[0] == tables[1]
     assert any(kind == "PickedShare" for _, _, kind, _ in tables[0])
     assert not any(kind == "OwnShare" for _, _, kind, _ in tables[0])
+
+
+# --- every start and dealer, and every loss ---------------------------------------------------------
+
+
+def assert_held_alike(result, data, told=None):
+    """All holders of a row have the same label, as many of each as the last sizes say, and no point is nearer
+    to another mean: where the run converged."""
+    labels, points = np.full(result.plan.m, -1), np.zeros((result.plan.m, data.d))
+    for party, rows, own in zip(data.parties, result.rows, result.labels, strict=True):
+        if told is None or party.name in told:
+            assert ((labels[rows] == -1) | (labels[rows] == own)).all()
+            labels[rows], points[rows] = own, party.points
+    assert (labels >= 0).all()
+    assert np.bincount(labels, minlength=result.k).tolist() == result.sizes[-1].tolist()
+    assert result.converged
+    integers = PlainSource(result.plan.quantizer(points))
+    assert (finish(lloyd(labels.astype(np.int32), result.k, 1, integers)).labels == labels).all()
+
+
+@pytest.mark.parametrize("more", [{}, {"n_init": 2}, {"k": "2..4"}])
+@pytest.mark.parametrize("dealer", [SERVER, None, "client-4"])
+def test_holders_have_their_labels_whatever_the_start_and_whoever_deals(more, dealer):
+    data, _ = overlapping(5, 30, 18, seed=3)
+    way = {"k": 3, "t": 1, "membership": HIDDEN, "coarse": "allow", **more}
+    result = secfc.fit(secfc.SecFC(**way, disclosure=secfc.OwnLabels(dealer)), data)
+    assert_held_alike(result, data)
+
+
+def test_a_client_may_be_lost_at_any_message_after_rows_are_shared():
+    """At a few of them by day, at all by night: then nobody else lacks its labels, or too few are left."""
+    data, _ = overlapping(5, 24, 20, seed=1)
+    way = secfc.SecFC(3, 1, init="random", max_iter=20, membership=HIDDEN, disclosure="own-labels")
+
+    def lost(client, number):
+        seen = {"step": False, "sent": 0}
+
+        def faults(e):
+            seen["step"] = seen["step"] or e.kind == "Advance"
+            seen["sent"] += seen["step"] and e.sender == client
+            return () if seen["sent"] > number and client in (e.sender, e.recipient) else (e,)
+
+        return secfc.fit(way, data, seed=2, faults=faults), seen["sent"]
+
+    for client in ("client-0", "client-2", "client-4"):
+        _, most = lost(client, 1 << 30)
+        for number in np.linspace(0, most - 1, short(4, nightly=most)).astype(int).tolist():
+            result, _ = lost(client, number)
+            assert_held_alike(result, data, set(data.names) - {client})
 
 
 # --- all masks, in a small field ---------------------------------------------------------------------
