@@ -58,7 +58,8 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
     What the canary moves a release by, over the noise that is in it, is a number that one run gives. Squared
     and added up it must not exceed what the budget allows; a sensitivity that is too small shows at once, and
     the deviation of noisy minus exact sums shows whether the noise is there. The audit reads exact data: it
-    is for whoever may see them. Exit code 1 if the claim is refuted.
+    is for whoever may see them. Exit code 1 if the claim is
+    refuted, which happens to a right run once in a million.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-ALARM = 1e-3
+ALARM = 1e-6  # that noise of the declared size is called too small; half of it shows far below
 _ROUNDING = 1e-9  # of a sensitivity, which is the root of an integer: what floats may round off
 
 

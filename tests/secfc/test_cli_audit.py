@@ -6,9 +6,22 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from field import SeededCoins
+from secfc import fitting
 from secfc.cli import main
 from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import clients
+
+
+@pytest.fixture(autouse=True)
+def seeded(monkeypatch):
+    """Noise from fixed coins, so that figures that hold with some probability hold."""
+
+    def fit(*arguments, seed, **more):
+        return plain(*arguments, seed=seed, coins=lambda party: SeededCoins(seed, party), **more)
+
+    plain = fitting.fit
+    monkeypatch.setattr(fitting, "fit", fit)
 
 
 @pytest.fixture

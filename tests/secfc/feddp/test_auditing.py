@@ -91,10 +91,12 @@ def test_half_the_noise_is_refuted_in_one_run():
     found = audited(FedDPKMeans(3, 1, 1e-6, noise=Quieter()))
     assert found.quiet
     assert found.refuted
-    assert len(found.faint) > 1
     assert abs(found.measured - 0.5) < 0.15
-    assert "its noise has a deviation of" in found.faults[0]
-    assert "all noise together" in found.faults[-1]
+    assert "all noise together has" in found.faults[-1]
+    # Which releases it is shows in a few dozen numbers each, at more false alarms.
+    bolder = replace(found, alarm=1e-3)
+    assert len(bolder.faint) > 1
+    assert "its noise has a deviation of" in bolder.faults[0]
     assert found.share <= 1  # the sensitivities are what they should be
 
 
