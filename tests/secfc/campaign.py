@@ -694,6 +694,10 @@ SCENARIOS = {
     "final labels, the server deals": Scenario(
         vary(BASE, disclosure=secfc.FinalLabelsOnly(dealer="server"), n_init=1), expected=first_and_last
     ),
+    "own labels, k chosen": Scenario(
+        vary(BASE, k="1..3", n_init=1, disclosure=secfc.OwnLabels(), init=secfc.Splitting()),
+        expected=sizes_between,
+    ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),

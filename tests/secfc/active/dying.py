@@ -52,6 +52,9 @@ POLICIES = {
     "labels only, nobody deals": scenario(disclosure=secfc.AssignmentsOnly(dealer=None)),
     "final labels": scenario(disclosure=secfc.FinalLabelsOnly(), expected=first_and_last),
     "own labels": scenario(disclosure=secfc.OwnLabels(), expected=sizes_between, reveal_centers=True),
+    "own labels, splitting": scenario(
+        disclosure=secfc.OwnLabels(), init=secfc.Splitting(), expected=sizes_between
+    ),
     "own labels, a client deals": scenario(
         disclosure=secfc.OwnLabels("client-6"), n_init=2, expected=sizes_between
     ),

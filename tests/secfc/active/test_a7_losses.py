@@ -22,9 +22,12 @@ from secfc.disclosure.compare import server as compared
 from secfc.disclosure.decoded import distances
 from secfc.roles.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
 from secfc.transport.simulate import simulate
-from tests.nightly import short
+from tests.nightly import by_night, short
 from tests.secfc.active.dying import DEALERS, NOISY, POLICIES, SPARE, Deaths, moments, scenario, vary
 from tests.secfc.campaign import SCALE, Network, check, coins, federation
+
+LONG = "own labels, splitting"  # of many questions
+CASES = [*(name for name in POLICIES if name != LONG), *by_night(LONG)]
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +72,7 @@ def dies(name, client, number):
 # --- clients ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", CASES)
 def test_a_client_may_die_at_every_kind_of_message(name):
     # By day every third moment of one client, and others of another.
     for first, client in enumerate(("client-0", "client-3")):
@@ -93,7 +96,7 @@ def spare(name):
     return list(itertools.combinations(clients, SPARE))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", CASES)
 def test_as_many_as_are_to_spare_may_die_at_once(name):
     messages = sent(name)
     kinds = [e.kind for e in messages]
