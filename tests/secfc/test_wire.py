@@ -28,8 +28,8 @@ from secfc.feddp import messages as summing
 from secfc.lloyd.neighbors import every_two
 from secfc.lloyd.starts import RandomPoints
 from secfc.overlap import messages as overlap
+from secfc.roles import ending, toss
 from secfc.roles import messages as shared
-from secfc.roles import toss
 from secfc.roles.exchange import SERVER, Exchange, FaultyClient, TooFewReplies
 from secfc.roles.transcript import Envelope
 from secfc.scaling.roles import Opened
@@ -354,6 +354,12 @@ MESSAGES = {
     own.CodedCenters: st.builds(own.CodedCenters, coded()),
     own.NoiseShares: st.builds(own.NoiseShares, coded()),
     shared.Final: finals(),
+    ending.Ending: st.builds(
+        ending.Ending,
+        st.text("ABCxyz", min_size=1, max_size=40),
+        st.text(max_size=8),
+        st.integers(0, 2**30),
+    ),
     plaintext.RawPoints: st.builds(
         plaintext.RawPoints, arrays(dtype=st.sampled_from([np.int16, np.int64]), axes=(2, 2))
     ),
@@ -599,6 +605,7 @@ def examples():
         keeping.OwnShare(np.array([[5], [6]], np.uint64)),
         keeping.PickedShare(np.array([[5, 6]], np.uint32)),
         own.RevealSums(13, 2),
+        ending.Ending("TooFewReplies", "server", 7),
         own.Ended(np.array([2, 0]), None),
         own.Ended(np.array([2, 0]), np.array([[0.5], [np.nan]])),
         sums.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),
