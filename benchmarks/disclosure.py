@@ -73,6 +73,10 @@ POLICIES = {
     "own labels, the server deals": Way(
         lambda points: OwnLabels(), "t clients; server + t outside the committee"
     ),
+    "own labels, nobody deals": Way(lambda points: OwnLabels(None), "server + t clients", MAX_T),
+    "own labels, hidden sizes, the server deals": Way(
+        lambda points: OwnLabels(sizes="hidden"), "t clients; server + t outside the committee"
+    ),
     "final labels only": Way(lambda points: FinalLabelsOnly(), "server + t clients", MAX_T),
 }
 # (n, t, m, d, k)

@@ -55,6 +55,10 @@ RUNS = {
     "own labels, private": dataclasses.replace(
         OPEN, disclosure=secfc.OwnLabels(), membership=Private(bound=64)
     ),
+    "own labels, nobody deals": dataclasses.replace(OPEN, disclosure=secfc.OwnLabels(None, sizes="hidden")),
+    "final labels, the server deals": dataclasses.replace(
+        OPEN, disclosure=secfc.FinalLabelsOnly(dealer="server")
+    ),
     "noise in shares": dataclasses.replace(OPEN, disclosure=NOISY, init=secfc.RandomLabels()),
     "a liar": dataclasses.replace(OPEN, liars=1),
     "labels only, private": dataclasses.replace(
@@ -143,7 +147,8 @@ def same(a, b):
     ("open", False, 8), ("open", True, 2), ("bare", False, 2), ("private", False, 3), ("private", True, 2),
     ("private, server", False, 2), ("kfed", False, 2), ("lloyd", False, 4), ("labels only", False, 3),
     ("labels only", True, 2), ("a client deals", False, 2), ("nobody deals", False, 3),
-    ("final labels", False, 3), ("own labels", False, 3), ("own labels", True, 2),
+    ("final labels", False, 3), ("own labels", False, 3), ("own labels, nobody deals", False, 2),
+    ("final labels, the server deals", False, 2), ("own labels", True, 2),
     ("own labels, private", False, 2), ("noise in shares", False, 2), ("a liar", False, 3),
     ("labels only, private", False, 2), ("private centers", False, 2),
     ("private centers, shared noise", False, 2),
