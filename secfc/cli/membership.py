@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
     from secfc.data.federation import Federation
 
+RATES = (0.01, 0.02, 0.05, 0.1, 0.2)  # of false alarms, if none is asked for
+
 
 def offered(command: Any) -> Any:
     """Add the options of all methods."""
@@ -47,15 +49,21 @@ def offered(command: Any) -> Any:
 @offered
 @click.option("--runs", type=click.IntRange(4), default=40, show_default=True,
               help="Runs, each on a random half of every client's rows.")  # fmt: skip
-@click.option("--alarms", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.01,
-              show_default=True, help="The rate of false alarms.")  # fmt: skip
+@click.option("--alarms", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="The rate of false "
+              "alarms. Default: the least of 0.01, 0.02, 0.05, 0.1, 0.2 that the runs can tell.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the halves.")
 @click.option("--plot", type=ANY_PATH, metavar="OUT.png", help="A picture: the ROC of every attack.")
 @click.option("--force", is_flag=True, help="Overwrite the picture if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rates as JSON on stdout.")
 @click.pass_context
 def membership(
-    context: click.Context, /, algorithm: str, runs: int, alarms: float, plot: Path | None, **values: Any
+    context: click.Context,
+    /,
+    algorithm: str,
+    runs: int,
+    alarms: float | None,
+    plot: Path | None,
+    **values: Any,
 ) -> None:
     """Tell from opened centers which people took part, and say how well it went.
 
@@ -82,7 +90,7 @@ def membership(
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load(method, asked)
-    check_enough(federation, runs, alarms)
+    alarms = resolved(federation, runs, alarms)
     with counting(screen, runs) as done:
         played = play(method, asked, federation, runs, done)
     with screen.status("Attacking"), bad_input(ValueError):
@@ -92,11 +100,16 @@ def membership(
     show(asked, source, federation, played, found, alarms)
 
 
-def check_enough(federation: Federation, runs: int, alarms: float) -> None:
-    """Raise Refused, before anything is run, for fewer others than the rate of false alarms takes."""
+def resolved(federation: Federation, runs: int, alarms: float | None) -> float:
+    """The rate of false alarms, by default the least of RATES that so many runs tell.
+
+    Raises Refused, before anything is run, for fewer others than it takes.
+    """
     from secfc.attacks.rates import PER_ALARM
 
     each = sum(count // 2 for count in federation.counts)
+    if alarms is None:
+        alarms = next((rate for rate in RATES if each * runs * rate >= PER_ALARM), RATES[-1])
     needed = math.ceil(PER_ALARM / alarms - 1e-6)
     if each * runs < needed:
         raise Refused(
@@ -104,6 +117,7 @@ def check_enough(federation: Federation, runs: int, alarms: float) -> None:
             f"{needed:,} are needed. Give --runs {math.ceil(needed / max(each, 1))}, or --alarms "
             f"{PER_ALARM / max(each * runs, 1):.2g} or more."
         )
+    return alarms
 
 
 @dataclass(frozen=True, eq=False, repr=False)

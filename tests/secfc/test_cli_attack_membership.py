@@ -57,7 +57,8 @@ def test_noise_stops_it(files):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--runs", 4), "360 non-members in 4 runs cannot resolve a rate of 0.01 false alarms: 10,000 are"),
+        (("--runs", 4, "--alarms", 0.01), "360 non-members in 4 runs cannot resolve a rate of 0.01 false "),
+        (("--runs", 4), "360 non-members in 4 runs cannot resolve a rate of 0.2 false alarms: 500 are"),
         (("--runs", 4, "--alarms", 0.5), "no centers were opened: nothing to attack"),
         (("--k-local", 2), "--k-local has no meaning for --algorithm secfc"),
         (("--runs", 3), "3 is not in the range"),
