@@ -27,11 +27,11 @@ from secfc.lloyd.elbow import Curve
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.costs import rounds, seconds
 from secfc.report.curious import Finding
-from secfc.report.membership import Risk, risk
 from secfc.report.ordinary import Ordinary
 from secfc.report.origin import Origin
 from secfc.report.outcome import Comparison, in_row_order, pooled
 from secfc.report.privacy import DELTA
+from secfc.report.risk import Risk, risk
 from secfc.scaling.algorithm import Scaled
 
 Array = NDArray[Any]

@@ -608,8 +608,16 @@ def test_too_few_left_after_a_dispute_is_no_fault_of_the_server():
 def test_whoever_sat_on_a_committee_of_a_repeated_question_is_suspected():
     # A member lacked what the dealer sent it, the next one sat down in its place, and its false share of the
     # labels was laid to the first committee.
-    schedule = {173: Fault("drop", 0, 0), 205: Fault("alter", 0, 0)}
-    assert judge(SCENARIOS["labels only"].with_clusters(2), schedule) == "SuspectedParties"
+    scenario = SCENARIOS["labels only"].with_clusters(2)
+
+    def last(kind, schedule):
+        network = Network(schedule, scenario.sealed)
+        scenario.run(network)
+        return max(number for number, e in enumerate(network.passed) if e.kind == kind)
+
+    schedule = {last("Corrections", {}): Fault("drop", 0, 0)}
+    schedule[last("LabelShare", schedule)] = Fault("alter", 0, 0)
+    assert judge(scenario, schedule) == "SuspectedParties"
 
 
 def test_of_two_questions_that_ask_the_same_one_may_be_missed():

@@ -67,6 +67,7 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
+    SuspectedParties,
     take,
     to_all,
 )
@@ -164,9 +165,12 @@ class Keeper:
     def match(self, question: Any) -> Match:
         """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.participant.check_players(question)
-        told = self.run(question).sizes.get(question.step)
-        if question.step and told is not None and told != question.sizes.tolist():
-            raise FaultyServer(SERVER, "told other sizes than those that were opened")
+        opened, members = self.run(question).sizes.get(question.step, (None, ()))
+        if question.step and opened is not None and opened != question.sizes.tolist():
+            # What a member told me may be another share than it told the server.
+            raise SuspectedParties(
+                (SERVER, *members), "the server told other sizes than those that were opened"
+            )
         if self.sharing.hidden and question.step and question.sizes.any():
             raise FaultyServer(SERVER, "told sizes, which are hidden")
         match = match_of(self.plan, question, self.way.seating, self.sharing)
@@ -398,5 +402,5 @@ class Keeper:
         shares = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, SizeShare)
         if len(shares) == len(match.committee):
             same, sizes = sizes_of(match, shares, hidden=self.sharing.hidden)
-            self.run(question).sizes[question.step + 1] = sizes.tolist()
+            self.run(question).sizes[question.step + 1] = sizes.tolist(), match.committee
             self.opened = np.array([same, *sizes.tolist()])

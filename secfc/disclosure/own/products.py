@@ -24,7 +24,7 @@ from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.messages import MeasureSplits
 from secfc.disclosure.own.shares import clusters_in, costs_of, gaps_of, step_of
 from secfc.roles.accept import check_residues
-from secfc.roles.exchange import Role
+from secfc.roles.exchange import PartyId, Role
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
@@ -35,12 +35,12 @@ class Kin:
     """What a client keeps of one run: its committee, and by step what it holds, and heard.
 
     states: a secret, and the clusters (K,) that it is among; of a run that is over, the last one.  sizes: as
-    opened.
+    opened, and by whom.
     """
 
     committee: list[int] = field(default_factory=list)
     states: dict[int, tuple[Shared, Array]] = field(default_factory=dict)
-    sizes: dict[int, list[int]] = field(default_factory=dict)
+    sizes: dict[int, tuple[list[int], tuple[PartyId, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
