@@ -291,7 +291,13 @@ class Referee:
         if due is None:
             self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
         elif not due.is_asked(question):
-            self.refuse(True, f"asked {self.words(question)} where the plan has {self.words(due)}")
+            why = f"asked {self.words(question)} where the plan has {self.words(due)}"
+            if self.due is not None and self.due.is_asked(question):
+                # Put again to the same: one of them may have told the server another word than the due one.
+                asked = (self.plan.clients[j] for j in question.responders.tolist())
+                parties = dict.fromkeys((SERVER, *asked, *self.members(question)))
+                raise SuspectedParties(tuple(parties), f"the server {why}")
+            self.refuse(True, why)
         self.committee = self.members(question)
         self.due, self.opened, self.tried = due, None, {players}
         return self.sure

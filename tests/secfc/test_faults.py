@@ -620,6 +620,17 @@ def test_whoever_sat_on_a_committee_of_a_repeated_question_is_suspected():
     assert judge(scenario, schedule) == "SuspectedParties"
 
 
+def test_whoever_was_asked_is_suspected_where_a_question_is_put_to_the_same_again():
+    # A word of the step before, moved to the next question, was no answer to it, and none was missing.
+    scenario = SCENARIOS["own labels, k chosen"]
+    network = Network({}, scenario.sealed)
+    scenario.run(network)
+    kinds = [(e.kind, e.sender, e.recipient) for e in network.passed]
+    asked = next(i for i, (kind, *_) in enumerate(kinds) if kind == "MeasureSplits")
+    number = max(i for i in range(asked) if kinds[i] == ("Unheard", "client-2", "server"))
+    assert judge(scenario, {number: Fault("renumber", 1, 0)}) == "SuspectedParties"
+
+
 def test_of_two_questions_that_ask_the_same_one_may_be_missed():
     # Halves that a step left as they were are asked about twice; who missed the second, and hears it again
     # put to others, cannot know which it is, and had blamed the server for the next.

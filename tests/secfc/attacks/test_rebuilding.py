@@ -9,7 +9,7 @@ from secfc.attacks.judging import Rebuilt, found
 from secfc.attacks.moves import Sums, nested
 from secfc.attacks.plain import site_messages
 from secfc.attacks.rebuilding import REMEDIES, Rows, lone, run_differences, site_differences, step_differences
-from secfc.attacks.views import OUTSIDER, Output, View, output_of
+from secfc.attacks.views import OUTSIDER, Output, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp.readings import step_sums, sums
 from secfc.kfed import merged_centers, sent_centers
@@ -187,4 +187,3 @@ def test_findings_have_a_sentence_figures_and_a_picture():
     assert judged.picture().axes
     nothing = Rebuilt("clusters of one", 5, 0, 0, None)
     assert nothing.sentence == "From clusters of one no row could be rebuilt."
-    assert output_of is not None
