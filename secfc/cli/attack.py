@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from secfc.cli.attacked import begun, check_known, heading
 from secfc.cli.choose import make_public
-from secfc.cli.errors import Refused, bad_input, cautions_noted
-from secfc.cli.execute import load
+from secfc.cli.errors import bad_input, cautions_noted
 from secfc.cli.membership import membership
 from secfc.cli.method import Asked
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.options import COARSE, STARTS
-from secfc.cli.outputs import ANY_PATH, check_output, dumped
-from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, check_k, names, positive
+from secfc.cli.outputs import ANY_PATH, draw, dumped
+from secfc.cli.settings import names, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.attacks.judging import Judgement
+    from secfc.cli.settings import Settings
     from secfc.data.federation import Federation
 
 
@@ -78,25 +79,16 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **values: Any
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5 --plot shares.png
       secfc attack geometry a.csv b.csv c.csv -k 4 --known a
     """
-    settings = Settings(**{name: value for name, value in values.items() if name not in SECFC.names})
-    options = {name: value for name, value in values.items() if name in SECFC.names}
-    asked = Asked(settings, SECFC.defaults() | options | {"disclosure": "distances"})
-    check_k(settings)
-    if plot is not None:
-        check_output(plot, "--plot", settings.files, force=settings.force)
-    screen = Screen.stderr(settings.as_json)
-    with screen.status("Reading the data"):
-        federation, source = load(SECFC, asked)
-    if known is not None and known not in federation.names:
-        raise Refused(f"--known {known!r} is no client: the clients are {', '.join(federation.names)}.")
+    asked, federation, source, screen = begun(plot, values, disclosure="distances")
+    check_known(known, federation)
     with screen.status("Clustering, with everything that is said written down"):
         result = watched(asked, federation, blind=not no_blind)
     with screen.status("Attacking"):
         judgements = judged(result, federation, known, segments=no_blind)
     if plot is not None:
         with screen.status("Drawing"):
-            draw(judgements, plot)
-    show(settings, source, federation, judgements)
+            draw(partial(_shares, judgements), plot)
+    show(asked.settings, source, federation, judgements)
 
 
 @cautions_noted()
@@ -138,20 +130,6 @@ def judged(
     return found
 
 
-def draw(judgements: dict[str, Judgement], path: Path) -> None:
-    """The share of variance recovered after each question, as a picture.  Raises Refused."""
-    try:
-        from secfc.attacks.judging import plot_shares
-
-        figure = plot_shares(judgements)
-    except ImportError as error:
-        raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise Refused(f"--plot {path} cannot be written: {error}") from error
-
-
 def show(settings: Settings, source: str, federation: Federation, judgements: dict[str, Judgement]) -> None:
     """The judgements on stdout, as text or as JSON."""
     from secfc.attacks.judging import report_lines
@@ -160,10 +138,15 @@ def show(settings: Settings, source: str, federation: Federation, judgements: di
         rows = {name: {**asdict(j), "share": list(j.share)} for name, j in judgements.items()}
         click.echo(dumped(rows))
         return
-    click.echo(
-        f"{source}\nm = {federation.m} points, d = {federation.d} features, n = {federation.n} clients"
-    )
+    heading(source, federation)
     for name, judgement in judgements.items():
         click.echo(f"\nFrom {name}:")
         for line in report_lines(judgement):
             click.echo(line)
+
+
+def _shares(judgements: dict[str, Judgement]) -> Any:
+    """The share of variance recovered after each question."""
+    from secfc.attacks.judging import plot_shares
+
+    return plot_shares(judgements)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.execute import load
 from secfc.cli.method import Asked, Method
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, check_output, dumped
+from secfc.cli.outputs import ANY_PATH, check_output, draw, dumped
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Settings, check_k, names, refuse
 
@@ -96,7 +97,7 @@ def membership(
     with screen.status("Attacking"), bad_input(ValueError):
         found = attacked(played, federation, alarms)
     if plot is not None:
-        draw(found, plot)
+        draw(partial(_curves, found), plot)
     show(asked, source, federation, played, found, alarms)
 
 
@@ -191,16 +192,11 @@ def attacked(played: Played, federation: Federation, alarms: float) -> dict[str,
     return judged
 
 
-def draw(found: Mapping[str, Rates], path: Path) -> None:
-    """The ROC of every attack, as a picture.  Raises Refused."""
-    try:
-        from secfc.attacks.judging import plot_rates
+def _curves(found: Mapping[str, Rates]) -> Any:
+    """The ROC of every attack."""
+    from secfc.attacks.judging import plot_rates
 
-        plot_rates(found).savefig(path, dpi=150)
-    except ImportError as error:
-        raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
-    except (OSError, ValueError) as error:
-        raise Refused(f"--plot {path} cannot be written: {error}") from error
+    return plot_rates(found)
 
 
 def show(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from secfc.cli.attacked import begun, check_known, heading
 from secfc.cli.errors import Refused, bad_input, cautions_noted
-from secfc.cli.execute import load
 from secfc.cli.method import Asked
 from secfc.cli.methods.secfc import METHOD as SECFC
-from secfc.cli.outputs import ANY_PATH, check_output, dumped
-from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, check_k, names, positive
+from secfc.cli.outputs import ANY_PATH, draw, dumped
+from secfc.cli.settings import names, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -64,8 +64,8 @@ def differences(known: str | None, plot: Path | None, **values: Any) -> None:
       secfc attack differences a.csv b.csv c.csv -k 4 --known a --plot rows.png
     """
     asked, federation, source, screen = begun(plot, values)
-    if known is not None and known not in federation.names:
-        raise Refused(f"--known {known!r} is no client: the clients are {', '.join(federation.names)}.")
+    check_three(federation)
+    check_known(known, federation)
     with screen.status("Clustering over exact sums, with everything that is said written down"):
         result = summed(asked, federation)
     with screen.status("Attacking"):
@@ -89,6 +89,7 @@ def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
       secfc attack reconstruct a.csv b.csv c.csv -k 4 --row 17 --json
     """
     asked, federation, source, screen = begun(plot, values)
+    check_three(federation)
     last = federation.parties[-1]
     count = federation.counts[-1]
     row = count - 1 if row is None else row
@@ -103,23 +104,13 @@ def reconstruct(row: int | None, plot: Path | None, **values: Any) -> None:
     show(asked, source, federation, findings, plot)
 
 
-def begun(plot: Path | None, values: dict[str, Any]) -> tuple[Asked, Federation, str, Screen]:
-    """What was asked, checked, and the data."""
-    settings = Settings(**{name: value for name, value in values.items() if name not in SECFC.names})
-    options = {name: value for name, value in values.items() if name in SECFC.names}
-    asked = Asked(settings, SECFC.defaults() | options)
-    check_k(settings)
-    if plot is not None:
-        check_output(plot, "--plot", settings.files, force=settings.force)
-    screen = Screen.stderr(settings.as_json)
-    with screen.status("Reading the data"):
-        federation, source = load(SECFC, asked)
+def check_three(federation: Federation) -> None:
+    """Raise Refused for fewer clients than the runs that are attacked need."""
     if federation.n < 3:
         raise Refused(
             f"n={federation.n}: the runs that are attacked need at least 3 clients. Each FILE is one, unless "
             "--client-column names the column that tells whose row it is: add files or that option."
         )
-    return asked, federation, source, screen
 
 
 def clusters(asked: Asked) -> int:
@@ -229,26 +220,17 @@ def show(
 ) -> None:
     """The findings on stdout, as text or as JSON, and the picture."""
     if plot is not None:
-        draw(findings, plot)
+        draw(partial(_bars, findings), plot)
     if asked.settings.as_json:
         click.echo(dumped({name: one.figures() for name, one in findings.items()}))
         return
-    click.echo(
-        f"{source}\nm = {federation.m} points, d = {federation.d} features, n = {federation.n} clients"
-    )
+    heading(source, federation)
     for name, one in findings.items():
         click.echo(f"\n{name}:\n  {one.sentence}")
 
 
-def draw(findings: dict[str, Rebuilt], path: Path) -> None:
-    """Rows rebuilt, by algorithm.  Raises Refused."""
-    try:
-        from secfc.attacks.judging import plot_rebuilt
+def _bars(findings: dict[str, Rebuilt]) -> Any:
+    """Rows rebuilt, by algorithm."""
+    from secfc.attacks.judging import plot_rebuilt
 
-        figure = plot_rebuilt([replace(one, how=name) for name, one in findings.items()])
-    except ImportError as error:
-        raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
-    try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise Refused(f"--plot {path} cannot be written: {error}") from error
+    return plot_rebuilt([replace(one, how=name) for name, one in findings.items()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from secfc.cli.errors import Refused, Remembering
 from secfc.cli.execute import execute, forget, load
 from secfc.cli.method import Asked, Method
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, dumped, write_all, writing
+from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, draw, dumped, write_all, writing
 from secfc.cli.preparing import check as check_preparing
 from secfc.cli.preparing import prepared, without_gaps
 from secfc.cli.screen import Screen
@@ -25,6 +26,7 @@ from secfc.cli.settings import Clusters, Settings, check_choice, check_k, names,
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
+    from secfc.lloyd.elbow import Curve
     from secfc.report import Report
 
 Command = Callable[..., Any]
@@ -150,8 +152,8 @@ def run(context: click.Context, /, **values: Any) -> None:
     result, found = execute(method, asked, federation, source, screen, given(context))
     labels = None if found.verified is False else label_lines(federation, result, kept)
     outputs.write(labels, found)
-    if settings.plot is not None:
-        draw(found, settings.plot)
+    if settings.plot is not None and found.curve is not None:
+        draw(partial(_picture, found.curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         forget(settings.checkpoint, federation)
     _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
@@ -159,16 +161,11 @@ def run(context: click.Context, /, **values: Any) -> None:
         context.exit(1)
 
 
-def draw(found: Report, path: Path) -> None:
-    """The costs by which k was chosen, as a picture.  Raises Refused."""
+def _picture(curve: Curve) -> Any:
+    """The costs by which k was chosen."""
     from secfc.report import plot_curve
 
-    if found.curve is None:
-        return
-    try:
-        plot_curve(found.curve).savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise Refused(f"--plot {path} cannot be written: {error}") from error
+    return plot_curve(curve)
 
 
 def checked(context: click.Context, method: Method, settings: Settings) -> Asked:
