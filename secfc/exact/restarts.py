@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from secfc.coded.policy import Disclosure, Sharing
 from secfc.disclosure.own.messages import Advance, Cleave, Deliver, MeasureSplits, Show, Weigh
 from secfc.disclosure.own.runs import Asked, SharedRun
 from secfc.exact.course import AGAIN, Asking, Course, Due, Foreseen, Unfollowed
-from secfc.lloyd.moves import Cut, Gauge, Moves, Price, Settle
+from secfc.lloyd.moves import Cut, Gauge, Move, Moves, Price, Settle
 from secfc.lloyd.starts import Drawing, generators
 
 Array = NDArray[Any]
@@ -54,35 +54,31 @@ class Hidden(Foreseen):
 
     def grown(self, moves: Callable[[int], Moves]) -> Generator[Any, Any, SharedRun]:
         """The clusters that moves lead to; no client hears gains and costs, but what follows from them."""
-        run, answer = SharedRun.whole(self.number, self.plan.m, self.sharing), cast("Any", None)
-        course = moves(self.plan.d)
-        while True:
-            try:
-                move = course.send(answer)
-            except StopIteration as done:
-                run.regroup(done.value, int(done.value.max()) + 1)
-                return run
-            run.regroup(move.groups, int(move.groups.max()) + 1)
+        run = SharedRun.whole(self.number, self.plan.m, self.sharing)
+
+        def answer(move: Move) -> Generator[Any, Any, Any]:
             match move:
                 case Cut():
                     asked = run.ask(Cleave, move.directions)
-                    answer = (yield from put(run, asked, 1 + 2 * run.k))[1:]
-                    run.moved(asked, answer)
+                    told = (yield from put(run, asked, 1 + 2 * run.k))[1:]
+                    run.moved(asked, told)
+                    return told
                 case Settle():
                     asked = run.ask(Advance)
                     told = yield from put(run, asked, 1 + run.k)
                     run.moved(asked, told[1:])
-                    answer = bool(told[0]), told[1:]
+                    return bool(told[0]), told[1:]
                 case Gauge():
                     told = yield from put(run, run.ask(MeasureSplits, move.sides), len(run.last), opens=False)
                     # Of the clusters that were last opened; those now are unions of them.
-                    answer = told[np.unique(move.groups, return_index=True)[1][-run.k :]]
+                    return told[np.unique(move.groups, return_index=True)[1][-run.k :]]
+                case Price() if run.foregone:
+                    yield Due(MeasureCost, run.k, run.known, opens=False, last=False)
                 case Price():
-                    answer = None
-                    if run.foregone:
-                        yield Due(MeasureCost, run.k, run.known, opens=False, last=False)
-                    else:
-                        yield from put(run, run.ask(Weigh), opens=False)
+                    yield from put(run, run.ask(Weigh), opens=False)
+            return None
+
+        return (yield from run.led(moves(self.plan.d), answer))
 
 
 def shared(plan: Plan, sharing: Sharing, drawing: Drawing, each: Iterator[np.random.Generator]) -> Course:

@@ -55,4 +55,5 @@ class Price:
 
 
 # What a start asks for: everything in it is public, and it ends with groups, as in `Cut`.
-Moves = Generator[Any, Any, Array]
+Move = Cut | Settle | Gauge | Price
+Moves = Generator[Move, Any, Array]

@@ -30,7 +30,7 @@ from secfc.disclosure.own.messages import (
 from secfc.disclosure.own.runs import Asked, SharedRun
 from secfc.disclosure.own.shares import game_of, match_of, sizes_of
 from secfc.lloyd.loop import Stepper, Trace, gains_between
-from secfc.lloyd.moves import Cut, Gauge, Moves, Price, Settle
+from secfc.lloyd.moves import Cut, Gauge, Move, Moves, Price, Settle
 from secfc.roles.exchange import Exchange, PartyId, Role, take, to_all
 from secfc.roles.messages import compact_labels
 
@@ -54,32 +54,29 @@ class SharedRuns:
     def grown(self, moves: Callable[[int], Moves]) -> Role[SharedRun]:
         """The clusters that moves lead to, see `secfc.lloyd.splitting`."""
         run = self.begun(SharedRun.whole(len(self.runs), self.plan.m, self.sharing))
-        answer = cast("Any", None)
-        course = moves(self.plan.d)
-        while True:
-            try:
-                move = course.send(answer)
-            except StopIteration as done:
-                run.regroup(done.value, int(done.value.max()) + 1)
-                return run
-            run.regroup(move.groups, int(move.groups.max()) + 1)
+
+        def answer(move: Move) -> Role[Any]:
             match move:
                 case Cut():
                     asked = run.ask(Cleave, move.directions)
-                    _, answer = yield from self.put(run, asked, self.advanced)
-                    run.moved(asked, answer)
+                    _, sizes = yield from self.put(run, asked, self.advanced)
+                    run.moved(asked, sizes)
+                    return sizes
                 case Settle():
                     asked = run.ask(Advance)
-                    answer = yield from self.put(run, asked, self.advanced)
-                    run.moved(asked, answer[1])
+                    told = yield from self.put(run, asked, self.advanced)
+                    run.moved(asked, told[1])
+                    return told
                 case Gauge():
                     squares = yield from self.put(run, run.ask(MeasureSplits, move.sides), self.gauged)
                     counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
-                    answer = move.choose(gains_between(squares, counts))
+                    return move.choose(gains_between(squares, counts))
                 case Price() if run.foregone:
-                    answer = yield from self.committees.costs(run.known, run.k)
+                    return (yield from self.committees.costs(run.known, run.k))
                 case Price():
-                    answer = yield from self.put(run, run.ask(Weigh), self.weighed)
+                    return (yield from self.put(run, run.ask(Weigh), self.weighed))
+
+        return (yield from run.led(moves(self.plan.d), answer))
 
     def __call__(self, start: Array | SharedRun, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
         """A run of which the server knows the start, and sizes; of several, what it costs in the end.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from field.code.rows import cluster_sizes
 from secfc.coded.policy import Sharing
 from secfc.disclosure.own.messages import Stepped
+from secfc.lloyd.moves import Moves
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -97,6 +99,23 @@ class SharedRun:
     def ask(self, kind: type[Stepped], *more: Array) -> Asked:
         """A question about the labels now."""
         return Asked(kind, self.k, self.start, len(self.trail), self.last, self.number, self.groups, more)
+
+    def led(
+        self, moves: Moves, answer: Callable[[Any], Generator[Any, Any, Any]]
+    ) -> Generator[Any, Any, SharedRun]:
+        """This run, once moves led it to clusters, see `secfc.lloyd.splitting`.
+
+        answer: what comes of a move, as either side of the questions has it.
+        """
+        told = cast("Any", None)
+        while True:
+            try:
+                move = moves.send(told)
+            except StopIteration as done:
+                self.regroup(done.value, int(done.value.max()) + 1)
+                return self
+            self.regroup(move.groups, int(move.groups.max()) + 1)
+            told = yield from answer(move)
 
     def moved(self, asked: Asked, sizes: Array) -> None:
         """After a step that opened these sizes."""
