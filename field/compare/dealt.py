@@ -131,6 +131,14 @@ class Schedule:
         return sum(self.tables)
 
     @cached_property
+    def openings(self) -> tuple[int, ...]:
+        """Words that a member opens in each round."""
+        count, width = self.blocks
+        rows = [self.levels[0].opened, *(2 * len(level.nodes) - 1 for level in self.levels)]
+        wins = self.contest.outcomes * self.per
+        return (*(r * count * width for r in rows), *(len(g) * wins for g in self.products[:-1]))
+
+    @cached_property
     def weights(self) -> Array:
         """What every comparison weighs distances by: see `Contest.weights`."""
         return self.contest.weights(self.basis.primes)

@@ -49,9 +49,6 @@ Array = NDArray[Any]
 # Shares of what of each group's winner meets the bit that says whether the group wins: (groups, rows, per).
 Secrets = Callable[[Array], Array]
 
-# Up to so many centers all pairs are compared: fewer rounds, and not many more comparisons.
-DIRECT = 8
-
 
 @dataclass(frozen=True, eq=False)
 class Tournament:
@@ -59,18 +56,20 @@ class Tournament:
     `field.compare.dealt.Schedule`.
 
     contest: `Contest.nearest` of all clusters.  A code is a place within a group, and its group above.
+    count: groups, at least two, of at least two clusters each.
     """
 
     contest: Contest
     basis: Basis
     m: int
+    count: int
 
     @staticmethod
-    def needed(contest: Contest, d: int, max_int: int) -> int:
+    def needed(contest: Contest, count: int, d: int, max_int: int) -> int:
         """What the modulus must exceed: as `Contest.needed`, without dividing by common factors."""
         squares = _squares(contest)
         bounds: list[int] = [distance_bound(d, max_int, size) for size in contest.sizes]
-        groups = _grouping(contest.outcomes)
+        groups = _grouping(contest.outcomes, count)
         inner = max(_group(contest, group).needed(d, max_int) for group in groups)
         crossed = [
             2 * squares[a] * bounds[b] for x in groups for y in groups if x is not y for a in x for b in y
@@ -80,7 +79,7 @@ class Tournament:
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """The clusters of each group, ascending."""
-        return _grouping(self.contest.outcomes)
+        return _grouping(self.contest.outcomes, self.count)
 
     @property
     def places(self) -> int:
@@ -142,6 +141,14 @@ class Tournament:
     def dealt(self) -> int:
         """Words that the dealer sends to one member."""
         return self._dealt(self.digits)
+
+    @property
+    def openings(self) -> tuple[int, ...]:
+        """Words that a member opens in each round of `compete`."""
+        count, pairs = self.count, len(self.outer.contest.pairs)
+        shared = (residue_words(self.basis, (n, self.m)) for n in (2 * count, pairs))
+        chosen = count * self.digits * self.per
+        return (*self.inner.openings, chosen, *shared, *self.outer.openings)
 
     @property
     def dealt_wins(self) -> int:
@@ -280,18 +287,9 @@ def _squares(contest: Contest) -> list[int]:
     return [(size // common) ** 2 for size in contest.sizes]
 
 
-def _grouping(k: int) -> tuple[tuple[int, ...], ...]:
-    """Even groups of neighbors, of up to 4 or 8, with the fewest words dealt."""
-
-    def dealt(size: int) -> int:
-        groups = -(-k // size)
-        # A comparison's tables are 327 bits in three lanes, and a selection shares 2 size - 1 residues.
-        return 327 * (groups * size * (size - 1) // 2 + groups * (groups - 1) // 2) + 96 * groups * (
-            2 * size - 1
-        )
-
-    groups = -(-k // min((4, 8), key=dealt))
-    return tuple(tuple(range(g * k // groups, (g + 1) * k // groups)) for g in range(groups))
+def _grouping(k: int, count: int) -> tuple[tuple[int, ...], ...]:
+    """So many even groups of neighbors."""
+    return tuple(tuple(range(g * k // count, (g + 1) * k // count)) for g in range(count))
 
 
 def _group(contest: Contest, rows: Sequence[int]) -> Contest:

@@ -19,6 +19,7 @@ from field.code.projections import Projections, spare_masks
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, distance_bound
 from secfc.coded.layout import Layout
+from secfc.coded.network import Network
 from secfc.lloyd.elbow import Elbow
 from secfc.lloyd.starts import Start, check_choice
 from secfc.roles.description import LOCAL, Terms, described, digest_of
@@ -80,6 +81,7 @@ class Plan:
     smallest_center: int = 1  # points of the smallest cluster whose center is opened
     predictions: int = 1  # new points that may be labeled after the run
     elbow: Elbow | None = None  # by which k is chosen, with `most` a number
+    network: Network = Network()  # what messages cost, by which comparisons take their shape
 
     def __post_init__(self) -> None:
         least = {

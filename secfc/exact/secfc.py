@@ -42,6 +42,7 @@ from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
 from secfc.coded.membership import Membership, Open, UnionDraft
 from secfc.coded.messages import Assignment, CodedCenters, Ended, RevealCenters, RevealSums
+from secfc.coded.network import Network
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Kept
 from secfc.coded.questions import question
@@ -277,7 +278,9 @@ class SecFC:
     True, or the names of at least ell + t clients that consent to open the centers. So many are needed to
     compute them; t + 1 that collude can read small or categorical values without asking. coarse: what to do
     where rounding leaves a feature fewer than 8 steps of its spread (`secfc.data.resolution`): "refuse"
-    raises InputError, "warn" warns as it does below 64, "allow" does neither.
+    raises InputError, "warn" warns as it does below 64, "allow" does neither. network: what a round and a
+    byte cost between the parties: where clients compare for a dealer, the centers meet in the shape that
+    costs least, all pairs or groups and a final, with the same labels.
     """
 
     k: int | Elbow
@@ -298,6 +301,7 @@ class SecFC:
     liars: int = 0
     smallest_center: int = 3
     predictions: int | None = None
+    network: Network = Network()
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
@@ -369,7 +373,7 @@ class SecFC:
             self.largest or layout.m,
             chosen.headroom, self.liars, chosen.block, Terms(self, public), public.seed,
             self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
-            elbow,
+            elbow, self.network,
         )  # fmt: skip
         self.disclosure.check(plan)
         return plan

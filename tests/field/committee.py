@@ -2,7 +2,13 @@
 
 from field.code.blind import PairKeys
 from field.compare.dealt import Schedule, Tables, hide, labels, together
+from field.compare.tournament import Tournament
 from field.secrets.coins import SeededCoins
+
+
+def tournament(contest, basis, m):
+    """In groups of up to four."""
+    return Tournament(contest, basis, m, -(-contest.outcomes // 4))
 
 
 def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):

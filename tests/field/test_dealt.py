@@ -16,7 +16,7 @@ from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import distance_bound
 from field.secrets.coins import SeededCoins
-from tests.field.committee import play
+from tests.field.committee import play, tournament
 from tests.oracles import field as reference
 
 
@@ -81,23 +81,23 @@ def test_tournaments_of_many_clusters(k, members):
     sizes = np.random.default_rng(k).integers(1, 2**10, k)
     contest = Contest.nearest(sizes)
     scaled = tied(sizes.tolist(), 130, 2**20, k)
-    got, _ = play(contest, Basis(LANE_PRIMES[:3]), scaled, members, k, kind=Tournament)
+    got, _ = play(contest, Basis(LANE_PRIMES[:3]), scaled, members, k, kind=tournament)
     assert got.tolist() == reference.nearest(scaled, sizes.tolist())
     # The range: cross-multiplied without common factors, and never above the plan's bound.
     d, eta = 3, 50
     bound = distance_bound(d, eta, 1) * 2
-    needed = Tournament.needed(contest, d, eta)
+    needed = Tournament.needed(contest, -(-k // 4), d, eta)
     top = sorted(sizes.tolist())[-2:]
     assert contest.needed(d, eta) <= needed <= bound * (top[0] * top[1]) ** 2
     assert needed <= planned(d, eta, int(sizes.sum()))
     assert (
         Schedule(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
-        > 1.5 * Tournament(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
+        > 1.5 * tournament(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
     )
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", [Schedule, Tournament])
+@pytest.mark.parametrize("kind", [Schedule, tournament])
 def test_many_clusters_at_the_edge_of_the_range(kind, lanes):
     basis = Basis(LANE_PRIMES[:lanes])
     half = (basis.modulus - 1) // 2
@@ -233,11 +233,11 @@ def test_openings_of_a_tournament_are_uniform():
         )
         return uniform_bits(views, 1e-6) and all(whole)
 
-    got, views = play(contest, basis, scaled, 2, 1, kind=Tournament)
+    got, views = play(contest, basis, scaled, 2, 1, kind=tournament)
     assert set(got.tolist()) == {0}
     assert all_uniform(views)
     _, bare = play(
-        contest, basis, scaled, 2, 1, streams=lambda j: SeededCoins(1, "the same for all"), kind=Tournament
+        contest, basis, scaled, 2, 1, streams=lambda j: SeededCoins(1, "the same for all"), kind=tournament
     )
     assert not all_uniform(bare)
 

@@ -12,9 +12,9 @@ from field.compare.contest import Contest
 from field.compare.dealt import Schedule, Tables, together
 from field.compare.relabeling import Relabeling, Shared, codes, rows_of
 from field.compare.secret_step import last_of_one_hot
-from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import Coins, SeededCoins
+from tests.field.committee import tournament
 from tests.field.test_dealt import tied
 from tests.oracles import field as reference
 
@@ -64,11 +64,11 @@ def added(basis, shares):
     return bits, last_of_one_hot(basis, parts)
 
 
-@pytest.mark.parametrize("kind", [Schedule, Tournament])
+@pytest.mark.parametrize("kind", [Schedule, tournament])
 @pytest.mark.parametrize("k", [2, 3, 5, 9, 16, 17])
 @pytest.mark.parametrize("members", [2, 4])
 def test_bits_and_residues_are_the_labels_and_the_change_is_told(kind, k, members):
-    if kind is Tournament and k < 9:
+    if kind is tournament and k < 5:
         return
     m = 130
     sizes = np.random.default_rng(k).integers(1, 2**10, k)

@@ -72,6 +72,15 @@ DISCLOSURE = (
 )  # fmt: skip
 WORK = (
     Option(
+        "--latency", type=click.FloatRange(0), default=20.0, show_default=True, metavar="MS", part="steps",
+        help="All but distances: milliseconds until a message is there. With --bandwidth it decides whether "
+        "many centers meet all at once, or in groups: more rounds, fewer bytes, the same labels.",
+    ),
+    Option(
+        "--bandwidth", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True,
+        metavar="MBIT/S", part="steps", help="Megabits a second between the parties, see --latency.",
+    ),
+    Option(
         "--threads", type=click.IntRange(1), default=1, show_default=True, part="steps",
         help="Processor threads; they change no result.",
     ),
@@ -133,7 +142,8 @@ def settle(asked: Asked) -> Asked:
         _check_policy(asked)
         return asked
     asked.refuse(
-        ("dealer", "consent", "sizes"), "{option} has no meaning with --epsilon: leave one of them out."
+        ("dealer", "consent", "sizes", "latency", "bandwidth"),
+        "{option} has no meaning with --epsilon: leave one of them out.",
     )
     if "disclosure" in asked.given and asked["disclosure"] != "distances":
         raise click.UsageError(
@@ -152,7 +162,7 @@ def _check_policy(asked: Asked) -> None:
     shown = "or let the server see every distance with --disclosure distances."
     if asked["disclosure"] == "distances":
         asked.refuse(
-            ("dealer", "consent", "sizes"),
+            ("dealer", "consent", "sizes", "latency", "bandwidth"),
             "{option} has no meaning for --disclosure distances: leave it out, or add --disclosure "
             "assignments.",
         )
@@ -188,6 +198,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     from field.compare.replicated import MAX_T
     from psu import Threshold
     from secfc.coded.membership import Open, Private
+    from secfc.coded.network import Network
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.exact.secfc import SecFC
     from secfc.roles.exchange import SERVER
@@ -231,7 +242,8 @@ def choose(asked: Asked, public: Public) -> Choice:
         )
     algorithm = SecFC(
         asked.k, t, ell, reveal_centers=asked["reveal_centers"], smallest_center=asked["smallest_center"],
-        membership=membership, threads=asked["threads"], liars=asked["liars"], **values,
+        membership=membership, threads=asked["threads"], liars=asked["liars"],
+        network=Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), **values,
     )  # fmt: skip
     verified = asked["verify"] and algorithm.disclosure.exact
     return Choice(
@@ -307,14 +319,16 @@ def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
 
 def prepare(algorithm: SecFC, plan: Any) -> None:
     """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
-    from field.compare.tournament import DIRECT
+    from field.compare.shapes import FEW
     from secfc.cli.tiny import tiny_run
+    from secfc.coded.network import Network
     from secfc.data.inputs import InputError
 
-    # Other kernels compare many.
-    k = DIRECT + 1 if not isinstance(algorithm.k, int) or algorithm.k > DIRECT else 2
+    # Other kernels compare many, in groups where bytes alone cost.
+    many = not isinstance(algorithm.k, int) or algorithm.k > FEW
     small = replace(
-        algorithm, k=k, t=1, ell=1, n_init=1, max_iter=3, scale=None, largest=None, basis=plan.code.basis,
+        algorithm, k=FEW + 1 if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
+        max_iter=3, scale=None, largest=None, basis=plan.code.basis,
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
         liars=min(algorithm.liars, 1), disclosure=small_disclosure(algorithm),
     )  # fmt: skip
@@ -358,11 +372,12 @@ def small_disclosure(algorithm: SecFC) -> Disclosure:
 
 def compile_all() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.compare.tournament import DIRECT
+    from field.compare.shapes import FEW
     from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
     from secfc.cli.tiny import few_points, tiny_run
     from secfc.coded.membership import Private
+    from secfc.coded.network import Network
     from secfc.disclosure import (
         AssignmentsOnly,
         Distances,
@@ -396,7 +411,7 @@ def compile_all() -> None:
             FinalLabelsOnly(),
         ):  # fmt: skip
             tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
-        tiny_run(SecFC(DIRECT + 1, 1, max_iter=1, basis=basis))
+        tiny_run(SecFC(FEW + 1, 1, max_iter=1, basis=basis, network=Network(latency=0.0)))
     for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
         tiny_run(SecFC(2, 1, max_iter=2, disclosure=comparing))
     for mode in (Threshold(1), Server()):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from field.compare import dealt
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule
-from field.compare.tournament import DIRECT, Tournament
+from field.compare.shapes import groups
+from field.compare.tournament import Tournament
 from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import Compare, LabelShare
@@ -32,10 +33,17 @@ DEAL, SEND, SUM, OPEN = range(1, 5)
 
 
 @lru_cache(maxsize=8)
-def _schedule(contest: Contest, many: bool, basis: Basis, m: int, d: int, max_int: int) -> Any:
-    """Public as well, over as few lanes of the basis as decide the contest."""
-    kind = Tournament if many else Schedule
-    return kind(contest, basis.prefix(lanes_for(kind.needed(contest, d, max_int), basis.primes)), m)
+def _schedule(
+    contest: Contest, count: int, basis: Basis, m: int, d: int, max_int: int
+) -> Schedule | Tournament:
+    """Of so many groups; public as well, over as few lanes of the basis as decide the contest."""
+
+    def lanes(needed: int) -> Basis:
+        return basis.prefix(lanes_for(needed, basis.primes))
+
+    if count == 1:
+        return Schedule(contest, lanes(Schedule.needed(contest, d, max_int)), m)
+    return Tournament(contest, lanes(Tournament.needed(contest, count, d, max_int)), m, count)
 
 
 def committee_size(t: int) -> int:
@@ -89,14 +97,14 @@ class Match:
 
     @cached_property
     def schedule(self) -> Schedule | Tournament:
-        """How the comparison goes: all pairs of clusters, or of many under dealt tables a tournament."""
+        """How the comparison goes: all pairs of clusters, or under dealt tables what costs least."""
         plan, contest = self.plan, self.contest
         if self.hidden:
             return Schedule(contest, plan.code.basis, plan.m)
-        many = self.question.factor == 1 and contest.outcomes > DIRECT and self.seating.dealer is not None
-        basis, d = plan.code.basis, plan.d
-        schedule: Schedule | Tournament = _schedule(contest, many, basis, plan.m, d, plan.proven)
-        return schedule
+        basis, count = plan.code.basis, 1
+        if self.question.factor == 1 and self.seating.dealer is not None:
+            count = groups(contest.outcomes, basis, plan.m, self.seating.size, plan.network)
+        return _schedule(contest, count, basis, plan.m, plan.d, plan.proven)
 
     @property
     def shape(self) -> tuple[int, int]:

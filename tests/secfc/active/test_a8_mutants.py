@@ -17,7 +17,6 @@ import pytest
 import secfc
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule, hide
-from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.noise import SAMPLED, discrete_gaussian
 from secfc.coded.layout import OwnRows
@@ -28,7 +27,7 @@ from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import SERVER
 from secfc.transport.checkpoint import path_of
 from secfc.transport.journal import Journal, digest_of
-from tests.field.committee import shared
+from tests.field.committee import shared, tournament
 
 # --- shares of labels are re-randomized before they leave the committee ------------------------------
 
@@ -70,7 +69,7 @@ def law_of_label_shares(contest, kind, scaled, members, *, masked=True):
 
 
 @pytest.mark.parametrize(("k", "members", "m", "kind"), [
-    (3, 2, 2, Schedule), (3, 3, 1, Schedule), (4, 3, 1, Schedule), (9, 2, 1, Tournament),
+    (3, 2, 2, Schedule), (3, 3, 1, Schedule), (4, 3, 1, Schedule), (9, 2, 1, tournament),
 ])  # fmt: skip
 def test_what_members_send_a_dealer_depends_on_the_labels_alone(k, members, m, kind):
     contest, rng = Contest.nearest(np.full(k, 2)), np.random.default_rng(k)

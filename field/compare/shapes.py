@@ -1,0 +1,50 @@
+"""Which shape a contest takes: all pairs at once, or groups and a final, by what their messages cost.
+
+All pairs take the fewest rounds; groups deal and open less, the more so the more centers there are.  What a
+round and what a byte costs is a property of the network, so it is a parameter that all parties share: the
+shape changes messages, never labels.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from field.compare.contest import Contest
+from field.compare.dealt import Schedule
+from field.compare.tournament import Tournament
+from field.ring.basis import Basis
+
+# So few centers always meet all at once: two groups of two deal and open as much.
+FEW = 4
+# Centers of a group, at most, that are tried.
+SIZES = (2, 3, 4, 5, 6, 8, 12, 16)
+
+
+class Network(Protocol):
+    """What messages cost, hashable."""
+
+    def seconds(self, rounds: int, nbytes: int) -> float:
+        """What so many rounds and bytes take."""
+        ...
+
+
+@lru_cache(maxsize=64)
+def groups(k: int, basis: Basis, m: int, members: int, network: Network) -> int:
+    """Into how many groups k centers are best put, for m points and so many members; 1 for all pairs.
+
+    basis: what distances are in; a contest may need fewer lanes, which all shapes save alike.
+    """
+    contest = Contest.nearest(np.ones(k, np.int64))
+    counts = {-(-k // size) for size in SIZES if k > FEW and size < k}
+    shapes: dict[int, Schedule | Tournament] = {1: Schedule(contest, basis, m)}
+    shapes |= {count: Tournament(contest, basis, m, count) for count in sorted(counts) if k // count > 1}
+
+    def cost(count: int) -> float:
+        shape = shapes[count]
+        opened = sum(shape.openings) * members * (members - 1)
+        return network.seconds(len(shape.openings), 8 * (shape.dealt + opened))
+
+    return min(shapes, key=cost)

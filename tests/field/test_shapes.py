@@ -1,0 +1,82 @@
+"""The shape of a contest: what it costs is foretold, the cheapest is taken, and none changes a label."""
+
+import numpy as np
+import pytest
+
+from field.compare.contest import Contest
+from field.compare.dealt import Schedule, labels, together
+from field.compare.shapes import FEW, groups
+from field.compare.tournament import Tournament
+from field.ring.basis import LANE_PRIMES, Basis
+from secfc.coded.network import Network
+from tests.field.committee import shared
+from tests.field.test_dealt import tied
+from tests.oracles import field as reference
+
+
+def words(opened):
+    return opened.size if opened.dtype == np.uint64 else -(-opened.size // 2)
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 4])
+@pytest.mark.parametrize(("k", "count"), [(2, 1), (7, 1), (20, 1), (4, 2), (5, 2), (9, 3), (33, 7), (12, 2)])
+def test_what_is_opened_is_foretold_round_by_round(k, count, lanes):
+    contest, basis = Contest.nearest(np.arange(1, k + 1)), Basis(LANE_PRIMES[:lanes])
+
+    def kind(contest, basis, m):
+        return Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
+
+    schedule, _, (_, *opened) = shared(contest, basis, tied(range(1, k + 1), 130, 2**9, k), 2, k, kind=kind)
+    assert schedule.openings == tuple(map(words, opened))
+
+
+def seconds(count, k, basis, m, members, network):
+    contest = Contest.nearest(np.ones(k, np.int64))
+    shape = Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
+    nbytes = 8 * (shape.dealt + members * (members - 1) * sum(shape.openings))
+    return network.seconds(len(shape.openings), nbytes)
+
+
+@pytest.mark.parametrize("members", [2, 4])
+@pytest.mark.parametrize("k", [5, 8, 9, 16, 40])
+@pytest.mark.parametrize("m", [100, 10**4, 10**6])
+@pytest.mark.parametrize("network", [Network(), Network(0.0), Network(0.2, 1e9), Network(0.001, 1e6)])
+def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network):
+    basis = Basis(LANE_PRIMES[:3])
+    taken = groups(k, basis, m, members, network)
+    cost = seconds(taken, k, basis, m, members, network)
+    for count in {1, *(-(-k // size) for size in range(2, min(k, 7)))}:
+        if count == 1 or k // count > 1:
+            # Sizes between those that are tried change little.
+            assert cost <= 1.02 * seconds(count, k, basis, m, members, network)
+
+
+def test_the_network_decides():
+    basis = Basis(LANE_PRIMES[:4])
+    assert groups(8, basis, 10**3, 2, Network()) == 1 < groups(8, basis, 10**6, 2, Network())
+    assert groups(8, basis, 10**3, 2, Network(latency=0.0)) > 1
+    assert groups(8, basis, 10**6, 2, Network(latency=1e4)) == 1
+    for k in range(2, FEW + 1):
+        assert groups(k, basis, 10**6, 2, Network(latency=0.0)) == 1
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_labels_are_the_same_in_all_shapes(count):
+    sizes = np.random.default_rng(count).integers(1, 2**10, 9)
+    scaled = tied(sizes.tolist(), 200, 2**20, 9)
+
+    def kind(contest, basis, m):
+        return Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
+
+    basis = Basis(LANE_PRIMES[:3])
+    schedule, shares, _ = shared(Contest.nearest(sizes), basis, scaled, 3, count, kind=kind)
+    assert labels(schedule, together(basis, shares)).tolist() == reference.nearest(scaled, sizes.tolist())
+
+
+@pytest.mark.parametrize(("values", "why"), [
+    ({"latency": -1}, "seconds from 0 on"), ({"latency": float("nan")}, "seconds from 0 on"),
+    ({"bandwidth": 0}, "bytes a second above 0"), ({"bandwidth": float("inf")}, "bytes a second above 0"),
+])  # fmt: skip
+def test_a_network_that_is_none_is_refused(values, why):
+    with pytest.raises(ValueError, match=why):
+        Network(**values)
