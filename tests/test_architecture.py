@@ -61,12 +61,12 @@ ROOMS = {
     "secfc.account secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
     "secfc.disclosure.joint secfc.disclosure.own",
     "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling",
-    "secfc.deploy": "field.secrets secfc.roles secfc.transport",
+    "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
-    "secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report secfc.scaling",
+    "secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report secfc.scaling secfc.deploy",
 }
 # Packages that only name what they offer, and what checks or finds them.
 DOORS = {"field", "psu", "secfc", "field._moved", "secfc._moved", "secfc._packages"}

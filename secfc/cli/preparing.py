@@ -173,14 +173,14 @@ def check(asked: Asked) -> None:
         )
 
 
-def bits_of(settings: Settings, federation: Federation) -> tuple[str, ...]:
+def bits_of(settings: Settings, features: Sequence[str]) -> tuple[str, ...]:
     """Features that are categories: they are bits as they are, and not standardized."""
     columns = [f"{name}=" for name, _ in settings.categorical]
-    return tuple(name for name in federation.feature_names or () if any(name.startswith(c) for c in columns))
+    return tuple(name for name in features if any(name.startswith(c) for c in columns))
 
 
-def way_of(asked: Asked, federation: Federation) -> Any:
-    """How features are scaled, None if they are not."""
+def way_for(asked: Asked, features: Sequence[str]) -> Any:
+    """How features of these names are scaled, None if they are not."""
     from secfc.scaling.noisy import NoisyStandardize
     from secfc.scaling.ways import FillMeans, Range, Standardize
 
@@ -189,7 +189,7 @@ def way_of(asked: Asked, federation: Federation) -> Any:
     outside = {} if settings.outside is None else {"outside": settings.outside}
     if settings.standardize:
         limit = {} if settings.limit is None else {"limit": settings.limit}
-        keep = bits_of(settings, federation)
+        keep = bits_of(settings, features)
         if settings.ranges is not None:
             bits = tuple((name, 0.0, 1.0) for name in keep if missing == "mean")
             share = {} if settings.scale_share is None else {"share": settings.scale_share}
@@ -289,7 +289,7 @@ def ready(asked: Asked, federation: Federation) -> Ready:
     from secfc.scaling.noisy import NoisyStandardize
     from secfc.scaling.roles import ScaledPlan
 
-    way = way_of(asked, federation)
+    way = way_for(asked, federation.feature_names or ())
     if way is None:
         return Ready(federation, federation, None)
     with bad_input(ValueError):

@@ -10,6 +10,7 @@ exists.  What cannot be described cannot be agreed on, and is refused.
     bytes               {"bytes": hex}         float      {"float": "inf"} where it is not finite
     array               {"array": shape, "of": int, float or bool, "blake2b": hex of 16 bytes}
     dataclass           its name under "is", then its fields, each under its own name after a dot
+    mapping             its items, each under its key after a dot
     tuple, list         a JSON array; if a dataclass is in it, the length under "len", then items by number
 
 The object is written with sorted names, without blanks, in ASCII, so that equal descriptions are equal bytes;
@@ -89,6 +90,19 @@ def described(plan: Any, terms: Terms | None, **more: object) -> bytes:
     facts |= _named(plan, "plan")
     for name, value in more.items():
         facts |= dict(_facts(value, f"plan.{name}"))
+    return _written(facts)
+
+
+def described_alone(value: Any) -> bytes:
+    """The description of what is known before any plan: a dataclass, whose fields are the facts.
+
+    Raises ValueError as `described`.
+    """
+    return _written({"protocol": PROTOCOL} | _named(value, ""))
+
+
+def _written(facts: Mapping[str, Any]) -> bytes:
+    """Facts as bytes.  Raises ValueError beyond MAXIMUM."""
     data = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
     if len(data) > MAXIMUM:
         raise ValueError(
@@ -188,6 +202,9 @@ def _facts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
                 # A field may name a method that gives its value in one form of several.
                 form = f.metadata.get("described")
                 yield from _facts(getattr(value, form)() if form else getattr(value, f.name), start + f.name)
+    elif isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _facts(value[key], f"{name}.{key}")
     elif isinstance(value, tuple | list) and not _plain(value):
         yield f"{name}.len", len(value)
         for i, item in enumerate(value):

@@ -1,0 +1,149 @@
+"""What a site takes part in at all: its own least demands, held against what a run file asks for.
+
+They stand in the site's own file and are judged at the site, before its data are opened, so whoever runs the
+hub, the server or another site cannot lower them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from secfc.data.inputs import InputError
+from secfc.deploy.tables import Table
+
+LEAST_ROWS = 10
+
+
+class BelowFloor(InputError):  # noqa: N818 - named for what happened
+    """A run asks for more than the site gives.  floor: which of its demands.  No data were opened."""
+
+    def __init__(self, floor: str, asked: object, rule: str) -> None:
+        super().__init__(
+            f"the run asks for {asked}, and this site's floor `{floor}` says: {rule}. Nothing was sent, and "
+            "no data file was opened. Agree on other terms with the other sites, or change [floors] in the "
+            "site file, which is this site's alone"
+        )
+        self.floor = floor
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """What a run would show, in terms of floors.
+
+    policy: a word of `secfc run --disclosure`, "noise", or another algorithm's name.  t: clients that may
+    collude; None if nothing is shared.  epsilon, delta: the budget, None without noise.  centers: whether any
+    are opened; smallest: points of the smallest cluster whose center is.  sizes: whether clusters' sizes are
+    shown.  coordinator: the server's public identity.
+    """
+
+    policy: str
+    t: int | None
+    epsilon: float | None
+    delta: float | None
+    centers: bool
+    smallest: int
+    sizes: bool
+    coordinator: bytes
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The least that a site demands; None and empty demand nothing of that kind.
+
+    policies: those it accepts.  smallest_t: clients that may collude and learn nothing.  largest_epsilon,
+    largest_delta: of one run; a run with noise needs both to fit.  total_epsilon: over all runs of this site,
+    basic composition.  open_centers: whether centers may be opened; smallest_center: points of a cluster
+    whose center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: own rows that
+    must differ from those of the last run whose output was opened, if any do: 0, or at least 10, as the
+    difference of two outputs tells of the rows between.  coordinators: public identities of servers.
+    """
+
+    policies: tuple[str, ...] | None = None
+    smallest_t: int = 1
+    largest_epsilon: float | None = None
+    largest_delta: float | None = None
+    total_epsilon: float | None = None
+    open_centers: bool = True
+    smallest_center: int = 10
+    show_sizes: bool = True
+    changed_rows: int = 0
+    coordinators: tuple[bytes, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if 0 < self.changed_rows < LEAST_ROWS or self.changed_rows < 0:
+            raise InputError(
+                f"changed_rows = {self.changed_rows}: 0 for no demand, or at least {LEAST_ROWS}: fewer rows "
+                "between two outputs can be told from their difference"
+            )
+
+    @classmethod
+    def of(cls, table: Table) -> Floors:
+        """From [floors] of a site file.  Raises InputError."""
+        policies = table.get("policies", list, None)
+        coordinators = table.get("coordinators", list, None)
+        number = {name: table.get(name, (int, float), None) for name in BUDGETS}
+        found = cls(
+            None if policies is None else table.texts("policies"),
+            table.get("smallest_t", int, 1),
+            open_centers=table.get("open_centers", bool, True),
+            smallest_center=table.get("smallest_center", int, 10),
+            show_sizes=table.get("show_sizes", bool, True),
+            changed_rows=table.get("changed_rows", int, 0),
+            coordinators=None if coordinators is None else _identities(table),
+            **number,
+        )
+        table.finish()
+        return found
+
+    def check(self, stakes: Stakes, spent: float = 0.0) -> None:
+        """Raise BelowFloor for the first demand that a run does not meet.
+
+        spent: epsilon of earlier runs of this site.
+        """
+        for floor, asked, rule in self._refusals(stakes, spent):
+            raise BelowFloor(floor, asked, rule)
+
+    def _refusals(self, stakes: Stakes, spent: float) -> Iterator[tuple[str, str, str]]:
+        if self.policies is not None and stakes.policy not in self.policies:
+            yield "policies", stakes.policy, f"one of {', '.join(self.policies) or 'none at all'}"
+        if self.coordinators is not None and stakes.coordinator not in self.coordinators:
+            yield "coordinators", f"the server {stakes.coordinator.hex()}", "another server's identity"
+        if stakes.t is not None and stakes.t < self.smallest_t:
+            yield "smallest_t", f"t={stakes.t}", f"at least {self.smallest_t} colluding clients learn nothing"
+        for name in ("epsilon", "delta"):
+            most, asked = getattr(self, f"largest_{name}"), getattr(stakes, name)
+            if most is not None and (asked is None or asked > most):
+                what = f"no noise at all (no {name})" if asked is None else f"{name}={asked:g}"
+                yield f"largest_{name}", what, f"at most {most:g}"
+        if self.total_epsilon is not None:
+            if stakes.epsilon is None:
+                yield "total_epsilon", "no noise at all (no epsilon)", f"at most {self.total_epsilon:g}"
+            elif spent + stakes.epsilon > self.total_epsilon:
+                asked = f"epsilon={stakes.epsilon:g}, after {spent:g} in earlier runs"
+                yield "total_epsilon", asked, f"at most {self.total_epsilon:g} over all runs"
+        if stakes.centers and not self.open_centers:
+            yield "open_centers", "opened centers", "they stay closed"
+        if stakes.centers and stakes.smallest < self.smallest_center:
+            asked = f"opened centers of clusters of {stakes.smallest} points"
+            yield "smallest_center", asked, f"at least {self.smallest_center} points"
+        if stakes.sizes and not self.show_sizes:
+            yield "show_sizes", "sizes of clusters that are shown", (
+                "they are hidden: --disclosure own-labels with --sizes hidden hides them"
+            )  # fmt: skip
+
+
+BUDGETS = tuple(f.name for f in fields(Floors) if f.name.endswith(("epsilon", "delta")))
+
+
+def _identities(table: Table) -> tuple[bytes, ...]:
+    found = []
+    for text in table.texts("coordinators"):
+        try:
+            key = bytes.fromhex(text)
+        except ValueError:
+            key = b""
+        if len(key) != 32:
+            raise InputError(f"{table.where}: coordinators hold 64 hexadecimal digits each, not {text!r}")
+        found.append(key)
+    return tuple(found)

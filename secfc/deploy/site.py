@@ -1,0 +1,76 @@
+"""The site file: what one party keeps to itself.  Where its data and key are, and what it agrees to at all.
+
+It is TOML, belongs to the site, and is read by nobody else; no other party, and no hub, can weaken it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from secfc.data.inputs import InputError
+from secfc.deploy.floors import Floors
+from secfc.deploy.tables import read_table
+from secfc.roles.exchange import SERVER, PartyId
+
+
+@dataclass(frozen=True)
+class Data:
+    """The file of a client's rows, and how it is read: as `secfc run` reads files."""
+
+    path: Path
+    id_column: str | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class SiteFile:
+    """One party's own settings.
+
+    party: its name in the run file.  run: that file.  key: of its identity.  data: None for the server.
+    journal: a directory for what it must not forget if it dies; results: one for what it learns.
+    hub: where the hub is, if not where the run file says.  derived_bound: whether the others may learn the
+    power of two that no value of its rows exceeds.
+    """
+
+    party: PartyId
+    run: Path
+    key: Path
+    data: Data | None = None
+    journal: Path = Path("journal")
+    results: Path = Path("results")
+    hub: str | None = None
+    derived_bound: bool = False
+    floors: Floors = field(default_factory=Floors)
+
+    @classmethod
+    def read(cls, path: Path) -> SiteFile:
+        """The site file at this path; paths in it are beside it.  Raises InputError, OSError."""
+        table = read_table(path, f"site file {path}")
+        site, data, folder = table.table("site"), table.table("data", {}), path.parent
+        party = site.text("party")
+        own: Data | None = None
+        if party != SERVER:
+            columns = data.get("columns", list, None)
+            own = Data(
+                folder / data.text("path"),
+                data.get("id_column", str, None),
+                None if columns is None else data.texts("columns"),
+            )
+        elif data.names:
+            raise InputError(f"site file {path}: the server has no rows. Leave [data] out")
+        found = cls(
+            party,
+            folder / site.text("run"),
+            folder / site.text("key"),
+            own,
+            folder / site.text("journal", "journal"),
+            folder / site.text("results", "results"),
+            site.get("hub", str, None),
+            site.get("derived_bound", bool, False),
+            Floors.of(table.table("floors", {})),
+        )
+        table.get("floors", dict, None)
+        for part in (site, data, table):
+            part.finish()
+        return found

@@ -1,0 +1,188 @@
+"""The run file: one value that all sites hold, read back as written, each difference named, each mistake."""
+
+import tomllib
+
+import pytest
+
+import secfc
+from secfc.cli.deploy.building import built
+from secfc.data.inputs import InputError
+from secfc.deploy.floors import BelowFloor, Floors, Stakes
+from secfc.deploy.keys import draw, fingerprint, load
+from secfc.deploy.runfile import RunFile
+from secfc.deploy.site import SiteFile
+from secfc.deploy.tables import Table
+from secfc.roles.description import differences
+
+IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "server"), 1)}
+
+
+def runfile(algorithm="secfc", options=None, preparing=None, **more):
+    return RunFile(
+        "a run", bytes(32), "ws://hub", more.pop("identities", IDENTITIES), ("age", "weight"), algorithm, 4,
+        options or {}, preparing or {}, **more,
+    )  # fmt: skip
+
+
+def read(text):
+    return RunFile.of(Table(tomllib.loads(text), "run file"))
+
+
+ASKED = [
+    ("secfc", {}, {}), ("secfc", {"disclosure": "own-labels", "sizes": "hidden", "t": 1}, {}),
+    ("secfc", {"membership": "private", "merge": False}, {"standardize": True, "limit": 8.0}),
+    ("secfc", {"epsilon": 5.0, "radius": 3.0}, {}), ("k-fed", {"k_local": 2}, {}), ("masked-lloyd", {}, {}),
+    ("lloyd", {"bound": 20.0}, {}), ("overlap-1", {}, {}), ("overlap-2", {}, {}),
+    ("secfc", {}, {"ranges": "age=0:120,weight=0:300"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("algorithm", "options", "preparing"), ASKED)
+def test_what_is_written_reads_back_and_builds_what_the_shell_builds(algorithm, options, preparing):
+    run = runfile(algorithm, options, preparing)
+    back = read(run.toml())
+    assert back.description == run.description
+    assert back.digest == run.digest
+    assert back.clients == ("b", "a", "c")  # in the order of the file
+    made = built(back)
+    assert made.algorithm == built(run).algorithm
+    assert made.public.session == run.session
+
+
+def test_the_algorithm_is_that_of_the_words():
+    made = built(runfile(options={"t": 1, "disclosure": "own-labels", "reveal_centers": True}))
+    assert made.algorithm.disclosure == secfc.OwnLabels()
+    assert made.algorithm.reveal_centers
+    assert made.derived
+    assert made.stakes == Stakes("own-labels", 1, None, None, True, 3, True, IDENTITIES["server"])
+
+
+@pytest.mark.parametrize(("change", "fact"), [
+    ({"options": {"t": 1}}, "options.t"), ({"algorithm": "k-fed"}, "algorithm"),
+    ({"preparing": {"standardize": True}}, "preparing.standardize"), ({"seed": 3}, "seed"),
+    ({"identities": {**IDENTITIES, "a": bytes(32)}}, "identities.a"),
+    ({"identities": {"a": IDENTITIES["a"], **IDENTITIES}}, "clients"),
+])  # fmt: skip
+def test_each_difference_is_named(change, fact):
+    one, other = runfile(), runfile(**change)
+    assert one.digest != other.digest
+    assert fact in str(differences(one.description, other.description)[0])
+
+
+def test_where_the_hub_is_and_clocks_are_no_terms():
+    text = runfile().toml()
+    assert read(text.replace("ws://hub", "ws://other").replace("600", "6")).digest == runfile().digest
+
+
+TEXT = runfile().toml()
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    (TEXT.replace("hub =", "hob ="), "hub is missing"),
+    (TEXT.replace("[run]", "[run]\nextra = 1"), "'extra' is no key"),
+    (TEXT.replace("ws://hub", "http://hub"), "no address of a hub"),
+    (TEXT.replace('session = "00', 'session = "0'), "64 hexadecimal digits"),
+    (TEXT.replace("server =", "sever ="), "no party is called server"),
+    (TEXT.replace("02" * 32, "01" * 32), "the same identity"),
+    (TEXT.replace("patience = 600.0", 'patience = "long"'), "a number is needed"),
+    (TEXT.replace("patience = 600.0", "patience = 0"), "above 0"),
+    (TEXT.replace("k = 4", "k = 4.5"), "a whole number or a string"),
+    (TEXT + "\n[columns]\nz = ['age']\n", "who is no client"),
+    (TEXT + "\n[columns]\na = ['height']\n", "none of features"),
+])  # fmt: skip
+def test_mistakes_in_the_file(text, why):
+    assert text != TEXT
+    with pytest.raises(InputError, match=why):
+        read(text)
+
+
+@pytest.mark.parametrize(("algorithm", "options", "preparing", "why"), [
+    ("nope", {}, {}, "one of secfc"), ("secfc", {"bad": 1}, {}, "bad is no word here"),
+    ("secfc", {"t": "x"}, {}, "'x' is not"), ("secfc", {"verify": True}, {}, "each site's own"),
+    ("secfc", {"reveal_centers": "yes"}, {}, "true or false"), ("feddp", {"epsilon": 1.0}, {}, "server-file"),
+    ("secfc", {"liars": 1}, {}, "--liars"), ("secfc", {}, {"limit": 3.0}, "--limit"),
+])  # fmt: skip
+def test_words_that_the_shell_refuses_as_well(algorithm, options, preparing, why):
+    with pytest.raises(InputError, match=why):
+        built(runfile(algorithm, options, preparing))
+
+
+# --- floors ------------------------------------------------------------------------------------------
+
+MILD = Stakes("own-labels", 3, 1.0, 1e-6, True, 20, False, IDENTITIES["server"])
+
+
+@pytest.mark.parametrize(("floor", "demand"), [
+    ("policies", {"policies": ("final-labels",)}), ("smallest_t", {"smallest_t": 4}),
+    ("largest_epsilon", {"largest_epsilon": 0.5}), ("largest_delta", {"largest_delta": 1e-9}),
+    ("total_epsilon", {"total_epsilon": 1.5}), ("open_centers", {"open_centers": False}),
+    ("smallest_center", {"smallest_center": 21}), ("coordinators", {"coordinators": (bytes(32),)}),
+])  # fmt: skip
+def test_a_run_below_a_floor_is_refused(floor, demand):
+    Floors().check(MILD, spent=0.6)
+    with pytest.raises(BelowFloor, match=f"`{floor}`") as caught:
+        Floors(**demand).check(MILD, spent=0.6)
+    assert caught.value.floor == floor
+
+
+def test_sizes_and_budgets_that_are_not_there_are_below_a_floor():
+    shown = Stakes("assignments", 1, None, None, False, 1, True, IDENTITIES["server"])
+    for demand in ({"show_sizes": False}, {"largest_epsilon": 1.0}, {"total_epsilon": 9.0}):
+        with pytest.raises(BelowFloor):
+            Floors(**demand).check(shown)
+    with pytest.raises(InputError, match="at least 10"):
+        Floors(changed_rows=3)
+
+
+SITE = """
+[site]
+party = "a"
+run = "run.toml"
+key = "a.key"
+
+[data]
+path = "a.csv"
+id_column = "patient"
+
+[floors]
+policies = ["own-labels"]
+smallest_t = 2
+total_epsilon = 4
+"""
+
+
+def test_a_site_file_reads_and_an_unknown_key_refuses_to_start(tmp_path):
+    path = tmp_path / "site.toml"
+    path.write_text(SITE)
+    site = SiteFile.read(path)
+    assert site.data.path == tmp_path / "a.csv"
+    assert site.floors == Floors(("own-labels",), 2, total_epsilon=4)
+    for wrong, why in (
+        (SITE + "smalest_center = 5\n", "'smalest_center' is no key"),
+        (SITE.replace("path", "paths"), "path is missing"),
+        (SITE.replace('"a"', '"server"'), "has no rows"), (SITE + "[flors]\n", "'flors' is no key"),
+        (SITE.replace("[data]", "[data"), "no TOML"),
+    ):  # fmt: skip
+        path.write_text(wrong)
+        with pytest.raises(InputError, match=why):
+            SiteFile.read(path)
+
+
+# --- keys --------------------------------------------------------------------------------------------
+
+
+def test_a_key_is_its_owners_alone(tmp_path):
+    path = tmp_path / "a.key"
+    made = draw(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert load(path).public == made.public
+    assert len(fingerprint(made.public)) == 39
+    with pytest.raises(InputError, match="exists"):
+        draw(path)
+    path.chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        load(path)
+    path.chmod(0o600)
+    path.write_text("something else")
+    with pytest.raises(InputError, match="no key"):
+        load(path)
