@@ -1,0 +1,104 @@
+"""Links to all peers, renewed whenever they break, until a role is over; wherever peers are met."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from secfc.roles.exchange import PartyId, Role
+from secfc.transport.channel import Channel
+from secfc.transport.link import Link
+from secfc.transport.network import run_party
+
+R = TypeVar("R")
+
+# Seconds before the first attempt to come back, and between later ones at most.
+SOON, LATER = 0.1, 5.0
+
+
+class NotAdmitted(OSError):  # noqa: N818 - named for what happened
+    """Whoever joins the ends of pairs does not know this run, or this party: to ask again is of no use."""
+
+
+class Ending(Channel, Protocol):
+    """A channel that tells when it is over."""
+
+    ended: asyncio.Event
+
+
+async def hold(
+    role: Role[R],
+    meet: Callable[[PartyId], Awaitable[Ending]],
+    peers: tuple[PartyId, ...],
+    *,
+    arrival: float = 600.0,
+    watch: Callable[[PartyId, str], None] = lambda peer, what: None,
+    **waiting: Any,
+) -> R:
+    """Run a party's role among peers that are met, and met again whenever a connection is gone.
+
+    meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
+    seconds to wait for all peers to be there, before the role begins.  watch: told whenever a peer "came",
+    "broke" or "came back".  waiting: of `run_party`; rejoin is 60 s here, as connections over the open net
+    do break.
+
+    Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
+    """
+    links: dict[PartyId, Link] = {}
+    waiting = {"rejoin": 60.0, **waiting}
+
+    async def keep(peer: PartyId) -> None:
+        """Meet the peer, and meet it again whenever the connection is gone."""
+        pause = SOON
+        while True:
+            try:
+                channel = await meet(peer)
+            except NotAdmitted:
+                raise
+            except OSError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LATER)
+                continue
+            pause = SOON
+            if peer not in links:
+                links[peer] = Link(channel)
+                watch(peer, "came")
+            else:
+                links[peer].renew(channel)
+                watch(peer, "came back")
+            await channel.ended.wait()
+            watch(peer, "broke")
+            await asyncio.sleep(SOON)
+
+    keepers = [asyncio.create_task(keep(peer)) for peer in peers]
+    try:
+        await _all_there(links, peers, keepers, arrival)
+        return await run_party(role, links, **waiting)
+    finally:
+        for task in keepers:
+            task.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+
+
+async def _all_there(
+    links: Mapping[PartyId, Link],
+    peers: tuple[PartyId, ...],
+    keepers: list[asyncio.Task[None]],
+    arrival: float,
+) -> None:
+    """Wait until every peer came once.  Raises what ended a keeper, and TimeoutError."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(arrival):
+            while len(links) < len(peers):
+                done = [task for task in keepers if task.done()]
+                for task in done:
+                    task.result()
+                await asyncio.sleep(0.02)
+            return
+    missing = ", ".join(peer for peer in peers if peer not in links)
+    raise TimeoutError(
+        f"{missing} did not come within {arrival:g} s: see that it runs, with the same run file, "
+        "and start this party again"
+    )
