@@ -194,7 +194,11 @@ class Outcome:
 
 
 class Algorithm(Protocol):
-    """Five methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it."""
+    """Five methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it.
+
+    One whose plan says nothing of how many rows each client has tells so by an attribute `counted` that is
+    false; between organizations these numbers then stay at home.
+    """
 
     def plan(self, public: Public) -> Any:
         """Everything public, checked before any data is touched."""

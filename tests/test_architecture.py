@@ -61,7 +61,7 @@ ROOMS = {
     "secfc.account secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
     "secfc.disclosure.joint secfc.disclosure.own",
     "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling",
-    "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport",
+    "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "

@@ -33,6 +33,11 @@ class Spending:
         neighbors: Neighbors = self._policy.neighbors
         return neighbors
 
+    @property
+    def by_client(self) -> bool:
+        """Whether it protects all points of a client, so that noise depends on how many there are."""
+        return self.neighbors.unit == "client"
+
     def within(self, budget: Budget) -> Any:
         """The same algorithm for another budget, such as what is left of one."""
         return replace(self.way, disclosure=replace(self._policy, budget=budget))

@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,7 @@ class FedDPKMeans:
     committee: int | None = None
     t: int | None = None
     losses: int | None = None
+    counted: ClassVar[bool] = False  # nobody learns how many rows a client has
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", clusters(self.k))

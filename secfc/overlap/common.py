@@ -83,6 +83,11 @@ class CommonFeatures:
     home: int = 10
     partial: ClassVar[bool] = True  # clients may observe different features
 
+    @property
+    def counted(self) -> bool:
+        """Whether the plan says how many rows each client has."""
+        return bool(getattr(self.algorithm, "counted", True))
+
     def plan(self, public: Public) -> CommonPlan:
         """Raises InputError if no feature is common to all clients."""
         columns = Columns.of(public)

@@ -115,6 +115,11 @@ class Scaled:
         return bool(getattr(self.algorithm, "partial", False))
 
     @property
+    def counted(self) -> bool:
+        """Whether the plan says how many rows each client has."""
+        return bool(getattr(self.algorithm, "counted", True))
+
+    @property
     def bound(self) -> float:
         """Of scaled points."""
         return float(self.scaling.limit)

@@ -21,6 +21,7 @@ from secfc.algorithm import Public
 from secfc.coded import messages as own
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
+from secfc.deploy import introduction
 from secfc.disclosure.joint import messages as joint
 from secfc.disclosure.own import messages as keeping
 from secfc.exact import plaintext
@@ -354,6 +355,9 @@ MESSAGES = {
     own.CodedCenters: st.builds(own.CodedCenters, coded()),
     own.NoiseShares: st.builds(own.NoiseShares, coded()),
     shared.Final: finals(),
+    introduction.Arrival: st.builds(
+        introduction.Arrival, st.integers(0, introduction.MOST_ROWS), st.integers(-399, 400)
+    ),
     ending.Ending: st.builds(
         ending.Ending,
         st.text("ABCxyz", min_size=1, max_size=40),
@@ -606,6 +610,7 @@ def examples():
         keeping.PickedShare(np.array([[5, 6]], np.uint32)),
         own.RevealSums(13, 2),
         ending.Ending("TooFewReplies", "server", 7),
+        introduction.Arrival(37, -3),
         own.Ended(np.array([2, 0]), None),
         own.Ended(np.array([2, 0]), np.array([[0.5], [np.nan]])),
         sums.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),

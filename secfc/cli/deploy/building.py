@@ -15,7 +15,7 @@ from secfc.cli.preparing import OPTIONS as PREPARING
 from secfc.cli.preparing import check as check_preparing
 from secfc.cli.preparing import way_for
 from secfc.cli.settings import Settings, check_choice
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, seeded
 from secfc.deploy.floors import Stakes
 from secfc.deploy.runfile import RunFile
 from secfc.roles.exchange import SERVER
@@ -71,7 +71,7 @@ def built(run: RunFile) -> Built:
         session=run.session,
         features=names,
         observed=_observed(run),
-        seed=run.seed,
+        seed=None if run.seed is None else int(seeded(run.seed).integers(2**63)),  # as `secfc run` has it
     )
     if way is not None and "bound" in method.names:
         asked = asked.having(bound=bound)

@@ -1,0 +1,144 @@
+"""Roles as sites run them, from greetings to outcomes: what `fit` gives, and what is told beforehand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import psu
+import secfc
+from field import SeededCoins
+from field.secrets.channels import Identity
+from secfc.algorithm import LIMIT, Public
+from secfc.coded.membership import Private
+from secfc.data.inputs import seeded
+from secfc.deploy import session
+from secfc.roles.exchange import SERVER, FaultyClient, PlanMismatch
+from secfc.scaling.algorithm import Scaled
+from secfc.transport.simulate import simulate
+
+START = int(seeded(5).integers(2**63))  # as `fit` makes it of seed=5
+RNG = np.random.default_rng(2)
+POINTS = RNG.normal(RNG.integers(0, 3, (60, 1)) * 4, 0.5, (60, 3))
+FED = secfc.Federation.from_arrays(np.split(POINTS, [11, 27, 40, 50]))
+HELD = replace(FED, server_points=POINTS[::5])
+# Neighbors hold some IDs together.
+SHARED = secfc.Federation.from_arrays(
+    [POINTS[a:b] for a, b in ((0, 20), (10, 30), (25, 40), (40, 52), (45, 60))],
+    ids=[range(a, b) for a, b in ((0, 20), (10, 30), (25, 40), (40, 52), (45, 60))],
+)
+KEYS = {name: Identity(SeededCoins(3, name).bytes(32)) for name in (*FED.names, SERVER)}
+
+
+def work_of(algorithm, federation, bound=None):
+    public = Public.of(federation, bound or 1.0)
+    blank = replace(public, counts=(1,) * federation.n, session=bytes(32), seed=START)
+    pins = {name: key.public for name, key in KEYS.items()}
+    return session.Work(algorithm, blank, bound is None, (*federation.names, SERVER), pins, b"the run file")
+
+
+def roles(work, federation):
+    made = {}
+    for name in work.parties:
+        coins = SeededCoins(1, name)
+        if name == SERVER:
+            role = session.server(work, coins, np.random.default_rng(START))
+        else:
+            role = session.client(work, federation.parties[federation.names.index(name)], coins)
+        made[name] = session.protected(work, name, role, KEYS[name], coins)
+    return made
+
+
+CASES = {
+    "default": (secfc.SecFC(k=3, t=1), FED),
+    "own labels": (secfc.SecFC(k=3, t=1, disclosure=secfc.OwnLabels()), FED),
+    "distances": (secfc.SecFC(k=3, t=1, disclosure=secfc.Distances()), FED),
+    "final labels": (secfc.SecFC(k=3, t=1, disclosure=secfc.FinalLabelsOnly(), max_iter=3), FED),
+    "scaled": (Scaled(secfc.SecFC(k=3, t=1)), FED),
+    "k-fed": (secfc.KFed(3, 2), FED),
+    "masked": (secfc.MaskedLloyd(3), FED),
+    "lloyd": (secfc.Lloyd(3), FED),
+}
+
+
+def ran(algorithm, federation, bound):
+    return simulate(roles(work_of(algorithm, federation, bound), federation), keep_bodies=True)
+
+
+def without_seal(work, federation):
+    """The same roles unsealed, so that what they say can be read."""
+    made = {}
+    for party in federation.parties:
+        made[party.name] = session.client(work, party, SeededCoins(1, party.name))
+    made[SERVER] = session.server(work, SeededCoins(1, SERVER), np.random.default_rng(START))
+    return made
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("bound", [None, 32.0])
+def test_each_site_has_what_fit_gives_it(name, bound):
+    algorithm, federation = CASES[name]
+    bound = algorithm.bound if name == "scaled" else bound
+    run = ran(algorithm, federation, bound)
+    want = secfc.fit(algorithm, federation, seed=5, bound=None if name == "scaled" else bound)
+    for client, labels in zip(federation.names, want.labels, strict=True):
+        assert (run.results[client].labels == labels).all()
+    assert run.results[SERVER].labels is None
+    assert all(outcome.party == party for party, outcome in run.results.items())
+
+
+def introductions(algorithm, federation, bound):
+    run = simulate(without_seal(work_of(algorithm, federation, bound), federation), keep_bodies=True)
+    return {(e.sender, e.body.rows, e.body.power) for e in run.transcript.envelopes if e.kind == "Arrival"}
+
+
+def test_rows_and_magnitudes_are_told_only_where_they_are_needed():
+    default = secfc.SecFC(k=3, t=1, max_iter=1)
+    counts = set(zip(FED.names, FED.counts, strict=True))
+    assert {
+        (name, rows) for name, rows, power in introductions(default, FED, None) if power < LIMIT
+    } == counts
+    assert introductions(default, FED, 32.0) == {(name, rows, LIMIT) for name, rows in counts}
+    private = replace(default, membership=Private(psu.Threshold(1)))
+    assert introductions(private, SHARED, 32.0) == set()
+    assert {rows for _, rows, _ in introductions(private, SHARED, None)} == {0}
+    assert introductions(secfc.FedDPKMeans(3, 5.0, 1e-6), HELD, 1.0) == set()
+
+
+def test_private_rows_of_three_overlapping_sites_give_the_labels_of_fit():
+    algorithm = secfc.SecFC(k=3, t=1, membership=Private(psu.Threshold(1)), init=secfc.RandomLabels())
+    run = ran(algorithm, SHARED, 32.0)
+    own = {}
+    for party in SHARED.parties:  # everybody who holds an ID is told the same label
+        for name, label in zip(party.ids, run.results[party.name].labels.tolist(), strict=True):
+            assert own.setdefault(name, label) == label
+    assert len(set(own.values())) == 3
+
+
+@pytest.mark.parametrize(("lie", "error"), [
+    (lambda to, one: replace(one, rows=one.rows + (to == "client-1")), PlanMismatch),
+    (lambda to, one: replace(one, rows=0), FaultyClient),
+    (lambda to, one: replace(one, power=LIMIT), FaultyClient),
+])  # fmt: skip
+def test_whoever_tells_different_or_wrong_things_ends_the_run(lie, error):
+    name = FED.names[2]
+
+    def change(envelope):
+        if envelope.kind == "Arrival" and envelope.sender == name:
+            return [replace(envelope, body=lie(envelope.recipient, envelope.body))]
+        return [envelope]
+
+    with pytest.raises(error):
+        simulate(without_seal(work_of(secfc.SecFC(k=3, t=1), FED), FED), faults=change)
+
+
+def test_another_run_file_is_named_before_anything_is_told():
+    work = work_of(secfc.SecFC(k=3, t=1), FED, 32.0)
+    made = roles(work, FED)
+    first = FED.parties[0]
+    other = replace(work, description=b'{"k":4}')
+    coins = SeededCoins(9, first.name)
+    role = session.client(other, first, coins)
+    made[first.name] = session.protected(other, first.name, role, KEYS[first.name], coins)
+    with pytest.raises(PlanMismatch):
+        simulate(made, keep_bodies=True)
