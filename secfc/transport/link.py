@@ -7,7 +7,7 @@ goodbye, and BEAT says only that the sender is there.  Any byte that arrives is 
 frame that takes long.
 
 Messages are written piece by piece as the connection takes them, and read into memory that is committed only
-as bytes arrive: neither end holds a second copy.
+as bytes arrive: neither end holds a second copy.  What is short leaves together.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from secfc.roles.exchange import FaultyParty
 from secfc.transport import wire
 from secfc.transport.channel import Channel
 from secfc.transport.streams import channel_of
 
 GOODBYE, BEAT = -2, -3
-# Bytes that are written, or read, at a time.
-PIECE = 1 << 20
-# Signs of life are sent, and listened for, so many times in the longest silence that is believed.
-BEATS = 5
+# Bytes that are written, or read, at a time; and what is gathered to leave together.
+PIECE, TOGETHER = 1 << 20, 1 << 16
+# Signs of life are sent, and listened for, so many times in the longest silence that is believed; after half
+# of it the connection is doubted.
+BEATS = 6
 
 
 class Silent(Exception):  # noqa: N818 - what happened
@@ -49,8 +50,13 @@ class Link:
         self.leaving = False  # whether nothing will be sent any more but what is kept
         self.renewed = asyncio.Event()
         self.closed = False
-        self.failure: FaultyParty | None = None
         self.begun = False  # whether anything came on this connection
+        self.sane = False  # whether a whole frame did
+        self.listening = False  # whether the next bytes are awaited
+        self.came = False  # whether any came since that was last asked
+        self.silent = False  # whether none came for longer than a peer that is there is ever silent
+        self.doubted = asyncio.Event()  # half as long: whoever can had better renew the connection
+        self.idle = True  # whether nothing was written since that was last asked
         self.frames: deque[tuple[int, Any]] = deque()  # what is to be written, on this connection
         self.due_out = asyncio.Event()
         self.written = asyncio.Event()
@@ -58,13 +64,17 @@ class Link:
     def renew(
         self, channel: Channel | asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
     ) -> None:
-        """Go on over a new connection to the same peer; the old one is closed, if it is not already."""
+        """Go on over a new connection to the same peer; the old one is closed, if it is not already.
+
+        Whoever calls this knows that it is the same peer: a stranger's connection must never come here.
+        """
         fresh = channel_of(channel, writer)
         if self.closed:  # too late: everybody went on without the peer
             fresh.abort()
             return
         old, self.channel, self.ready = self.channel, fresh, False
-        self.begun = False
+        self.begun = self.sane = False
+        self.doubted.clear()
         self.frames.clear()
         self.renewed.set()
         old.abort()
@@ -77,31 +87,50 @@ class Link:
         self.written.clear()
         self.due_out.set()
 
-    async def speak(self, pulse: float) -> None:
-        """Write frames as they are put, and a sign of life whenever there is none for a while; never ends."""
+    async def speak(self) -> None:
+        """Write frames as they are put; never ends."""
         while True:
             self.due_out.clear()
             while self.frames:
-                await self.write(*self.frames.popleft())
+                await self.write()
             self.written.set()
-            try:
-                async with asyncio.timeout(pulse / BEATS):
-                    await self.due_out.wait()
-            except TimeoutError:
-                await self.write(BEAT, None)
+            await self.due_out.wait()
 
-    async def write(self, number: int, message: Any) -> None:
-        """Write one frame, unless its connection breaks, or is renewed, meanwhile."""
-        channel = self.channel
-        parts = [] if message is None else wire.buffers(message)
-        size = sum(map(len, parts))
-        header = size.to_bytes(8, "little") + number.to_bytes(8, "little", signed=True)
+    async def write(self) -> None:
+        """Write the frames that are due, unless their connection breaks, or is renewed, meanwhile."""
+        channel, short = self.channel, bytearray()
+        self.idle = False
         with contextlib.suppress(OSError):  # a peer that has gone hears nothing
-            for part in (header, *parts):
-                for start in range(0, len(part), PIECE):
-                    if self.channel is not channel:
-                        return
-                    await channel.write(part[start : start + PIECE])
+            while self.frames and self.channel is channel:
+                for part in framed(*self.frames.popleft()):
+                    if len(short) + len(part) <= TOGETHER:
+                        short += part
+                        continue
+                    await channel.write(bytes(short))
+                    short.clear()
+                    for start in range(0, len(part), PIECE):
+                        if self.channel is not channel:
+                            return
+                        await channel.write(part[start : start + PIECE])
+            if short and self.channel is channel:
+                await channel.write(bytes(short))
+
+    async def watch(self, pulse: float) -> None:
+        """Give signs of life, and break the connection of a peer that gives none for so long; never ends."""
+        quiet = 0
+        while True:
+            await asyncio.sleep(pulse / BEATS)
+            if self.idle and self.written.is_set():
+                self.put(BEAT)
+            # Counted, and not taken from a clock, so that a pause of this process is not taken for one of the
+            # peer.  A peer that has said nothing yet may still be reading its data.
+            quiet = quiet + 1 if self.listening and self.begun and not self.came else 0
+            self.idle, self.came = True, False
+            if 2 * quiet >= BEATS:
+                self.doubted.set()
+            if quiet >= BEATS:
+                self.silent = True
+                self.channel.abort()
 
     def hear(self, number: int) -> None:
         """The peer has taken what it was sent up to this round; on a new connection, send it the rest."""
@@ -123,36 +152,42 @@ class Link:
 
     # --- in
 
-    async def some(self, count: int, pulse: float) -> bytes:
+    async def some(self, count: int) -> bytes:
         """The next bytes of the peer, at least one.  Raises Silent, EOFError, OSError."""
-        # Asked several times, so that a pause of this process is not taken for one of the peer.  A peer that
-        # has said nothing yet may still be reading its data.
-        for _ in range(BEATS):
-            if self.renewed.is_set():  # the rest of a frame comes on no other connection than its beginning
-                raise EOFError
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pulse / BEATS if self.begun else None):
-                    data = await self.channel.read(count)
-                if not data:
-                    raise EOFError
-                self.begun = True
-                return data
-        raise Silent
+        if self.renewed.is_set():  # the rest of a frame comes on no other connection than its beginning
+            raise EOFError
+        self.listening = True
+        try:
+            data = await self.channel.read(count)
+        finally:
+            self.listening = False
+        if self.silent:
+            raise Silent
+        if not data or self.renewed.is_set():
+            raise EOFError
+        self.begun = self.came = True
+        return data
 
-    async def exactly(self, count: int, pulse: float) -> memoryview:
+    async def exactly(self, count: int) -> memoryview:
         """So many bytes; nobody else changes them."""
         # Memory of this size is promised at once and used only as far as bytes come.
         data = np.empty(count, np.uint8).data
         at = 0
         while at < count:
-            some = await self.some(min(PIECE, count - at), pulse)
+            some = await self.some(min(PIECE, count - at))
             data[at : at + len(some)] = some
             at += len(some)
         return data
 
-    async def frame(self, maximum: int, pulse: float) -> tuple[int, int, memoryview | None]:
-        """Size, number and bytes of the next frame; no bytes if there are none, or more than the maximum."""
-        header = await self.exactly(16, pulse)
-        size = int.from_bytes(header[:8], "little")
-        number = int.from_bytes(header[8:], "little", signed=True)
-        return size, number, await self.exactly(size, pulse) if 0 < size <= maximum else None
+    async def header(self) -> tuple[int, int]:
+        """Size and number of the next frame."""
+        header = await self.exactly(16)
+        return int.from_bytes(header[:8], "little"), int.from_bytes(header[8:], "little", signed=True)
+
+
+def framed(number: int, message: Any) -> Iterator[bytes | memoryview]:
+    """The parts of a frame."""
+    parts = [] if message is None else wire.buffers(message)
+    size = sum(map(len, parts))
+    yield size.to_bytes(8, "little") + number.to_bytes(8, "little", signed=True)
+    yield from parts

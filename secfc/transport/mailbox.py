@@ -81,6 +81,10 @@ class Mailbox:
         """How many messages of this sender wait to be taken."""
         return len(self._messages[sender])
 
+    def nbytes(self, sender: PartyId) -> int:
+        """How many bytes they have."""
+        return sum(int(message.nbytes) for message in self._messages[sender].values())
+
     def _drop(self, sender: PartyId, first: int) -> None:
         """What is older than this round is too late."""
         if first > self._first.get(sender, 0):

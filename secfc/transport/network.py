@@ -9,8 +9,11 @@ A party keeps what it sent until the peer has taken it for good, so a connection
 party that crashed resumes from its journal (`secfc.transport.checkpoint`), connects again, and loses nothing.
 
 A role computes in a thread of its own, so that its party is heard meanwhile: every link carries signs of
-life.  A peer of whom none come for `pulse` seconds is gone, and costs no more than that; one that is there is
-waited for, however long it computes, up to `patience`.
+life.  One that is there is waited for, however long it computes, up to `patience`.  Lost is who says goodbye,
+whose connection broke and was not renewed within `rejoin`, or of whom no sign of life came for `pulse`.
+
+Bytes that are no message break the connection that they came over, and prove nothing: whoever carries them
+can have made them.  What the peer really said it keeps, and says again over the next one.
 """
 
 from __future__ import annotations
@@ -20,17 +23,17 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from secfc.roles.exchange import Exchange, Inbox, PartyId, ProtocolError, Role, faulty
+from secfc.roles.exchange import END, Exchange, Inbox, PartyId, ProtocolError, Role
 from secfc.transport import wire
-from secfc.transport.link import GOODBYE, Link, Silent
+from secfc.transport.link import BEAT, GOODBYE, Link, Silent
 from secfc.transport.mailbox import Mailbox
 
 __all__ = ["Link", "run_party"]
 
 R = TypeVar("R")
 
-# A peer that runs ahead by this many messages is made to wait, so memory stays bounded.
-BACKLOG = 64
+# A peer that runs ahead by this many messages, or bytes, is made to wait, so memory stays bounded.
+BACKLOG, BYTES = 64, 1 << 23
 # A party that ends by an error waits so many seconds, at most, for its last words to be read.
 FLUSH = 2.0
 
@@ -41,8 +44,8 @@ async def run_party(
     *,
     patience: float = 600.0,
     grace: float = 5.0,
-    pulse: float = 15.0,
-    rejoin: float = 0.0,
+    pulse: float = 30.0,
+    rejoin: float = 60.0,
     maximum: int = wire.MAXIMUM,
 ) -> R:
     """Run one party's role to its end, over a link to every peer, and close the links.
@@ -52,14 +55,16 @@ async def run_party(
     the rest once as many came as the exchange calls enough; one that calls none enough waits for all that are
     there.  pulse: seconds of silence after which a peer is gone; all parties agree on about the same.
     rejoin: seconds after a connection broke in which the peer may come back: whoever accepts its new
-    connection calls `Link.renew`.  maximum: bytes of a message, sent or received.
+    connection, and knows that it is that peer's, calls `Link.renew`; 0 where nobody does.  maximum: bytes of
+    a message, sent or received.
 
-    Raises what the role raises, FaultyClient or FaultyServer for bytes that are no message, ValueError for a
-    message to be sent that is larger than the maximum.
+    Raises what the role raises, ValueError for a message to be sent that is larger than the maximum.
     """
     post = _Post(links, maximum, rejoin, pulse)
     readers = [asyncio.create_task(post.receive(peer)) for peer in links]
-    speakers = [asyncio.create_task(link.speak(pulse)) for link in links.values()]
+    speakers = [
+        asyncio.create_task(work) for link in links.values() for work in (link.speak(), link.watch(pulse))
+    ]
     try:
         inbox: Any = None
         while True:
@@ -115,21 +120,29 @@ class _Post:
         self.leaving = False
 
     async def receive(self, peer: PartyId) -> None:
-        """Read frames of a peer until it says goodbye, or its connection breaks and is not renewed."""
+        """Read frames of a peer until it says goodbye, or is lost."""
         link = self.links[peer]
+        now = asyncio.get_running_loop().time
         await self.begin.wait()
         try:
-            while True:
+            until = 0.0
+            while not link.silent:
                 link.renewed.clear()
                 link.put(self.mailbox.taken(peer))
-                with contextlib.suppress(EOFError, OSError, Silent):
+                with contextlib.suppress(EOFError, OSError, Silent, wire.WireError):
                     await self.read(peer, link)
                     return
-                link.ready &= link.renewed.is_set()
-                async with asyncio.timeout(self.rejoin):
+                if not link.renewed.is_set():
+                    link.ready = False
+                    link.channel.abort()
+                if link.sane or not until:
+                    # Who was silent before has had half of its time.  Connections over which nothing comes
+                    # but noise give no more of it.
+                    until = now() + (
+                        min(self.pulse / 2, self.rejoin) if link.doubted.is_set() else self.rejoin
+                    )
+                async with asyncio.timeout_at(until):
                     await link.renewed.wait()
-        except wire.WireError as error:
-            link.failure = faulty(peer, f"sent bytes that are no message ({error})")
         except TimeoutError:
             pass  # whoever awaits this peer will find it silent
         finally:
@@ -139,26 +152,41 @@ class _Post:
                 self.news.notify_all()
 
     async def read(self, peer: PartyId, link: Link) -> None:
-        """Read frames from one connection until a goodbye, or one that is too large."""
+        """Read frames from one connection until a goodbye.  Raises WireError for what is no frame."""
         while True:
-            size, number, data = await link.frame(self.maximum, self.pulse)
-            if data is not None:
-                if self.leaving:
-                    continue
-                message = wire.decode(data, self.maximum)
-                del data
-                async with self.news:
-                    await self.news.wait_for(lambda: self.mailbox.backlog(peer) < BACKLOG or self.leaving)
-                    self.mailbox.arrive(peer, number, message)
-                    self.news.notify_all()
-                del message
-            elif size:
-                link.failure = faulty(peer, f"announced {size} bytes, {self.maximum} are allowed")
-                return
-            elif number == GOODBYE:
-                return
-            elif number >= -1:
-                link.hear(number)
+            size, number = await link.header()
+            if size > self.maximum or number < (0 if size else BEAT):
+                raise wire.WireError(f"{size} bytes are announced, {self.maximum} are allowed")
+            if not size:
+                link.sane = True
+                if number == GOODBYE:
+                    return
+                if number >= -1:
+                    link.hear(number)
+                continue
+            if number != END:
+                await self.room(peer)
+            data = await link.exactly(size)
+            if self.leaving:
+                continue
+            message = wire.decode(data, self.maximum)
+            del data
+            link.sane = True
+            async with self.news:
+                self.mailbox.arrive(peer, number, message)
+                self.news.notify_all()
+            del message
+
+    async def room(self, peer: PartyId) -> None:
+        """Wait until little of what this peer sent waits to be taken."""
+        mailbox = self.mailbox
+
+        def some() -> bool:
+            return self.leaving or (mailbox.backlog(peer) < BACKLOG and mailbox.nbytes(peer) < BYTES)
+
+        if not some():
+            async with self.news:
+                await self.news.wait_for(some)
 
     async def wait(self, exchange: Exchange, rounds: Mapping[PartyId, int]) -> None:
         """This party waits for this now, and has taken messages of these rounds for good: say so."""
@@ -210,9 +238,6 @@ class _Post:
                         await self.news.wait_for(condition)
                 deadline = min(deadline, now() + grace)
             inbox = self.mailbox.collect()
-            for peer, link in links.items():
-                if peer not in inbox and link.failure is not None:
-                    raise link.failure
             self.news.notify_all()
         return inbox
 

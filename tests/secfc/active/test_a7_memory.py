@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from secfc.coded.messages import Assignment, CodedDistances
-from secfc.roles.exchange import Exchange
+from secfc.roles.ending import Ending
+from secfc.roles.exchange import END, Exchange
 from secfc.transport import wire
+from secfc.transport.mailbox import Mailbox
 from secfc.transport.network import run_party
 from tests.secfc.test_sealed import at, pair
 from tests.secfc.test_wire import examples, mesh
@@ -184,3 +186,46 @@ def test_a_message_beyond_what_one_call_seals_arrives():
     sealing, opening = sealed_cost(5 << 29)
     assert sealing <= 2.1
     assert opening <= 1.1
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
+def test_who_runs_ahead_waits_by_bytes_and_its_last_word_is_heard_all_the_same(ends, monkeypatch):
+    # b says forty times a megabyte that a, who waits for c, does not take; then, perhaps, that it ends.
+    block = Assignment(1, 2, np.zeros(1 << 20, np.int8), np.zeros(0, np.int32))
+    most = 0
+
+    def ahead():
+        for number in range(1, 41 if not ends else 9):
+            yield Exchange({"a": block}, round=number)
+        if ends:
+            yield Exchange({"a": Ending("ValueError", "", 1)}, round=END)
+
+    def waits():
+        begin = time.monotonic()
+        return set((yield Exchange({}, ("c",), round=1, heed=("b",)))), time.monotonic() - begin
+
+    def mute():
+        time.sleep(1.0)
+        yield Exchange()
+
+    arrive = Mailbox.arrive
+
+    def noted(self, sender, number, message):
+        nonlocal most
+        arrive(self, sender, number, message)
+        most = max(most, self.nbytes(sender))
+
+    monkeypatch.setattr(Mailbox, "arrive", noted)
+
+    async def run():
+        links = await mesh(["a", "b", "c"])
+        roles = {"a": waits(), "b": ahead(), "c": mute()}
+        heard = asyncio.create_task(run_party(roles["a"], links["a"], rejoin=0.0, patience=20.0))
+        others = [asyncio.create_task(run_party(roles[n], links[n], rejoin=0.0, patience=20.0)) for n in "bc"]
+        await asyncio.gather(*others)
+        return await heard
+
+    came, seconds = asyncio.run(run())
+    assert came == ({"b"} if ends else set())
+    assert (seconds < 0.8) == ends
+    assert 8 << 20 <= most <= 9 << 20

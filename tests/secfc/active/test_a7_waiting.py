@@ -46,14 +46,14 @@ def test_a_peer_that_computes_is_waited_for(monkeypatch):
     assert seconds > 3 * PULSE
 
     # Without signs of life it would be taken for dead.
-    write = Link.write
+    put = Link.put
 
-    async def without_beats(self, number, message):
+    def without_beats(self, number, message=None):
         if number != links_of.BEAT:
-            await write(self, number, message)
+            put(self, number, message)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Link, "write", without_beats)
+        patch.setattr(Link, "put", without_beats)
         came, seconds = run()
         assert came == set()
         assert seconds < 3 * PULSE
@@ -71,7 +71,8 @@ def test_a_peer_that_computes_is_waited_for(monkeypatch):
 
         async def b(where):
             reader, writer = await asyncio.open_connection(*where)
-            await run_party(patient_then(computes(4 * PULSE)), {"a": Link(reader, writer)}, pulse=PULSE)
+            role, links = patient_then(computes(4 * PULSE)), {"a": Link(reader, writer)}
+            await run_party(role, links, pulse=PULSE, rejoin=0.0)
 
         async def main():
             accepted = asyncio.Queue()
@@ -79,7 +80,8 @@ def test_a_peer_that_computes_is_waited_for(monkeypatch):
             where = server.sockets[0].getsockname()
             other = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(b(where))))
             try:
-                return await run_party(asks("b"), {"b": await accepted.get()}, pulse=PULSE, patience=20.0)
+                links = {"b": await accepted.get()}
+                return await run_party(asks("b"), links, pulse=PULSE, patience=20.0, rejoin=0.0)
             finally:
                 server.close()
                 await other
@@ -282,7 +284,7 @@ async def with_a_death(algorithm, fed, victim, at, *, hang):
     links = await mesh(list(roles))
     roles[victim] = going(roles[victim], at)
     begin = time.monotonic()
-    options = {"pulse": PULSE, "grace": 0.2, "patience": 60.0}
+    options = {"pulse": PULSE, "grace": 0.2, "patience": 60.0, "rejoin": 0.0}
 
     async def lives(name):
         if name != victim or not hang:
