@@ -46,6 +46,12 @@ class Refused(click.ClickException):
     exit_code = 2
 
 
+class BelowFloor(Refused):
+    """A run asks for more than a site gives: a message, no traceback."""
+
+    exit_code = 4
+
+
 class Failed(click.ClickException):
     """The protocol failed: a message, no traceback."""
 
@@ -74,7 +80,8 @@ class Commands(click.Group):
             from secfc.roles.exchange import ProtocolError
 
             if isinstance(error, InputError):
-                raise Refused(in_options(str(error))) from error
+                kind = BelowFloor if getattr(error, "exit_code", 0) == BelowFloor.exit_code else Refused
+                raise kind(in_options(str(error))) from error
             if isinstance(error, ProtocolError):
                 raise Failed(f"the protocol failed: {error}") from error
             if isinstance(error, UnionAborted):

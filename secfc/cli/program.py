@@ -9,6 +9,7 @@ import click
 import secfc
 from secfc.cli.attack import attack
 from secfc.cli.audit import audit
+from secfc.cli.deploy import deploy
 from secfc.cli.errors import Commands
 from secfc.cli.rebuilding import differences, reconstruct
 from secfc.cli.run import run
@@ -34,6 +35,7 @@ def main(context: click.Context) -> None:
       secfc psu a.txt b.txt c.txt                only the union of their IDs
       secfc attack geometry                      what the server could learn from a run
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 1    what a private run keeps
+      secfc deploy --help                        between organizations: every site its own machine and file
       secfc run --help                           all options; the same for psu, attack and warmup
     """
     for stream in (sys.stdout, sys.stderr):  # names of clients may not fit the terminal's encoding
@@ -45,5 +47,5 @@ def main(context: click.Context) -> None:
 
 for command in (differences, reconstruct):
     attack.add_command(command)
-for command in (run, union, attack, audit, warmup):
+for command in (run, union, attack, audit, deploy, warmup):
     main.add_command(command)

@@ -18,6 +18,8 @@ LEAST_ROWS = 10
 class BelowFloor(InputError):  # noqa: N818 - named for what happened
     """A run asks for more than the site gives.  floor: which of its demands.  No data were opened."""
 
+    exit_code = 4  # of commands
+
     def __init__(self, floor: str, asked: object, rule: str) -> None:
         super().__init__(
             f"the run asks for {asked}, and this site's floor `{floor}` says: {rule}. Nothing was sent, and "

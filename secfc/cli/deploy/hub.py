@@ -1,0 +1,78 @@
+"""`secfc deploy hub`: forwards what parties seal, for as many runs as there are run files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import ssl
+from pathlib import Path
+
+import click
+
+from secfc.cli.errors import Refused, bad_input
+from secfc.cli.outputs import ANY_PATH
+from secfc.deploy.hub import Hub
+from secfc.deploy.runfile import RunFile
+
+
+@click.command(short_help="Forward what the parties of runs seal.")
+@click.argument("runs", nargs=-1, required=True, type=ANY_PATH, metavar="RUN.toml...")
+@click.option("--host", default="0.0.0.0", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=443, show_default=True, help="0 for any.")
+@click.option("--certificate", type=ANY_PATH, metavar="PEM", help="The hub's certificate, with those that "
+              "signed it.")  # fmt: skip
+@click.option("--key", type=ANY_PATH, metavar="PEM", help="Of the certificate.")
+@click.option("--plain", is_flag=True, help="Without TLS, as behind a proxy that has it; everything that "
+              "parties say is sealed all the same, but who is there is not.")  # fmt: skip
+def hub(
+    runs: tuple[Path, ...], host: str, port: int, certificate: Path | None, key: Path | None, plain: bool
+) -> None:
+    """Forward what the parties of these runs say to each other: sealed, so that the hub can read nothing.
+
+    It keeps no state: end it and start it again, and the parties come back. Ctrl-C ends it.
+
+    \b
+    Examples:
+      secfc deploy hub run.toml --certificate hub.pem --key hub.key
+      secfc deploy hub run.toml --plain --host 127.0.0.1 --port 8443    to try it, or behind a proxy
+    """
+    with bad_input(OSError):
+        files = [RunFile.read(path) for path in runs]
+    tls = None if plain else _tls(certificate, key)
+    served = {run.session.hex(): run.identities for run in files}
+    if len(served) < len(files):
+        raise Refused("two of the run files have the same session: `secfc deploy init` draws a new one.")
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_serve(Hub(served), host, port, tls))
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
+    if certificate is None:
+        raise click.UsageError(
+            "the hub needs --certificate and --key, or --plain where a proxy before it has them."
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise Refused(
+            f"--certificate {certificate}, --key {key}: {error}. Give PEM files that fit."
+        ) from error
+    return context
+
+
+async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    done = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):  # where signals reach no loop
+            asyncio.get_running_loop().add_signal_handler(number, done.set)
+    try:
+        async with hub.serving(host, port, tls=tls) as server:
+            address = server.sockets[0].getsockname()
+            scheme = "ws" if tls is None else "wss"
+            click.echo(f"The hub listens: {scheme}://{address[0]}:{address[1]}", err=True)
+            await done.wait()
+    except OSError as error:
+        raise Refused(f"--host {host} --port {port}: {error.strerror or error}. Choose another.") from error

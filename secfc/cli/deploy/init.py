@@ -1,0 +1,205 @@
+"""`secfc deploy init`: the run file that all hold, and the file of each site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
+from secfc.cli.settings import names
+from secfc.deploy.runfile import SESSION, RunFile
+from secfc.roles.exchange import SERVER
+
+SITE = """\
+# The file of one site. It is this site's alone: nobody else reads it, and nobody can weaken it.
+
+[site]
+party = {party}
+run = {run}                # the run file, the same at all sites
+key = {key}                # `secfc deploy key` made it
+journal = "journal"             # what this site must not forget if it dies; secret, removed at the end
+results = "results"             # where labels and the report go
+# hub = "wss://..."             # if the hub is to be reached elsewhere than the run file says
+# derived_bound = true          # only if the run file has no bound: may the others learn the power of two
+                                # that no value here exceeds?
+{data}
+# What this site takes part in at all. A run that asks for more is refused before any data are opened.
+[floors]
+policies = {policies}   # of: assignments, own-labels, final-labels, distances, noise, feddp, k-fed, ...
+smallest_t = 1                  # so many colluding clients must learn nothing
+open_centers = {centers}            # may centers be opened at all,
+smallest_center = 10            # and of clusters of how many points at least?
+show_sizes = true               # may sizes of clusters be shown?
+changed_rows = 0                # rows here that must differ between two opened outputs, if any: 0, or 10 up
+# largest_epsilon = 1.0         # of one run; then a run without noise is refused
+# largest_delta = 1e-6
+# total_epsilon = 4.0           # over all runs of this site
+# coordinators = ["..."]        # public identities of the servers that this site works with
+"""
+DATA = """
+[data]
+path = {path}
+{ids}
+"""
+
+
+def pair(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, bytes]:
+    """NAME=HEX of every party."""
+    found: dict[str, bytes] = {}
+    for value in values:
+        name, _, text = value.rpartition("=")
+        try:
+            key = bytes.fromhex(text)
+        except ValueError:
+            key = b""
+        if not name or len(key) != SESSION:
+            raise click.BadParameter(
+                f"{value!r}: NAME=PUBLIC is needed, with the 64 digits that `secfc deploy key` shows"
+            )
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice")
+        found[name] = key
+    return found
+
+
+def words(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, object]:
+    """NAME=VALUE of options, as TOML has them, or else as text."""
+    import tomllib
+
+    found: dict[str, object] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals:
+            text = "true"
+        try:
+            found[name.strip().replace("-", "_")] = tomllib.loads(f"x = {text}")["x"]
+        except tomllib.TOMLDecodeError:
+            found[name.strip().replace("-", "_")] = text
+    return found
+
+
+@click.command(short_help="Write the run file, and each site's own.")
+@click.argument("file", required=False, type=ANY_PATH)
+@click.option("--name", default="a run", show_default=True, help="What people call the run.")
+@click.option("--client", "clients", multiple=True, callback=pair, metavar="NAME=PUBLIC",
+              help="A data owner and its public identity; once for each, in their order.")  # fmt: skip
+@click.option("--server", metavar="PUBLIC", help="The public identity of whoever serves.")
+@click.option("--hub", metavar="URL", help="Where the hub is, as wss://hub.example.org.")
+@click.option("--authority", type=ANY_PATH, metavar="PEM", help="By which the hub's certificate is known, if "
+              "the systems do not trust it.")  # fmt: skip
+@click.option("--features", callback=names, metavar="A,B,...", help="The columns that are clustered.")
+@click.option("-k", default="4", metavar="K", help="Clusters, or among how many, as 2..12.")
+@click.option("--algorithm", default="secfc", show_default=True, help="As for `secfc run`.")
+@click.option("--set", "options", multiple=True, callback=words, metavar="OPTION=VALUE",
+              help="An option of `secfc run`, as disclosure=own-labels; repeatable.")  # fmt: skip
+@click.option("--prepare", "preparing", multiple=True, callback=words, metavar="OPTION=VALUE",
+              help="How features are prepared, as standardize or limit=8; repeatable.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), help="Of the start. Default: coins that clients toss.")
+@click.option("--site", type=ANY_PATH, metavar="SITE.toml", help="Write the file of a site instead: with "
+              "--party, --run, --key and --data.")  # fmt: skip
+@click.option("--party", metavar="NAME", help="The site's name in the run file, or server.")
+@click.option("--run", "run_path", default="run.toml", show_default=True, metavar="RUN.toml")
+@click.option("--key", "key_path", default="site.key", show_default=True, metavar="KEY")
+@click.option("--data", metavar="FILE", help="The rows of a site, as for `secfc run`.")
+@click.option("--id-column", metavar="NAME", help="Its column of IDs.")
+@click.option("--force", is_flag=True, help="Overwrite.")
+def init(
+    file: Path | None, name: str, clients: dict[str, bytes], server: str | None, hub: str | None,
+    authority: Path | None, features: tuple[str, ...] | None, k: str, algorithm: str,
+    options: dict[str, object], preparing: dict[str, object], seed: int | None, site: Path | None,
+    party: str | None, run_path: str, key_path: str, data: str | None, id_column: str | None, force: bool,
+) -> None:  # fmt: skip
+    """Write the run file FILE, or with --site the file of a site.
+
+    \b
+    Examples:
+      secfc deploy init run.toml --client a=12ab... --client b=34cd... --client c=56ef... --server 78aa... \\
+          --hub wss://hub.example.org --features age,weight,pressure -k 4 --set bound=300
+      secfc deploy init --site site.toml --party a --data patients.csv --id-column patient
+    """
+    if (file is None) == (site is None):
+        raise click.UsageError("name the run file to write, or the file of a site with --site: one of both.")
+    if site is not None:
+        text = _site(party, run_path, key_path, data, id_column)
+        _write(site, text, "--site", force=force)
+        click.echo(f"{site} written: read its [floors], then run `secfc deploy check {site}`.")
+        return
+    lacking = [flag for flag, value in (("--client", clients), ("--server", server), ("--hub", hub),
+                                        ("--features", features)) if not value]  # fmt: skip
+    if lacking:
+        raise click.UsageError(f"a run file needs {', '.join(lacking)}: see the example in --help.")
+    pem = None if authority is None else authority.read_text(encoding="ascii")
+    text = _run(
+        name, clients, str(server), str(hub), pem, features or (), k, algorithm, options, preparing, seed
+    )
+    _write(Path(str(file)), text, "FILE", force=force)
+
+
+def _run(
+    name: str, clients: dict[str, bytes], server: str, hub: str, authority: str | None,
+    features: tuple[str, ...], k: str, algorithm: str, options: dict[str, object],
+    preparing: dict[str, object], seed: int | None,
+) -> str:  # fmt: skip
+    from field.secrets.coins import SystemCoins
+    from secfc.cli.deploy.building import built
+    from secfc.deploy.keys import fingerprint
+
+    try:
+        public = bytes.fromhex(server)
+    except ValueError:
+        public = b""
+    made = RunFile(
+        name, SystemCoins().bytes(SESSION), hub, {**clients, SERVER: public}, features, algorithm,
+        int(k) if k.isdecimal() else k, options, preparing, seed=seed,
+        authority=authority,
+    )  # fmt: skip
+    work = built(made)
+    for note in work.notes:
+        click.echo(f"Note: {note}.")
+    if work.derived:
+        click.echo(
+            "Note: no bound is set, so every site must consent to show the power of two that no value of its "
+            "rows exceeds (derived_bound); --set bound=... sets one that everybody may know."
+        )
+    for party, key in made.identities.items():
+        click.echo(f"{party:12}  {fingerprint(key)}")
+    click.echo(
+        f"digest        {fingerprint(made.digest)}\nSend the file to all sites, and compare the digest."
+    )
+    return HEAD + made.toml()
+
+
+HEAD = """\
+# The run file: all sites hold the same one. Nothing in it is secret. `secfc deploy check` shows its digest,
+# which all should compare, and the fingerprints of the parties.
+
+"""
+
+
+def _site(party: str | None, run: str, key: str, data: str | None, ids: str | None) -> str:
+    if party is None:
+        raise click.UsageError("--site needs --party: the site's name in the run file, or server.")
+    if (party == SERVER) == (data is not None):
+        raise click.UsageError(
+            "the server has no --data: leave it out." if data else "--site needs --data: this site's rows."
+        )
+    column = f"id_column = {quoted(ids)}" if ids else '# id_column = "patient"        # if rows have IDs'
+    return SITE.format(
+        party=quoted(party), run=quoted(run), key=quoted(key),
+        data="" if data is None else DATA.format(path=quoted(data), ids=column),
+        policies='["own-labels", "assignments", "final-labels"]', centers="false",
+    )  # fmt: skip
+
+
+def quoted(text: str) -> str:
+    """A string as TOML has it."""
+    import tomli_w
+
+    return tomli_w.dumps({"x": text}).partition("= ")[2].strip()
+
+
+def _write(path: Path, text: str, option: str, *, force: bool) -> None:
+    check_output(path, option, (), force=force)
+    with writing(option):
+        write_all({path: lambda out: out.write(text)}, overwrite=force)

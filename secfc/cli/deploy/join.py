@@ -1,0 +1,236 @@
+"""`secfc deploy join` and `serve`: one party of a run, from its site file to its results."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.deploy.building import Built, built
+from secfc.cli.deploy.logs import Log
+from secfc.cli.deploy.results import Results
+from secfc.cli.errors import Failed, Refused, bad_input
+from secfc.cli.outputs import ANY_PATH
+from secfc.data.inputs import InputError
+from secfc.deploy.keys import load
+from secfc.deploy.remembered import Remembered
+from secfc.deploy.runfile import RunFile
+from secfc.deploy.session import Carrier, Work, attend, client, server
+from secfc.deploy.site import SiteFile
+from secfc.roles.exchange import SERVER
+
+if TYPE_CHECKING:
+    from field.secrets.channels import Identity
+    from field.secrets.coins import Coins
+    from secfc.data.party import Party
+
+REMEMBERED = "remembered.json"
+
+
+@click.command(short_help="Take part as a data owner.")
+@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
+@click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
+@click.option("--quiet", is_flag=True, help="Say nothing on the way.")
+def join(site: Path, force: bool, quiet: bool) -> None:
+    """Take part in a run as a data owner, as SITE.toml says; the labels of its rows end up in its results.
+
+    The same command again, after a crash or an interruption, goes on where the run was.
+
+    \b
+    Example:
+      secfc deploy join site.toml
+    """
+    take_part_as(Site.read(site), lambda party: party != SERVER, "join", force=force, quiet=quiet)
+
+
+@click.command(short_help="Take part as the server, which holds no rows.")
+@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
+@click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
+@click.option("--quiet", is_flag=True, help="Say nothing on the way.")
+def serve(site: Path, force: bool, quiet: bool) -> None:
+    """Take part in a run as the server, as SITE.toml says; what it learns ends up in its results.
+
+    \b
+    Example:
+      secfc deploy serve server.toml
+    """
+    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", force=force, quiet=quiet)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site's file, the run file it names, and its key: all that is known before data are opened."""
+
+    file: SiteFile
+    run: RunFile
+    identity: Identity
+    folder: Path
+
+    @classmethod
+    def read(cls, path: Path) -> Site:
+        """Raises InputError for files that do not fit each other."""
+        with bad_input(OSError):
+            file = SiteFile.read(path)
+            run, identity = RunFile.read(file.run), load(file.key)
+        if file.party not in run.identities:
+            raise InputError(
+                f"{path}: party = {file.party!r}, and the run file has {', '.join(run.parties)}: correct one"
+            )
+        if run.identities[file.party] != identity.public:
+            raise InputError(
+                f"{file.key} is another key than the run file has for {file.party}: its public line is "
+                f"{identity.public.hex()}. Correct the run file, at all sites, or name the right key"
+            )
+        return cls(file, run, identity, path.parent)
+
+    @property
+    def remembered(self) -> Remembered:
+        """What it remembers of earlier runs."""
+        return Remembered.load(self.folder / REMEMBERED)
+
+    def agreed(self) -> Built:
+        """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
+        asked = built(self.run)
+        self.file.floors.check(asked.stakes, self.remembered.spent(self.run.session))
+        if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
+            raise InputError(
+                "the run file has no bound, so all would learn the power of two that no value here exceeds, "
+                "and this site does not consent: set derived_bound = true in the site file, or agree on a "
+                "bound (--set bound=... of `secfc deploy init`)"
+            )
+        return asked
+
+    def work(self, asked: Built) -> Work:
+        """What this site runs with the others."""
+        liars = asked.asked.get("liars")
+        return Work(
+            asked.algorithm, asked.public, asked.derived, self.run.parties, self.run.identities,
+            self.run.description, heed=(SERVER,) if liars else None,
+        )  # fmt: skip
+
+    def party(self, asked: Built) -> tuple[Party, Any]:
+        """The site's rows as they are clustered, and which of its rows these are (None if all)."""
+        from secfc.cli.preparing import without_gaps
+        from secfc.data.federation import Federation
+
+        data, settings = self.file.data, asked.asked.settings
+        if data is None:
+            raise InputError(f"{self.file.party} has no rows: it serves. Use `secfc deploy serve`")
+        columns = self.run.columns.get(self.file.party, self.run.features)
+        with bad_input(OSError):
+            read = Federation.from_files(
+                [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse"
+            )
+        left, kept = without_gaps(settings, read.ordered(columns))
+        one = replace(left.parties[0], name=self.file.party)
+        return one, None if kept is None else kept[left.names[0]]
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How the hub is known, None for one without TLS."""
+        if not self.url.startswith("wss://"):
+            return None
+        context = ssl.create_default_context(cadata=self.run.authority)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return context
+
+    @property
+    def url(self) -> str:
+        """Where the hub is."""
+        return self.file.hub or self.run.hub
+
+
+def take_part_as(site: Site, fits: Callable[[str], bool], command: str, *, force: bool, quiet: bool) -> None:
+    """Everything that a site does in a run.  Raises Refused, InputError, ProtocolError, Failed."""
+    if not fits(site.file.party):
+        other = "join" if command == "serve" else "serve"
+        raise Refused(f"{site.file.party!r} is not who this command is for: use `secfc deploy {other}`.")
+    os.umask(0o077)
+    asked = site.agreed()
+    results = Results.at(site.file.results, force=force)
+    party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
+    memory = site.remembered
+    if party is not None:
+        memory.check_rows(party, site.file.floors.changed_rows)
+    with Log.open(site.file.party, quiet=quiet) as log:
+        log.say("prepare", note="compiling or loading the kernels")
+        prepare(asked, 1 if party is None else party.points.shape[0])
+        with bad_input(OSError):
+            memory.with_run(site.run.session, asked.stakes.epsilon, party).write()
+        started = datetime.now(UTC)
+        outcome = run_at(site, asked, party, log)
+        with bad_input(OSError):
+            results.write(site, asked, party, kept, outcome, log, started)
+        journal_of(site).unlink(missing_ok=True)
+        log.say("done", note=f"results are in {site.file.results}")
+
+
+def run_at(site: Site, asked: Built, party: Party | None, log: Log) -> Any:
+    """The outcome of a party's run."""
+    from secfc.deploy.meeting import NotAdmitted
+
+    work = site.work(asked)
+
+    def make(coins: Coins) -> Any:
+        role = server(work, coins, generator(asked, coins)) if party is None else client(work, party, coins)
+        return log.watched(role)
+
+    try:
+        return asyncio.run(
+            attend(work, site.file.party, make, site.identity, journal_of(site), over_hub(site, log))
+        )
+    except NotAdmitted as error:
+        raise Failed(str(error)) from error
+    except (TimeoutError, ssl.SSLError, ConnectionError) as error:
+        raise Failed(f"the network failed: {error}") from error
+
+
+def generator(asked: Built, coins: Coins) -> Any:
+    """Of starts: from the public seed, or else from the server's coins."""
+    import numpy as np
+
+    seed = asked.public.seed
+    return np.random.default_rng(int.from_bytes(coins.bytes(32), "little") if seed is None else seed)
+
+
+def over_hub(site: Site, log: Log) -> Carrier:
+    """Among peers that are met at the hub of the run."""
+    from secfc.deploy.meeting import take_part
+
+    waiting = site.run.waiting
+    # Others may be waiting for the same silent party: the server waits longest.
+    patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
+
+    async def carry(role: Any, peers: tuple[str, ...]) -> Any:
+        return await take_part(
+            role, site.url, site.run.session.hex(), site.file.party, peers, site.identity, tls=site.tls(),
+            arrival=waiting.arrival, watch=log.peer, patience=patience, rejoin=waiting.rejoin,
+            pulse=waiting.pulse,
+        )  # fmt: skip
+
+    return carry
+
+
+def journal_of(site: Site) -> Path:
+    """Where a run's journal is: one a run, as a site may take part in several."""
+    return site.file.journal / f"{site.run.session.hex()[:16]}.journal"
+
+
+def prepare(asked: Built, rows: int) -> None:
+    """Load or compile what the run needs, before any clock starts.
+
+    rows: as if every client had so many, as nobody knows better yet.
+    """
+    algorithm: Any = getattr(asked.algorithm, "algorithm", asked.algorithm)
+    public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
+    with bad_input(ValueError, OverflowError):
+        plan: Any = asked.algorithm.plan(public)
+        asked.method.prepare(
+            algorithm, getattr(plan, "inner", plan) if algorithm is not asked.algorithm else plan
+        )

@@ -1,0 +1,80 @@
+"""What a site says while it runs: lines on a terminal, JSON where there is none.  Names and numbers only."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from secfc.roles.exchange import Role
+from secfc.transport import wire
+
+R = TypeVar("R")
+
+PHASES = {
+    "greet": "greeting the others", "introduce": "telling row counts", "agree": "comparing the plan",
+    "align": "finding the union of IDs", "scale": "finding a common scale", "share": "sharing points",
+    "toss": "tossing coins for the start", "settle": "settling who takes part", "pair": "agreeing on keys",
+    "distances": "clustering", "compare": "clustering", "deal": "clustering", "assign": "clustering",
+    "open": "clustering", "finish": "finishing", "end": "ending",
+}  # fmt: skip
+
+
+class Log:
+    """Of one party.  rounds, sent: exchanges and bytes of messages by phase, before they are sealed."""
+
+    def __init__(self, party: str, *, quiet: bool, live: bool) -> None:
+        self.party, self.quiet, self.live = party, quiet, live
+        self.rounds: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
+        self.begun = time.monotonic()
+        self._last = ""
+
+    @classmethod
+    @contextmanager
+    def open(cls, party: str, *, quiet: bool) -> Iterator[Log]:
+        """On stderr."""
+        yield cls(party, quiet=quiet, live=sys.stderr.isatty())
+
+    def say(self, what: str, **more: Any) -> None:
+        """One event."""
+        if self.quiet:
+            return
+        if self.live:
+            text = more.get("note") or " ".join(f"{key}={value}" for key, value in more.items())
+            click.echo(f"{time.monotonic() - self.begun:7.1f} s  {what}: {text}", err=True)
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        click.echo(json.dumps({"time": now, "party": self.party, "event": what, **more}), err=True)
+
+    def peer(self, peer: str, what: str) -> None:
+        """A connection came, broke or came back."""
+        self.say(what.replace(" ", "-"), peer=peer)
+
+    def watched(self, role: Role[R]) -> Role[R]:
+        """The same role, counted and told of."""
+        inbox: Any = None
+        try:
+            while True:
+                try:
+                    exchange = role.send(inbox)
+                except StopIteration as done:
+                    result: R = done.value
+                    return result
+                phase = exchange.phase
+                self.rounds[phase] = self.rounds.get(phase, 0) + 1
+                size = sum(map(wire.encoded_size, exchange.send.values()))
+                self.sent[phase] = self.sent.get(phase, 0) + size
+                words = PHASES.get(phase, phase)
+                if words and words != self._last:
+                    self._last = words
+                    self.say("phase", note=words, resumed=exchange.taken is not None)
+                inbox = yield exchange
+        finally:
+            role.close()

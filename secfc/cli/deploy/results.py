@@ -1,0 +1,115 @@
+"""What a site has in the end: the labels of its own rows, and a report of what was said and learned."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secfc.cli.errors import Refused
+from secfc.cli.outputs import dumped, write_all
+
+if TYPE_CHECKING:
+    from secfc.cli.deploy.building import Built
+    from secfc.cli.deploy.logs import Log
+
+LABELS, REPORT = "labels.csv", "report.json"
+
+
+@dataclass(frozen=True)
+class Results:
+    """Files of one directory, looked at before anything is computed."""
+
+    folder: Path
+    force: bool
+
+    @classmethod
+    def at(cls, folder: Path, *, force: bool) -> Results:
+        """Raises Refused for results that are there already, or a directory that cannot be made."""
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Refused(f"results = {folder}: {error.strerror}. Name another directory.") from error
+        for name in (LABELS, REPORT):
+            if (folder / name).exists() and not force:
+                raise Refused(
+                    f"{folder / name} exists already: this run, or another, ended. Move it away, name "
+                    "another directory (results) in the site file, or overwrite it with --force."
+                )
+        return cls(folder, force)
+
+    def write(
+        self, site: Any, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
+    ) -> None:
+        """All of them or none.  Raises OSError."""
+        found = report(site, asked, outcome, log, started)
+        texts = {self.folder / REPORT: lambda file: print(dumped(found), file=file)}
+        if party is not None and outcome.labels is not None:
+            texts[self.folder / LABELS] = lambda file: file.write(labels(party, kept, outcome.labels))
+        write_all(texts, overwrite=self.force)
+
+
+def labels(party: Any, kept: Any, found: Any) -> str:
+    """CSV: row (counted from 0 in the file), id if rows have one, label; -1 for a row that has none."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    named = party.ids is not None
+    writer.writerow(("row", *(("id",) if named else ()), "label"))
+    rows = range(len(found)) if kept is None else kept.tolist()
+    for i, (row, label) in enumerate(zip(rows, found.tolist(), strict=True)):
+        writer.writerow((row, *((text(party.ids[i]),) if named else ()), label))
+    return out.getvalue()
+
+
+def text(name: Any) -> Any:
+    """An ID as it can be written."""
+    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
+
+
+def report(site: Any, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
+    """Of this party: nothing of others but what it learned."""
+    run, ledger = site.run, outcome.ledger
+    own = outcome.labels
+    budget = None
+    if asked.stakes.epsilon is not None:
+        budget = {"epsilon": ledger.epsilon(asked.stakes.delta or 0.0), "delta": asked.stakes.delta}
+    return {
+        "run": run.name,
+        "session": run.session.hex(),
+        "terms": run.digest.hex(),
+        "party": site.file.party,
+        "parties": list(run.parties),
+        "algorithm": run.algorithm,
+        "policy": asked.stakes.policy,
+        "k": run.k,
+        "t": asked.stakes.t,
+        "started": started.isoformat(timespec="seconds"),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": None if own is None else len(own),
+        "labels_digest": None if own is None else digest(own),
+        "iterations": outcome.n_iter,
+        "converged": outcome.converged,
+        "cost": outcome.cost,
+        "sizes": [sizes.tolist() for sizes in outcome.sizes] or None,
+        "centers": None if outcome.centers is None else _finite(outcome.centers),
+        "excluded": list(outcome.excluded),
+        "liars": dict(outcome.liars),
+        "learned": list(outcome.learned),
+        "spent": budget,
+        "rounds": log.rounds,
+        "bytes_sent": log.sent,
+    }
+
+
+def digest(labels: Any) -> str:
+    """SHA-256 of labels as 32-bit little-endian integers: equal wherever labels are."""
+    return hashlib.sha256(labels.astype("<i4").tobytes()).hexdigest()
+
+
+def _finite(centers: Any) -> list[list[float] | None]:
+    """Centers, None for one that stays closed."""
+    return [row.tolist() if row[0] == row[0] else None for row in centers]
