@@ -13,12 +13,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from field.secrets.coins import SystemCoins
 from secfc.data.inputs import InputError
 from secfc.deploy.tables import Table, read_table
 from secfc.roles.description import LOCAL, described_alone, digest_of
 from secfc.roles.exchange import SERVER, PartyId
 
 SESSION = IDENTITY = 32  # bytes
+
+
+def new_session() -> bytes:
+    """32 bytes that no other run has."""
+    return SystemCoins().bytes(SESSION)
 
 
 @dataclass(frozen=True)

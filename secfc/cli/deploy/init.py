@@ -8,7 +8,7 @@ import click
 
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
 from secfc.cli.settings import names
-from secfc.deploy.runfile import SESSION, RunFile
+from secfc.deploy.runfile import SESSION, RunFile, new_session
 from secfc.roles.exchange import SERVER
 
 SITE = """\
@@ -141,7 +141,6 @@ def _run(
     features: tuple[str, ...], k: str, algorithm: str, options: dict[str, object],
     preparing: dict[str, object], seed: int | None,
 ) -> str:  # fmt: skip
-    from field.secrets.coins import SystemCoins
     from secfc.cli.deploy.building import built
     from secfc.deploy.keys import fingerprint
 
@@ -150,7 +149,7 @@ def _run(
     except ValueError:
         public = b""
     made = RunFile(
-        name, SystemCoins().bytes(SESSION), hub, {**clients, SERVER: public}, features, algorithm,
+        name, new_session(), hub, {**clients, SERVER: public}, features, algorithm,
         int(k) if k.isdecimal() else k, options, preparing, seed=seed,
         authority=authority,
     )  # fmt: skip

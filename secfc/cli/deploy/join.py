@@ -27,8 +27,6 @@ from secfc.deploy.site import SiteFile
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
-    from field.secrets.channels import Identity
-    from field.secrets.coins import Coins
     from secfc.data.party import Party
 
 REMEMBERED = "remembered.json"
@@ -70,7 +68,7 @@ class Site:
 
     file: SiteFile
     run: RunFile
-    identity: Identity
+    identity: Any
     folder: Path
 
     @classmethod
@@ -177,7 +175,7 @@ def run_at(site: Site, asked: Built, party: Party | None, log: Log) -> Any:
 
     work = site.work(asked)
 
-    def make(coins: Coins) -> Any:
+    def make(coins: Any) -> Any:
         role = server(work, coins, generator(asked, coins)) if party is None else client(work, party, coins)
         return log.watched(role)
 
@@ -191,7 +189,7 @@ def run_at(site: Site, asked: Built, party: Party | None, log: Log) -> Any:
         raise Failed(f"the network failed: {error}") from error
 
 
-def generator(asked: Built, coins: Coins) -> Any:
+def generator(asked: Built, coins: Any) -> Any:
     """Of starts: from the public seed, or else from the server's coins."""
     import numpy as np
 
