@@ -73,13 +73,22 @@ async def hold(
             await asyncio.sleep(SOON)
 
     keepers = [asyncio.create_task(keep(peer)) for peer in peers]
+    running: asyncio.Future[R] | None = None
     try:
         await _all_there(links, peers, keepers, arrival)
-        return await run_party(role, links, **waiting)
+        running = asyncio.ensure_future(run_party(role, links, **waiting))
+        everything: set[asyncio.Future[Any]] = {running, *keepers}
+        await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():  # a keeper ends only if no peer can be met any more
+            for task in keepers:
+                if task.done():
+                    task.result()
+        return await running
     finally:
-        for task in keepers:
-            task.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        left: list[asyncio.Future[Any]] = [*keepers, *([] if running is None else [running])]
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _all_there(

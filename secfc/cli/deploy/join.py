@@ -32,11 +32,19 @@ if TYPE_CHECKING:
 REMEMBERED = "remembered.json"
 
 
+# Who takes messages to the others, if it is not a hub that this party goes out to.
+OVER = click.option(
+    "--over", type=ANY_PATH, metavar="SOCKET",
+    help="Let the process at this local socket carry the messages: what a job of NVIDIA FLARE starts.",
+)  # fmt: skip
+
+
 @click.command(short_help="Take part as a data owner.")
 @click.argument("site", type=ANY_PATH, metavar="SITE.toml")
 @click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
 @click.option("--quiet", is_flag=True, help="Say nothing on the way.")
-def join(site: Path, force: bool, quiet: bool) -> None:
+@OVER
+def join(site: Path, force: bool, quiet: bool, over: Path | None) -> None:
     """Take part in a run as a data owner, as SITE.toml says; the labels of its rows end up in its results.
 
     The same command again, after a crash or an interruption, goes on where the run was.
@@ -45,21 +53,22 @@ def join(site: Path, force: bool, quiet: bool) -> None:
     Example:
       secfc deploy join site.toml
     """
-    take_part_as(Site.read(site), lambda party: party != SERVER, "join", force=force, quiet=quiet)
+    take_part_as(Site.read(site), lambda party: party != SERVER, "join", force=force, quiet=quiet, over=over)
 
 
 @click.command(short_help="Take part as the server, which holds no rows.")
 @click.argument("site", type=ANY_PATH, metavar="SITE.toml")
 @click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
 @click.option("--quiet", is_flag=True, help="Say nothing on the way.")
-def serve(site: Path, force: bool, quiet: bool) -> None:
+@OVER
+def serve(site: Path, force: bool, quiet: bool, over: Path | None) -> None:
     """Take part in a run as the server, as SITE.toml says; what it learns ends up in its results.
 
     \b
     Example:
       secfc deploy serve server.toml
     """
-    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", force=force, quiet=quiet)
+    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", force=force, quiet=quiet, over=over)
 
 
 @dataclass(frozen=True)
@@ -144,11 +153,27 @@ class Site:
         return self.file.hub or self.run.hub
 
 
-def take_part_as(site: Site, fits: Callable[[str], bool], command: str, *, force: bool, quiet: bool) -> None:
-    """Everything that a site does in a run.  Raises Refused, InputError, ProtocolError, Failed."""
+def take_part_as(
+    site: Site,
+    fits: Callable[[str], bool],
+    command: str,
+    *,
+    force: bool,
+    quiet: bool,
+    over: Path | None = None,
+) -> None:
+    """Everything that a site does in a run.  over: a local socket, None for the hub.
+
+    Raises Refused, InputError, ProtocolError, Failed.
+    """
     if not fits(site.file.party):
         other = "join" if command == "serve" else "serve"
         raise Refused(f"{site.file.party!r} is not who this command is for: use `secfc deploy {other}`.")
+    if over is None and site.url.startswith("nvflare://"):
+        raise Refused(
+            f"this run goes over NVIDIA FLARE ({site.url}): its job starts this command. Fit this site's "
+            "startup kit with `secfc deploy flare-kit`, start it, and submit the job of `secfc deploy flare`."
+        )
     os.umask(0o077)
     asked = site.agreed()
     results = Results.at(site.file.results, force=force)
@@ -162,14 +187,15 @@ def take_part_as(site: Site, fits: Callable[[str], bool], command: str, *, force
         with bad_input(OSError):
             memory.with_run(site.run.session, asked.stakes.epsilon, party).write()
         started = datetime.now(UTC)
-        outcome = run_at(site, asked, party, log)
+        carrier = over_hub(site, log) if over is None else over_socket(site, log, over)
+        outcome = run_at(site, asked, party, log, carrier)
         with bad_input(OSError):
             results.write(site, asked, party, kept, outcome, log, started)
         journal_of(site).unlink(missing_ok=True)
         log.say("done", note=f"results are in {site.file.results}")
 
 
-def run_at(site: Site, asked: Built, party: Party | None, log: Log) -> Any:
+def run_at(site: Site, asked: Built, party: Party | None, log: Log, carrier: Carrier) -> Any:
     """The outcome of a party's run."""
     from secfc.deploy.meeting import NotAdmitted
 
@@ -180,9 +206,7 @@ def run_at(site: Site, asked: Built, party: Party | None, log: Log) -> Any:
         return log.watched(role)
 
     try:
-        return asyncio.run(
-            attend(work, site.file.party, make, site.identity, journal_of(site), over_hub(site, log))
-        )
+        return asyncio.run(attend(work, site.file.party, make, site.identity, journal_of(site), carrier))
     except NotAdmitted as error:
         raise Failed(str(error)) from error
     except (TimeoutError, ssl.SSLError, ConnectionError) as error:
@@ -197,22 +221,35 @@ def generator(asked: Built, coins: Any) -> Any:
     return np.random.default_rng(int.from_bytes(coins.bytes(32), "little") if seed is None else seed)
 
 
+def waiting_of(site: Site, log: Log) -> dict[str, Any]:
+    """How long this party waits, and who hears of peers that come and go."""
+    waiting = site.run.waiting
+    # Others may be waiting for the same silent party: the server waits longest.
+    patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
+    return {
+        "arrival": waiting.arrival, "watch": log.peer, "patience": patience, "rejoin": waiting.rejoin,
+        "pulse": waiting.pulse,
+    }  # fmt: skip
+
+
 def over_hub(site: Site, log: Log) -> Carrier:
     """Among peers that are met at the hub of the run."""
     from secfc.deploy.meeting import take_part
 
-    waiting = site.run.waiting
-    # Others may be waiting for the same silent party: the server waits longest.
-    patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
-
     async def carry(role: Any, peers: tuple[str, ...]) -> Any:
         return await take_part(
             role, site.url, site.run.session.hex(), site.file.party, peers, site.identity, tls=site.tls(),
-            arrival=waiting.arrival, watch=log.peer, patience=patience, rejoin=waiting.rejoin,
-            pulse=waiting.pulse,
+            **waiting_of(site, log),
         )  # fmt: skip
 
     return carry
+
+
+def over_socket(site: Site, log: Log, socket: Path) -> Carrier:
+    """Among peers to whom another process of this machine takes messages."""
+    from secfc.deploy.local import over
+
+    return over(socket, **waiting_of(site, log))
 
 
 def journal_of(site: Site) -> Path:
