@@ -175,8 +175,11 @@ def problems(run: RunFile) -> Iterator[str]:
             yield f"{name!r} is no name of a party: up to 100 printable characters are"
     if len(run.session) != SESSION:
         yield f"session has {len(run.session)} bytes, {SESSION} are needed: `secfc deploy init` draws them"
-    if not run.hub.startswith(("ws://", "wss://")):
-        yield f"hub = {run.hub!r} is no address of a hub: write wss://hub.example.org"
+    if not run.hub.startswith(("ws://", "wss://", "nvflare://")):
+        yield (
+            f"hub = {run.hub!r} is no address of a hub: write wss://hub.example.org, or "
+            "nvflare://host:8002 for a server of NVIDIA FLARE"
+        )
     if not run.features or len(set(run.features)) < len(run.features) or "" in run.features:
         yield "features must name every column that is clustered, each once"
     for name, columns in run.columns.items():

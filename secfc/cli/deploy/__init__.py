@@ -12,6 +12,7 @@ from secfc.cli.errors import Refused
 # Commands by name, and the module in which each is; loaded when one is asked for.
 COMMANDS = {
     "key": "key", "init": "init", "check": "check", "hub": "hub", "serve": "join", "join": "join",
+    "flare": "flare", "flare-kit": "flare_kit",
 }  # fmt: skip
 
 
@@ -28,7 +29,9 @@ class Lazily(click.Group):
             raise Refused(
                 f"secfc deploy needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'."
             )
-        command: click.Command = getattr(import_module(f"secfc.cli.deploy.{COMMANDS[cmd_name]}"), cmd_name)
+        command: click.Command = getattr(
+            import_module(f"secfc.cli.deploy.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
+        )
         return command
 
 

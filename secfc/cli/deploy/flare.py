@@ -1,0 +1,50 @@
+"""`secfc deploy flare`: project file and job for NVIDIA FLARE, from a run file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+NEXT = """Wrote {project} and {job}, for {clients} and the server at {host}:{port}.
+
+Next, who runs the server issues certificates, and sends every folder but its own to its owner:
+  nvflare provision -p {project} -w {folder}/certificates
+Then every party, and the server, fits its own kit and starts it:
+  secfc deploy flare-kit site.toml KIT
+  KIT/startup/start.sh
+And whoever is {administrator} starts the run, which the same command resumes:
+  nvflare job submit -j {job} --startup-kit {folder}/certificates/secfc/prod_00/{administrator}
+"""
+
+
+@click.command()
+@click.argument("run", type=FILE)
+@click.option("--out", type=FOLDER, default=Path("flare"), show_default=True, help="Where both are written.")
+@click.option(
+    "--administrator", default="lead@secfc.invalid", show_default=True, metavar="ADDRESS",
+    help="Who may submit the job; FLARE names people by mail addresses.",
+)  # fmt: skip
+def flare(run: Path, out: Path, administrator: str) -> None:
+    """Write what NVIDIA FLARE needs to carry the run of the file RUN: its project, and a job without code.
+
+    The run file's hub says where FLARE's server is: hub = "nvflare://flare.example.org:8002".  Its clients
+    are sites of the same names.
+    """
+    from secfc.deploy.flare.project import server_of, write
+    from secfc.deploy.runfile import RunFile
+
+    terms = RunFile.read(run)
+    host, port = server_of(terms)
+    project, job = write(terms, out, administrator)
+    clients = ", ".join(terms.clients)
+    click.echo(
+        NEXT.format(
+            project=project, job=job, clients=clients, host=host, port=port, folder=out,
+            administrator=administrator,
+        ),
+        nl=False,
+    )  # fmt: skip

@@ -1,0 +1,84 @@
+"""A party as a child of FLARE's job process: started, started again after a crash, ended with the job.
+
+FLARE ends a job when one of its processes dies, so the role lives in a process of its own; it goes on from
+its journal.  What it prints stays in a file of the site: FLARE sees how it ended, a number, and nothing else.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+# A party that was killed so often, each time within so many seconds, is not started again.
+CRASHES, QUICK = 5, 60.0
+# Seconds between being asked to end and being made to.
+MERCY = 5.0
+
+# What ended a party, in words that may travel, by its exit code.
+WORDS = {
+    0: "its part is done",
+    1: "the protocol failed there",
+    2: "it refuses its run file, site file or data",
+    4: "the run is below its floors",
+    130: "its operator interrupted it",
+}
+
+
+def words(code: int) -> str:
+    """What an exit code means, and where to look."""
+    said = WORDS.get(code, f"it was killed by signal {-code}, too often" if code < 0 else f"exit code {code}")
+    return said if code == 0 else f"{said}: the reason is in the log beside its site file"
+
+
+class Child:
+    """command: of the party.  log: where what it prints goes.  ended: told its exit code, once."""
+
+    def __init__(self, command: Sequence[str], log: Path, ended: Callable[[int], None]) -> None:
+        self.command, self.log, self.ended = list(command), log, ended
+        self.process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._keep, name="secfc child", daemon=True)
+
+    def __repr__(self) -> str:
+        return f"Child({self.process.pid if self.process else None})"
+
+    def start(self) -> None:
+        """Start it, and keep it until it ends of itself."""
+        self._thread.start()
+
+    def _keep(self) -> None:
+        crashes = 0
+        while True:
+            begun = time.monotonic()
+            with self._lock:
+                if self._stopping:
+                    return
+                with self.log.open("ab") as log:
+                    self.process = subprocess.Popen(
+                        self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    )
+            code = self.process.wait()
+            crashes = crashes + 1 if time.monotonic() - begun < QUICK else 1
+            if self._stopping:
+                return
+            if code >= 0 or crashes >= CRASHES:
+                self.ended(code)
+                return
+
+    def stop(self) -> None:
+        """End it, if it has not ended: its journal stays, so that the next job goes on from there."""
+        with self._lock:
+            self._stopping = True
+            process = self.process
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            process.wait(MERCY)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

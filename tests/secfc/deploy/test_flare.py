@@ -1,0 +1,352 @@
+"""Whole runs over NVIDIA FLARE, provisioned, every party and every process of FLARE's its own: nightly."""
+
+import contextlib
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import socket as sockets
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip(
+    "nvflare", reason="NVIDIA FLARE is not installed: pip install 'secfc-clustering[nvflare]'"
+)
+pytest.importorskip("websockets")
+
+import secfc
+from field.secrets.coins import SystemCoins
+from secfc.cli.deploy.building import built
+from secfc.deploy.flare.cards import Kit
+from secfc.deploy.flare.policy import fit as fitted
+from secfc.deploy.flare.project import write
+from secfc.deploy.keys import draw
+from secfc.deploy.runfile import RunFile, Waiting
+from secfc.roles.exchange import SERVER
+
+pytestmark = [pytest.mark.deployment, pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
+
+CLIENTS = ("north", "south", "west")
+PARTIES = (*CLIENTS, SERVER)
+DONE, FAILED = "FINISHED:COMPLETED", "FINISHED:EXECUTION_EXCEPTION"
+LEAD = "lead@example.org"
+MARKER = "patient-0815-"
+RNG = np.random.default_rng(2)
+POINTS = RNG.normal(RNG.integers(0, 3, (90, 1)) * 4, 0.5, (90, 3))
+FEATURES = ("x", "y", "z")
+APART = [range(0, 30), range(30, 55), range(55, 90)]
+SHARED = [range(0, 45), range(30, 70), range(60, 90)]
+
+
+def free_ports():
+    """Two that follow each other."""
+    while True:
+        with sockets.socket() as one, sockets.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            with contextlib.suppress(OSError):
+                two.bind(("127.0.0.1", port + 1))
+                return port
+
+
+class Farm:
+    """A server of FLARE and a site for every client, on this machine; runs are submitted in turn."""
+
+    def __init__(self, home):
+        self.home, self.port = home, free_ports()
+        self.keys = {party: draw(home / f"{party}.key") for party in PARTIES}
+        self.project, _ = write(self.run(), home / "flare", LEAD)
+        nvflare = Path(sys.executable).parent / "nvflare"
+        subprocess.run(
+            [nvflare, "provision", "-p", self.project, "-w", home / "flare/kits"],
+            check=True,
+            capture_output=True,
+        )
+        self.kits = {p: Kit(home / "flare/kits/secfc/prod_00" / self.name(p)) for p in PARTIES}
+        self.processes = {}
+        self.number = 0
+
+    @staticmethod
+    def name(party):
+        return "localhost" if party == SERVER else party
+
+    def run(self, **words):
+        """A run file."""
+        identities = {party: self.keys[party].public for party in PARTIES}
+        words = {"k": 3, "seed": 5, "waiting": Waiting(60, 60, 20, 10), **words}
+        hub = f"nvflare://localhost:{self.port}"
+        return RunFile("a run", SystemCoins().bytes(32), hub, identities, FEATURES, **words)
+
+    def prepare(self, run, rows=APART, floors=""):
+        """Run file, site files and data of a run; what every kit knows of it; and its job."""
+        self.number += 1
+        home = self.home / f"run {self.number}"
+        home.mkdir()
+        (home / "run.toml").write_text(run.toml())
+        for number, party in enumerate(PARTIES):
+            folder = home / party
+            folder.mkdir()
+            text = f'[site]\nparty = "{party}"\nrun = "../run.toml"\nkey = "{self.home}/{party}.key"\n'
+            text += "derived_bound = true\n"
+            if party != SERVER:
+                lines = [",".join(("id", *FEATURES))]
+                lines += [",".join((f"{MARKER}{i}", *map(repr, POINTS[i].tolist()))) for i in rows[number]]
+                (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+                text += '[data]\npath = "rows.csv"\nid_column = "id"\n'
+            text += "[floors]\nsmallest_center = 1\n" + (floors if party == CLIENTS[1] else "")
+            (folder / "site.toml").write_text(text)
+            fitted(self.kits[party], run.session, folder / "site.toml")
+        return home, write(run, home / "flare", LEAD)[1]
+
+    def start(self, *parties):
+        """FLARE's own process of each."""
+        for party in parties or (SERVER, *CLIENTS):
+            side = "server" if party == SERVER else "client"
+            command = [
+                sys.executable, "-u", "-m", f"nvflare.private.fed.app.{side}.{side}_train",
+                "-m", str(self.kits[party].folder), "-s", f"fed_{side}.json",
+                "--set", "secure_train=true", "config_folder=config", f"org={party}",
+                *(() if party == SERVER else (f"uid={party}",)),
+            ]  # fmt: skip
+            with (self.home / f"{party}.out").open("ab") as out:
+                self.processes[party] = subprocess.Popen(
+                    command, cwd=self.kits[party].folder, stdout=out, stderr=out, start_new_session=True
+                )
+
+    def processes_of(self, party):
+        """Of this party: FLARE's own, its job's, and its role's."""
+        found = {"site": [], "job": [], "role": []}
+        kit, sites = str(self.kits[party].folder), re.compile(rf"run \d+/{party}/site.toml")
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                line = (entry / "cmdline").read_bytes().decode(errors="replace")
+                if not entry.name.isdigit() or str(self.home) not in line:
+                    continue
+                if "secfc.cli" in line and sites.search(line):
+                    found["role"].append(int(entry.name))
+                elif kit in line and ("worker_process" in line or "runner_process" in line):
+                    found["job"].append(int(entry.name))
+                elif kit in line:
+                    found["site"].append(int(entry.name))
+        return found
+
+    def kill(self, party, *kinds):
+        for kind in kinds:
+            for pid in self.processes_of(party)[kind]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def stop(self):
+        for party in PARTIES:
+            self.kill(party, "role", "job", "site")
+        for process in self.processes.values():
+            process.wait()
+
+    def session(self):
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        end = time.monotonic() + 60
+        while True:
+            try:
+                return new_secure_session(LEAD, str(self.kits[SERVER].folder.parent / LEAD), timeout=5.0)
+            except Exception:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.5)
+
+    def submit(self, job):
+        """The job's number, once all sites are there."""
+        with contextlib.closing(self.session()) as session:
+            while len(session.get_system_info().client_info) < len(CLIENTS):
+                time.sleep(0.3)
+            return session.submit_job(str(job))
+
+    def ended(self, number, seconds=150):
+        """How the job ended."""
+        end = time.monotonic() + seconds
+        with contextlib.closing(self.session()) as session:
+            while time.monotonic() < end:
+                status = session.get_job_meta(number).get("status", "")
+                if status.startswith("FINISHED"):
+                    return status
+                time.sleep(0.3)
+        raise TimeoutError(f"job {number} has not ended: see the logs under {self.home}")
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory):
+    home = tmp_path_factory.mktemp("flare")
+    made = Farm(home)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def labels(home, client):
+    with (home / client / "results/labels.csv").open() as file:
+        return {row["id"]: int(row["label"]) for row in csv.DictReader(file)}
+
+
+def all_labels(home):
+    return {client: labels(home, client) for client in CLIENTS}
+
+
+def expected(algorithm):
+    ids = [[f"{MARKER}{i}" for i in rows] for rows in APART]
+    federation = secfc.Federation.from_arrays([POINTS[list(r)] for r in APART], names=CLIENTS, ids=ids)
+    found = secfc.fit(algorithm, federation, seed=5).labels
+    return {
+        c: dict(zip(i, map(int, own), strict=True)) for c, i, own in zip(CLIENTS, ids, found, strict=True)
+    }
+
+
+def nearest_mean(found):
+    """Whether every point has the label of the mean that is nearest: Lloyd's algorithm has converged."""
+    own = {int(name.removeprefix(MARKER)): label for of in found.values() for name, label in of.items()}
+    points, given = POINTS[list(own)], np.array(list(own.values()))
+    means = np.array([points[given == h].mean(0) for h in range(3)])
+    return (((points[:, None] - means) ** 2).sum(2).argmin(1) == given).all()
+
+
+DEFAULT = {"options": {"t": 1}}
+EXACT = {
+    "default": DEFAULT,
+    "distances": {"options": {"t": 1, "disclosure": "distances"}},
+    "final labels": {"options": {"t": 1, "disclosure": "final-labels", "max_iter": 4}},
+    "k-fed": {"algorithm": "kfed", "options": {"k_local": 2}},
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_run_gives_the_labels_of_fit(farm, name):
+    run = farm.run(**EXACT[name])
+    home, job = farm.prepare(run)
+    assert farm.ended(farm.submit(job)) == DONE
+    assert all_labels(home) == expected(built(run).algorithm)
+    assert not list(home.glob("*/journal/*"))
+
+
+def test_rows_whose_owners_are_hidden_get_one_label_at_all_sites(farm):
+    run = farm.run(options={"t": 1, "membership": "private", "init": "random"})
+    home, job = farm.prepare(run, SHARED)
+    assert farm.ended(farm.submit(job)) == DONE
+    found, own = all_labels(home), {}
+    for of in found.values():
+        for name, label in of.items():
+            assert own.setdefault(name, label) == label
+    assert nearest_mean(found)
+
+
+def test_a_private_run_labels_every_row(farm):
+    options = {"epsilon": 1000.0, "delta": 1e-6, "server_file": "public.csv"}
+    home, job = farm.prepare(farm.run(algorithm="feddp", options=options))
+    text = "\n".join([",".join(FEATURES), *(",".join(map(repr, p)) for p in POINTS[::5].tolist())])
+    (home / "public.csv").write_text(text + "\n")
+    assert farm.ended(farm.submit(job)) == DONE
+    assert nearest_mean(all_labels(home))
+
+
+def until(reached, seconds=90):
+    end = time.monotonic() + seconds
+    while not reached():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.02)
+
+
+def under_way(home):
+    """Whether a run's sites have all told something that is in their journals."""
+    return all(sum(f.stat().st_size for f in (home / c / "journal").glob("*")) > 3000 for c in PARTIES)
+
+
+# Long enough to be killed in.
+LONG = {"options": {"t": 1, "n_init": 12}}
+
+
+def test_a_child_that_is_killed_is_started_again_and_the_job_goes_on(farm):
+    run = farm.run(**LONG)
+    home, job = farm.prepare(run)
+    number = farm.submit(job)
+    until(lambda: under_way(home))
+    for party in ("north", SERVER):
+        before = farm.processes_of(party)["role"]
+        assert before
+        farm.kill(party, "role")
+        until(lambda: set(farm.processes_of(party)["role"]) - set(before))  # noqa: B023
+    assert farm.ended(number) == DONE
+    assert all_labels(home) == expected(built(run).algorithm)
+
+
+@pytest.mark.parametrize("kinds", [("job",), ("site", "job", "role")])
+def test_a_job_that_lost_a_process_goes_on_when_it_is_submitted_again(farm, kinds):
+    run = farm.run(**LONG)
+    home, job = farm.prepare(run)
+    number = farm.submit(job)
+    until(lambda: under_way(home))
+    farm.kill("south", *kinds)
+    if "site" in kinds:
+        farm.start("south")
+    assert farm.ended(number) != DONE
+    until(lambda: not any(farm.processes_of(party)["role"] for party in PARTIES))
+    assert list(home.glob("south/journal/*"))
+    assert farm.ended(farm.submit(job)) == DONE
+    assert all_labels(home) == expected(built(run).algorithm)
+
+
+def test_a_site_that_refuses_ends_the_job_at_once(farm):
+    home, job = farm.prepare(farm.run(**DEFAULT), floors="smallest_t = 2\n")
+    (home / "south/rows.csv").unlink()  # nobody opens it
+    number = farm.submit(job)
+    until(lambda: (home / "south/site.log").exists())
+    begun = time.monotonic()
+    assert farm.ended(number) == FAILED
+    assert time.monotonic() - begun < 20
+    assert "smallest_t" in (home / "south/site.log").read_text()
+    assert not list(home.glob("*/results/*"))
+
+
+def test_a_job_of_another_run_file_is_refused(farm):
+    home, job = farm.prepare(farm.run(**DEFAULT))
+    other = (home / "run.toml").read_text().replace("k = 3", "k = 2")
+    (home / "run.toml").write_text(other)
+    assert farm.ended(farm.submit(job)) == FAILED
+    assert not list(home.glob("*/site.log"))
+
+
+def test_a_job_with_code_or_another_class_is_refused_everywhere(farm):
+    home, job = farm.prepare(farm.run(**DEFAULT))
+    code = home / "code"
+    shutil.copytree(job, code)
+    (code / "site/custom").mkdir()
+    (code / "site/custom/evil.py").write_text(f"open({str(home / 'mark')!r}, 'w')\n")
+    ended = farm.ended(farm.submit(code))
+    assert ended != DONE
+    other = home / "other"
+    shutil.copytree(job, other)
+    config = other / "site/config/config_fed_client.json"
+    content = json.loads(config.read_text())
+    content["components"][0]["path"] = "nvflare.app_common.np.np_trainer.NPTrainer"
+    config.write_text(json.dumps(content))
+    assert farm.ended(farm.submit(other)) != DONE
+    assert not (home / "mark").exists()
+    assert not list(home.glob("*/site.log"))
+
+
+def test_no_id_is_in_any_file_of_flare(farm):
+    def marked(folder):
+        return [f for f in folder.rglob("*") if f.is_file() and MARKER.encode() in f.read_bytes()]
+
+    home, job = farm.prepare(farm.run(**DEFAULT))
+    assert farm.ended(farm.submit(job)) == DONE
+    assert len(marked(home)) == 2 * len(CLIENTS)  # rows, labels
+    assert not marked(farm.home / "flare")
+    assert not [f for f in farm.home.glob("*.out") if MARKER.encode() in f.read_bytes()]
