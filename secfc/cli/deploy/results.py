@@ -72,11 +72,8 @@ def text(name: Any) -> Any:
 
 def report(site: Any, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
     """Of this party: nothing of others but what it learned."""
-    run, ledger = site.run, outcome.ledger
-    own = outcome.labels
-    budget = None
-    if asked.stakes.epsilon is not None:
-        budget = {"epsilon": ledger.epsilon(asked.stakes.delta or 0.0), "delta": asked.stakes.delta}
+    run, own, stakes = site.run, outcome.labels, asked.stakes
+    budget = None if stakes.epsilon is None else {"epsilon": stakes.epsilon, "delta": stakes.delta}
     return {
         "run": run.name,
         "session": run.session.hex(),
@@ -84,9 +81,9 @@ def report(site: Any, asked: Built, outcome: Any, log: Log, started: datetime) -
         "party": site.file.party,
         "parties": list(run.parties),
         "algorithm": run.algorithm,
-        "policy": asked.stakes.policy,
+        "policy": stakes.policy,
         "k": run.k,
-        "t": asked.stakes.t,
+        "t": stakes.t,
         "started": started.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows": None if own is None else len(own),
@@ -99,7 +96,7 @@ def report(site: Any, asked: Built, outcome: Any, log: Log, started: datetime) -
         "excluded": list(outcome.excluded),
         "liars": dict(outcome.liars),
         "learned": list(outcome.learned),
-        "spent": budget,
+        "budget": budget,
         "rounds": log.rounds,
         "bytes_sent": log.sent,
     }

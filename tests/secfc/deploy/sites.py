@@ -1,0 +1,150 @@
+"""Sites as processes: all that a run between organizations needs, in a directory, by its own commands."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from secfc.data.inputs import seeded
+from secfc.deploy.keys import draw
+from secfc.deploy.runfile import RunFile, Waiting
+
+ROOT = Path(__file__).parents[3]
+QUICK = Waiting(arrival=40.0, patience=20.0, rejoin=6.0, pulse=6.0)
+HERE = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+SECFC = [sys.executable, "-m", "secfc.cli", "deploy"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Sites:
+    """A hub, a server and clients.  rows: by client, (m_j, d); ids: by client, or none."""
+
+    def __init__(self, folder, rows, *, ids=None, columns=None, waiting=QUICK, nursery=None, **terms):
+        self.folder, self.rows, self.port = folder, rows, free_port()
+        self.features = terms.pop("features", ("x", "y", "z"))
+        keys = {}
+        for name in (*rows, "server"):
+            (folder / name).mkdir()
+            keys[name] = draw(folder / name / "site.key").public
+        self.run = RunFile(
+            "a test", terms.pop("session", os.urandom(32)), f"ws://127.0.0.1:{self.port}", keys,
+            self.features,
+            seed=terms.pop("seed", 3), columns=columns or {}, waiting=waiting, **terms,
+        )  # fmt: skip
+        (folder / "run.toml").write_text(self.run.toml())
+        for name, points in rows.items():
+            self.write_rows(name, points, None if ids is None else ids[name])
+            self.write_site(name, ids is not None)
+        self.write_site("server", named=False)
+        self.processes, self.nursery = {}, nursery
+
+    def write_rows(self, name, points, ids=None):
+        own = self.run.columns.get(name, self.features)
+        with (self.folder / name / "rows.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow((*(["id"] if ids is not None else []), *own))
+            for i, row in enumerate(points.tolist()):
+                writer.writerow((*([ids[i]] if ids is not None else []), *row))
+
+    def write_site(self, name, named, floors="", site="derived_bound = true\n"):
+        data = "" if name == "server" else '[data]\npath = "rows.csv"\n' + 'id_column = "id"\n' * named
+        text = f'[site]\nparty = "{name}"\nrun = "../run.toml"\nkey = "site.key"\n{site}'
+        (self.folder / name / "site.toml").write_text(f"{text}\n{data}\n[floors]\n{floors}\n")
+
+    # --- processes
+
+    def start(self, name, *more, **environment):
+        """Start a party, or "hub"; again after it ended."""
+        if name == "hub":
+            words = ["hub", str(self.folder / "run.toml"), "--plain", "--host", "127.0.0.1"]
+            words += ["--port", str(self.port)]
+        else:
+            words = ["serve" if name == "server" else "join", str(self.folder / name / "site.toml")]
+        log = self.folder / f"{name}.log"
+        if self.nursery is not None:
+            process = self.nursery.start([*words, *more], log, self.folder, environment)
+        else:
+            with log.open("ab") as file:
+                process = subprocess.Popen(
+                    [*SECFC, *words, *more], stdout=file, stderr=file, stdin=subprocess.DEVNULL,
+                    cwd=self.folder, env={**HERE, **environment},
+                )  # fmt: skip
+        self.processes[name] = process
+        return process
+
+    def start_all(self):
+        for name in ("hub", *self.rows, "server"):
+            self.start(name)
+
+    def kill(self, name, number=signal.SIGKILL):
+        self.processes[name].send_signal(number)
+        self.processes[name].wait(10)
+
+    def wait(self, *names, seconds=60):
+        """Exit codes, in the order of the names."""
+        end = time.monotonic() + seconds
+        return [self.processes[name].wait(max(0.1, end - time.monotonic())) for name in names]
+
+    def everybody(self, seconds=60):
+        """Exit codes of all parties, the hub still being there."""
+        names = (*self.rows, "server")
+        return dict(zip(names, self.wait(*names, seconds=seconds), strict=True))
+
+    def close(self):
+        for process in self.processes.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait(10)
+
+    # --- what they say
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def events(self, name):
+        lines = [line for line in self.log(name).splitlines() if line.startswith("{")]
+        return [json.loads(line) for line in lines]
+
+    def until(self, name, note, seconds=40):
+        """Wait until a party has said that it is in this phase."""
+        end = time.monotonic() + seconds
+        while not any(e.get("note") == note for e in self.events(name)):
+            if time.monotonic() > end or self.processes[name].poll() is not None:
+                raise AssertionError(f"{name} never came to {note!r}:\n{self.log(name)}")
+            time.sleep(0.01)
+
+    def labels(self, name):
+        with (self.folder / name / "results" / "labels.csv").open() as file:
+            return np.array([int(line["label"]) for line in csv.DictReader(file)])
+
+    def report(self, name):
+        return json.loads((self.folder / name / "results" / "report.json").read_text())
+
+
+@contextlib.contextmanager
+def sites(folder, rows, **more):
+    made = Sites(folder, rows, **more)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def blobs(counts, seed=1, d=3):
+    """Rows by client, of three clusters."""
+    rng = seeded(seed)
+    rows = [rng.normal(rng.integers(0, 3, (m, 1)) * 6.0, 1.0, (m, d)).round(3) for m in counts]
+    return {f"site-{i}": own for i, own in enumerate(rows)}

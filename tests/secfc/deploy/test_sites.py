@@ -1,0 +1,231 @@
+"""Runs between organizations, every party a process: whole runs, deaths, refusals."""
+
+import os
+import signal
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+import secfc
+from secfc.deploy.keys import draw
+from tests.secfc.deploy.nursery import Nursery
+from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
+
+pytestmark = pytest.mark.deployment
+
+
+@pytest.fixture(scope="module")
+def nursery():
+    made = Nursery(HERE)
+    yield made
+    made.close()
+
+
+ROWS = blobs((17, 20, 14, 22, 19))
+
+
+def wanted(algorithm, rows, names=None, bound=32.0):
+    """Labels by client as `fit` gives them, of these clients alone."""
+    names = tuple(rows) if names is None else names
+    federation = secfc.Federation.from_arrays([rows[n] for n in names], names=names)
+    result = secfc.fit(algorithm, federation, seed=3, bound=bound)
+    return dict(zip(names, result.labels, strict=True))
+
+
+IDS = {
+    name: [f"id {j}" for j in range(10 * i, 10 * i + len(own))] for i, (name, own) in enumerate(ROWS.items())
+}
+# The same ID is the same row, at whichever site.
+POOL = np.concatenate(list(ROWS.values()))
+SHARED = {name: POOL[[int(name.split()[1]) for name in own]] for name, own in IDS.items()}
+BASE = {"bound": 32.0, "t": 1}
+DEFAULT = secfc.SecFC(k=3, t=1)
+
+
+def case(options, way, **more):
+    return {"options": options, "k": 3, **more}, way
+
+
+CASES = {
+    "default": case(BASE, DEFAULT),
+    "own labels": case({**BASE, "disclosure": "own-labels"}, secfc.SecFC(3, 1, disclosure=secfc.OwnLabels())),
+    "no bound": case({"t": 1}, DEFAULT),
+}
+MORE = {
+    "distances": case({**BASE, "disclosure": "distances"}, secfc.SecFC(3, 1, disclosure=secfc.Distances())),
+    "final labels": case(
+        {**BASE, "disclosure": "final-labels", "max_iter": 3},
+        secfc.SecFC(3, 1, disclosure=secfc.FinalLabelsOnly(), max_iter=3, init=secfc.RandomLabels()),
+    ),
+    "no dealer": case({**BASE, "dealer": "none"}, secfc.SecFC(3, 1, disclosure=secfc.AssignmentsOnly(None))),
+    "hidden sizes": case(
+        {**BASE, "disclosure": "own-labels", "sizes": "hidden", "init": "random", "max_iter": 3},
+        secfc.SecFC(3, 1, disclosure=secfc.OwnLabels(sizes="hidden"), init=secfc.RandomLabels(), max_iter=3),
+    ),
+    "liars": case(
+        {**BASE, "disclosure": "distances", "liars": 1},
+        secfc.SecFC(3, 1, disclosure=secfc.Distances(), liars=1),
+    ),
+    "chosen k": case(BASE, secfc.SecFC("2..4", 1), k="2..4"),
+    "k-fed": case({"k_local": 2}, secfc.KFed(3, 2, seed=3), algorithm="k-fed"),
+    "lloyd": case({"bound": 32.0}, secfc.Lloyd(3), algorithm="lloyd"),
+    "masked": case({"bound": 32.0}, secfc.MaskedLloyd(3), algorithm="masked-lloyd"),
+}
+
+
+@pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=pytest.mark.nightly) for name in MORE)])
+def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
+    terms, algorithm = {**CASES, **MORE}[name]
+    with sites(tmp_path, ROWS, nursery=nursery, **terms) as run:
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        want = wanted(algorithm, ROWS, bound=terms["options"].get("bound"))
+        for client in ROWS:
+            assert (run.labels(client) == want[client]).all()
+            assert run.report(client)["terms"] == run.run.digest.hex()
+            # Nothing that could be resumed, or read by others, is left.
+            assert not list((tmp_path / client / "journal").iterdir())
+            assert (tmp_path / client / "results" / "labels.csv").stat().st_mode & 0o777 == 0o600
+        assert run.start("site-0").wait(20) == 2
+        assert "exists already" in run.log("site-0")
+
+
+@pytest.mark.parametrize("victims", [("site-2",), ("server",), ("hub",), ("hub", "server", *ROWS)])
+def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, victims):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
+    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
+        run.start_all()
+        run.until("site-0", "clustering")
+        for name in victims:
+            run.kill(name)
+        for name in victims:
+            run.start(name)
+        assert set(run.everybody().values()) == {0}, "\n".join(run.log(n) for n in (*victims, "server"))
+        want = wanted(secfc.SecFC(k=3, t=1, init=secfc.RandomLabels(), n_init=4), ROWS)
+        for client in ROWS:
+            assert (run.labels(client) == want[client]).all()
+
+
+@pytest.mark.parametrize("phase", ["sharing points", "agreeing on keys", "clustering"])
+def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
+    options = {**BASE, "init": "random", "n_init": 4}
+    algorithm = secfc.SecFC(3, 1, init=secfc.RandomLabels(), n_init=4)
+    quick = replace(QUICK, rejoin=1.0, pulse=2.0)
+    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery, waiting=quick) as run:
+        run.start_all()
+        run.until("site-3", phase)
+        run.kill("site-3")
+        left = [name for name in ROWS if name != "site-3"]
+        assert set(run.wait(*left, "server")) == {0}, run.log("server")
+        excluded = run.report("server")["excluded"]
+        want = wanted(algorithm, ROWS, left if excluded else None)
+        assert excluded in ([], ["site-3"])
+        for client in left:
+            assert (run.labels(client) == want[client]).all()
+
+
+def test_one_that_pauses_is_waited_for_and_one_that_stays_away_is_left_out(tmp_path, nursery):
+    options = {**BASE, "init": "random", "n_init": 4}
+    algorithm = secfc.SecFC(3, 1, init=secfc.RandomLabels(), n_init=4)
+    quick = replace(QUICK, rejoin=1.0, pulse=3.0)
+    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery, waiting=quick) as run:
+        run.start_all()
+        run.until("site-1", "clustering")
+        run.processes["site-1"].send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        run.processes["site-1"].send_signal(signal.SIGCONT)
+        run.until("site-4", "clustering")
+        run.processes["site-4"].send_signal(signal.SIGSTOP)
+        left = [name for name in ROWS if name != "site-4"]
+        assert set(run.wait(*left, "server")) == {0}, run.log("server")
+        assert (tmp_path / "site-1" / "results" / "labels.csv").exists()
+        want = wanted(algorithm, ROWS)
+        for client in left:
+            assert (run.labels(client) == want[client]).all()
+
+
+# --- refusals ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("floors", "floor"), [
+    ('policies = ["own-labels"]', "policies"), ("smallest_t = 2", "smallest_t"),
+    ("largest_epsilon = 1", "largest_epsilon"), ("total_epsilon = 1", "total_epsilon"),
+    ("show_sizes = false", "show_sizes"), ('coordinators = ["' + "00" * 32 + '"]', "coordinators"),
+])  # fmt: skip
+def test_terms_below_a_floor_are_refused_before_any_data_are_opened(tmp_path, nursery, floors, floor):
+    with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
+        run.write_site("site-0", named=False, floors=floors)
+        rows = tmp_path / "site-0" / "rows.csv"
+        rows.unlink()
+        os.mkfifo(rows)  # whoever opened it would wait here for ever
+        assert run.start("site-0").wait(20) == 4
+        assert f"`{floor}`" in run.log("site-0")
+        assert not (tmp_path / "site-0" / "remembered.json").exists()
+
+
+def test_budgets_add_up_over_runs_and_resuming_spends_nothing_twice(tmp_path, nursery):
+    noise = {"t": 1, "epsilon": 6.0, "radius": 20.0, "max_iter": 1}
+    with sites(tmp_path, ROWS, k=3, options=noise, nursery=nursery) as run:
+        run.write_site("site-0", named=False, floors="total_epsilon = 10")
+        run.start_all()
+        run.until("site-0", "sharing points")
+        run.kill("site-0")
+        run.start("site-0")
+        assert set(run.everybody().values()) == {0}, run.log("site-0")
+        # Another run on the same rows, at this site.
+        other = replace(run.run, session=bytes(32))
+        (tmp_path / "run.toml").write_text(other.toml())
+        assert run.start("site-0", "--force").wait(20) == 4
+        assert "after 6 in earlier runs" in run.log("site-0")
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    (lambda text: text.replace("t = 1", "t = 2"), "options.t is 2 here and 1 there"),
+    (lambda text: text.replace("k = 3", "k = 4"), "k is 4 here and 3 there"),
+])  # fmt: skip
+def test_another_run_file_is_named_to_all_at_once(tmp_path, nursery, change, why):
+    with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
+        own = tmp_path / "site-2" / "run.toml"
+        own.write_text(change(run.run.toml()))
+        site = tmp_path / "site-2" / "site.toml"
+        site.write_text(site.read_text().replace("../run.toml", "run.toml"))
+        run.start_all()
+        begun = time.monotonic()
+        assert set(run.everybody(seconds=20).values()) == {1}
+        assert time.monotonic() - begun < 10
+        assert why in run.log("site-2")
+        assert all("site-2" in run.log(name) for name in ROWS)
+
+
+def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub(tmp_path, nursery):
+    with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
+        other = draw(tmp_path / "other.key")
+        key = tmp_path / "site-2" / "site.key"
+        kept = key.read_bytes()
+        key.write_bytes((tmp_path / "other.key").read_bytes())
+        assert run.start("site-2").wait(20) == 2
+        assert "another key than the run file has for site-2" in run.log("site-2")
+        # With a run file of its own that pins it, the hub does not let it in.
+        own = tmp_path / "site-2" / "run.toml"
+        own.write_text(run.run.toml().replace(run.run.identities["site-2"].hex(), other.public.hex()))
+        site = tmp_path / "site-2" / "site.toml"
+        site.write_text(site.read_text().replace("../run.toml", "run.toml"))
+        run.start("hub")
+        assert run.start("site-2").wait(20) == 1
+        assert "does not let 'site-2' in" in run.log("site-2")
+        assert kept not in key.read_bytes()
+
+
+def test_an_interrupted_site_resumes(tmp_path, nursery):
+    options = {**BASE, "init": "random", "n_init": 4}
+    with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
+        run.start_all()
+        run.until("site-0", "clustering")
+        run.processes["site-0"].send_signal(signal.SIGINT)
+        assert run.processes["site-0"].wait(20) == 130
+        run.start("site-0")
+        assert set(run.everybody().values()) == {0}
