@@ -135,6 +135,8 @@ class Floors:
             )  # fmt: skip
 
 
+# Of a party that has nothing to protect.
+NOTHING = Floors(smallest_t=0, smallest_center=1)
 BUDGETS = tuple(f.name for f in fields(Floors) if f.name.endswith(("epsilon", "delta")))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from secfc.data.inputs import InputError
-from secfc.deploy.floors import Floors
+from secfc.deploy.floors import NOTHING, Floors
 from secfc.deploy.tables import read_table
 from secfc.roles.exchange import SERVER, PartyId
 
@@ -59,6 +59,7 @@ class SiteFile:
             )
         elif data.names:
             raise InputError(f"site file {path}: the server has no rows. Leave [data] out")
+        floors = Floors.of(table.table("floors", {}))
         found = cls(
             party,
             folder / site.text("run"),
@@ -68,7 +69,8 @@ class SiteFile:
             folder / site.text("results", "results"),
             site.get("hub", str, None),
             site.get("derived_bound", bool, False),
-            Floors.of(table.table("floors", {})),
+            # Whoever serves holds no rows to protect, and demands what it says.
+            floors if party != SERVER or table.get("floors", dict, None) else NOTHING,
         )
         table.get("floors", dict, None)
         for part in (site, data, table):

@@ -183,8 +183,10 @@ def _site(party: str | None, run: str, key: str, data: str | None, ids: str | No
         raise click.UsageError(
             "the server has no --data: leave it out." if data else "--site needs --data: this site's rows."
         )
+    head, mark, floors = SITE.partition("# What this site takes part in")
+    text = head.rstrip() + "\n" if party == SERVER else head + mark + floors
     column = f"id_column = {quoted(ids)}" if ids else '# id_column = "patient"        # if rows have IDs'
-    return SITE.format(
+    return text.format(
         party=quoted(party), run=quoted(run), key=quoted(key),
         data="" if data is None else DATA.format(path=quoted(data), ids=column),
         policies='["own-labels", "assignments", "final-labels"]', centers="false",

@@ -62,7 +62,9 @@ class Sites:
     def write_site(self, name, named, floors="", site="derived_bound = true\n"):
         data = "" if name == "server" else '[data]\npath = "rows.csv"\n' + 'id_column = "id"\n' * named
         text = f'[site]\nparty = "{name}"\nrun = "../run.toml"\nkey = "site.key"\n{site}'
-        (self.folder / name / "site.toml").write_text(f"{text}\n{data}\n[floors]\n{floors}\n")
+        (self.folder / name / "site.toml").write_text(
+            f"{text}\n{data}\n" + f"[floors]\n{floors}\n" * (name != "server")
+        )
 
     # --- processes
 

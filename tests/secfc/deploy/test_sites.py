@@ -81,6 +81,8 @@ MORE = {
 def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
     terms, algorithm = {**CASES, **MORE}[name]
     with sites(tmp_path, ROWS, nursery=nursery, **terms) as run:
+        for client in ROWS:
+            run.write_site(client, named=False, floors="smallest_t = 0\nsmallest_center = 1")
         run.start_all()
         assert set(run.everybody().values()) == {0}, run.log("server")
         want = wanted(algorithm, ROWS, bound=terms["options"].get("bound"))
