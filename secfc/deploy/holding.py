@@ -41,13 +41,11 @@ async def hold(
 
     meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
     seconds to wait for all peers to be there, before the role begins.  watch: told whenever a peer "came",
-    "broke" or "came back".  waiting: of `run_party`; rejoin is 60 s here, as connections over the open net
-    do break.
+    "broke" or "came back"; "fell silent", too, so that its connection is made anew.  waiting: of `run_party`.
 
     Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
     """
     links: dict[PartyId, Link] = {}
-    waiting = {"rejoin": 60.0, **waiting}
 
     async def keep(peer: PartyId) -> None:
         """Meet the peer, and meet it again whenever the connection is gone."""
@@ -68,9 +66,13 @@ async def hold(
             else:
                 links[peer].renew(channel)
                 watch(peer, "came back")
-            await channel.ended.wait()
-            watch(peer, "broke")
+            if not await _broken(channel.ended, links[peer].doubted):
+                channel.abort()
+                watch(peer, "fell silent")
             await asyncio.sleep(SOON)
+            if links[peer].closed:  # it said goodbye, or is lost for good
+                return
+            watch(peer, "broke")
 
     keepers = [asyncio.create_task(keep(peer)) for peer in peers]
     running: asyncio.Future[R] | None = None
@@ -89,6 +91,17 @@ async def hold(
         for one in left:
             one.cancel()
         await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _broken(ended: asyncio.Event, doubted: asyncio.Event) -> bool:
+    """Whether the connection ended, which is awaited; not so if it is doubted before."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (ended, doubted)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return ended.is_set()
 
 
 async def _all_there(

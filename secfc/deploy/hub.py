@@ -3,7 +3,8 @@
 Every party opens one WebSocket for each of its peers, all outwards, so that no pair waits for another.  It
 says who it is and whom it waits for, and signs that with its identity, over what the hub drew; the hub knows
 the public keys of a run, and nothing else.  When both ends of a pair are there, it tells them, and from then
-on it reads from one as fast as the other takes: it holds some pieces a pair, of bytes that it cannot read.
+on it reads from one as fast as the other takes (`secfc.deploy.pipe`): of bytes that it cannot read it holds
+64 MiB at most, however many pairs there are.
 
 What the hub learns: who takes part, when, and how much is said between whom.  What it can do: delay, cut, end
 a run; not read, alter or repeat (`secfc.transport.sealed`).  It has no key, and no state that a run needs: if
@@ -29,7 +30,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from field.secrets.coins import SystemCoins
-from secfc.deploy.websocket import PIECE
+from secfc.deploy.frames import PIECE
+from secfc.deploy.pipe import Pipe, Pipes
 from secfc.roles.exchange import PartyId
 
 READY = b"\x01"
@@ -66,11 +68,11 @@ class Counters:
 
 @dataclass(eq=False)
 class End:
-    """One end of a pair.  taken: whether its other end is there.  joined: that, once both have been told."""
+    """One end of a pair.  pipe: once its other end is there."""
 
     socket: ServerConnection
-    taken: bool = False
-    joined: asyncio.Future[End] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    pipe: Pipe | None = None
+    joined: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Hub:
@@ -80,9 +82,14 @@ class Hub:
         self.runs = runs
         self.counters = Counters()
         self._ends: dict[tuple[str, PartyId, PartyId], End] = {}
+        self._pipes = Pipes(self._forwarded)
 
     def __repr__(self) -> str:
         return f"Hub({len(self.runs)} runs, {self.counters})"
+
+    def held(self) -> int:
+        """Bytes that wait here for parties that do not take them."""
+        return self._pipes.held()
 
     @asynccontextmanager
     async def serving(
@@ -90,10 +97,14 @@ class Hub:
     ) -> AsyncIterator[Server]:
         """Accept parties for as long as the context is open.  Raises OSError for a port that is taken."""
         async with serve(
-            self.meet, host, port, ssl=tls, max_size=PIECE, max_queue=2, compression=None,
+            self.meet, host, port, ssl=tls, max_size=PIECE, max_queue=2, compression=None, ping_interval=None,
             process_request=self.page, server_header=None,
         ) as server:  # fmt: skip
-            yield server
+            try:
+                yield server
+            finally:
+                for pipe in list(self._pipes.open):
+                    pipe.transport.abort()
 
     def page(self, socket: ServerConnection, request: Any) -> Any:
         """Answer who asks for the hub's health or counters, without a WebSocket."""
@@ -120,27 +131,37 @@ class Hub:
         try:
             await self.join(mine, self._ends.get((session, peer, me)))
             gone = asyncio.ensure_future(socket.wait_closed())
-            either: set[asyncio.Future[Any]] = {gone, mine.joined}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            joined = asyncio.ensure_future(mine.joined.wait())
+            await asyncio.wait((gone, joined), return_when=asyncio.FIRST_COMPLETED)
             gone.cancel()
-            if mine.joined.done():
-                await self.forward(mine, mine.joined.result())
+            joined.cancel()
+            if mine.pipe is not None:
+                await self.forward(mine.pipe)
         finally:
-            mine.joined.cancel()  # nobody is joined with it from now on
+            if mine.pipe is not None:
+                mine.pipe.transport.abort()
             if self._ends.get(where) is mine:
                 del self._ends[where]
 
     async def join(self, mine: End, theirs: End | None) -> None:
-        """Tell both ends that the other is there, before either hears anything of it."""
-        if theirs is None or theirs.taken:
+        """Tell both ends that the other is there; from then on they are pipes."""
+        if theirs is None or theirs.pipe is not None:
             return
-        theirs.taken = mine.taken = True
-        for end in (theirs, mine):
-            with contextlib.suppress(ConnectionClosed):  # whoever forwards to it will notice
-                await end.socket.send(READY)
-        for end, other in ((theirs, mine), (mine, theirs)):
-            if not end.joined.done():  # else it is gone meanwhile
-                end.joined.set_result(other)
+        sockets = (theirs.socket, mine.socket)
+        one, other = pipes = [Pipe(self._pipes, s.transport, s.connection_lost) for s in sockets]
+        theirs.pipe, mine.pipe = pipes
+        try:
+            for socket in sockets:
+                await socket.send(READY)
+        except ConnectionClosed:  # both come again
+            for socket in sockets:
+                socket.transport.abort()
+            theirs.pipe = mine.pipe = None
+            return
+        self._pipes.join(one, other)
+        for end, pipe in ((theirs, one), (mine, other)):
+            end.socket.transport.set_protocol(pipe)
+            end.joined.set()
 
     async def known(self, socket: ServerConnection) -> tuple[str, PartyId, PartyId] | None:
         """Which end of which pair this is, None if it cannot prove that."""
@@ -163,19 +184,14 @@ class Hub:
             return session, me, peer
         return None
 
-    async def forward(self, mine: End, theirs: End) -> None:
-        """Hand on what this end says; when it is gone, close the other."""
+    async def forward(self, pipe: Pipe) -> None:
+        """Until this end of a pair is gone."""
         self.counters.joined += 1
         self.counters.pairs += 1
         try:
-            async for data in mine.socket:
-                await theirs.socket.send(data)
-                self.counters.forwarded += len(data)
-        except ConnectionClosed:
-            pass
+            await pipe.over
         finally:
             self.counters.pairs -= 1
-            if mine.socket.close_code == 1000:
-                await theirs.socket.close()
-            else:
-                theirs.socket.transport.abort()
+
+    def _forwarded(self, nbytes: int) -> None:
+        self.counters.forwarded += nbytes

@@ -13,7 +13,8 @@ from field.secrets.channels import Identity
 from secfc.deploy.holding import NotAdmitted as NotAdmitted
 from secfc.deploy.holding import hold
 from secfc.deploy.hub import NONCE, READY, UNKNOWN, path_of, signed
-from secfc.deploy.websocket import PIECE, Socket
+from secfc.deploy.pipe import GO
+from secfc.deploy.websocket import Socket
 from secfc.roles.exchange import PartyId, Role
 
 R = TypeVar("R")
@@ -37,8 +38,7 @@ async def meet(
     path = path_of(session, me, peer)
     try:
         socket = await connect(
-            url.rstrip("/") + path, ssl=tls, max_size=PIECE, max_queue=2, compression=None,
-            user_agent_header=None,
+            url.rstrip("/") + path, ssl=tls, compression=None, ping_interval=None, user_agent_header=None,
         )  # fmt: skip
     except WebSocketException as error:
         raise ConnectionRefusedError(f"{url} does not answer as a hub ({type(error).__name__})") from error
@@ -49,7 +49,10 @@ async def meet(
         await socket.send(identity.sign(signed(nonce, path)))
         if await socket.recv() != READY:
             raise ConnectionRefusedError(f"{url} does not speak as a hub")
-        return Socket(socket)
+        # Nothing else comes before the hub heard that this end is ready.
+        channel = Socket.take_over(socket.transport, socket.connection_lost)
+        await channel.write(GO)
+        return channel
     except ConnectionClosed as error:
         if error.rcvd is not None and error.rcvd.code == UNKNOWN:
             raise NotAdmitted(
