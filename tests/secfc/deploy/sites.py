@@ -73,6 +73,8 @@ class Sites:
         if name == "hub":
             words = ["hub", str(self.folder / "run.toml"), "--plain", "--host", "127.0.0.1"]
             words += ["--port", str(self.port)]
+        elif name == "check":
+            words = ["check"]
         else:
             words = ["serve" if name == "server" else "join", str(self.folder / name / "site.toml")]
         log = self.folder / f"{name}.log"
@@ -114,7 +116,8 @@ class Sites:
     # --- what they say
 
     def log(self, name):
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        path = self.folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def events(self, name):
         lines = [line for line in self.log(name).splitlines() if line.startswith("{")]
@@ -126,6 +129,13 @@ class Sites:
         while not any(e.get("note") == note for e in self.events(name)):
             if time.monotonic() > end or self.processes[name].poll() is not None:
                 raise AssertionError(f"{name} never came to {note!r}:\n{self.log(name)}")
+            time.sleep(0.01)
+
+    def until_said(self, name, words, seconds=40):
+        """Wait until these words stand in a log."""
+        end = time.monotonic() + seconds
+        while words not in self.log(name):
+            assert time.monotonic() < end, self.log(name)
             time.sleep(0.01)
 
     def labels(self, name):

@@ -231,3 +231,21 @@ def test_an_interrupted_site_resumes(tmp_path, nursery):
         assert run.processes["site-0"].wait(20) == 130
         run.start("site-0")
         assert set(run.everybody().values()) == {0}
+
+
+def test_check_says_what_is_ready_and_what_is_not(tmp_path, nursery):
+    with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
+        path = str(tmp_path / "site-0" / "site.toml")
+        assert run.start("check", path).wait(20) == 1
+        assert "fail  hub" in run.log("check")
+        assert run.start("check", path, "--offline").wait(20) == 0
+        run.start("hub")
+        run.until_said("hub", "listens")
+        assert run.start("check", path).wait(20) == 0
+        assert "knows this party" in run.log("check")
+        assert "14 rows" not in run.log("check")  # of others nothing is known
+        run.write_rows("site-0", ROWS["site-0"] * 100)
+        assert run.start("check", path, "--offline").wait(20) == 2
+        assert "beyond the bound" in run.log("check")
+        run.write_site("site-0", named=False, floors="smallest_t = 3")
+        assert run.start("check", path, "--offline").wait(20) == 4

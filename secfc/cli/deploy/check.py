@@ -1,0 +1,241 @@
+"""`secfc deploy check`: would a run work at this site, and does the site agree to it?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from secfc.cli.deploy.building import Built
+from secfc.cli.deploy.join import Site, journal_of, prepare
+from secfc.cli.errors import cautions_noted
+from secfc.cli.outputs import ANY_PATH
+from secfc.cli.screen import timed
+from secfc.data.inputs import InputError
+from secfc.deploy.keys import fingerprint
+from secfc.deploy.meeting import NotAdmitted, meet
+from secfc.roles.exchange import SERVER
+
+if TYPE_CHECKING:
+    from secfc.data.party import Party
+
+# Seconds in which a hub must answer.
+ANSWER = 5.0
+# Steps that an estimate is for.
+STEPS = 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """A finding.  state: "ok", "warn" or "fail"."""
+
+    state: str
+    what: str
+    more: str
+
+
+@click.command(short_help="Would a run work here, and do we agree to it?")
+@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
+@click.option("--offline", is_flag=True, help="Without asking the hub.")
+@click.pass_context
+def check(context: click.Context, site: Path, offline: bool) -> None:
+    """Look at everything that a run needs at this site, without taking part.
+
+    Files, key, floors, plan, data, memory, disk, kernels, and the hub. Where a floor refuses the run, no data
+    are opened. Compare the digest and the fingerprints with the other sites over the telephone.
+
+    \b
+    Example:
+      secfc deploy check site.toml
+
+    Exit codes: 0 all is well; 1 the hub or the machine is not ready; 2 the files are not; 4 the site does not
+    agree.
+    """
+    place = Site.read(site)
+    code = 0
+    with cautions_noted():
+        for line in lines(place, offline=offline):
+            click.echo(f"{line.state:4}  {line.what:10}  {line.more}")
+            code = code or (line.state == "fail")
+    context.exit(int(code))
+
+
+def lines(site: Site, *, offline: bool) -> Iterator[Line]:
+    """Findings, as they are found.  Raises InputError for files that are not ready, BelowFloor."""
+    run = site.run
+    yield Line("ok", "run file", f"{run.name!r}, digest  {fingerprint(run.digest)}")
+    for name, key in run.identities.items():
+        own = "  (this site)" if name == site.file.party else ""
+        yield Line("ok", "party", f"{name:16}  {fingerprint(key)}{own}")
+    asked = site.agreed()
+    yield Line("ok", "floors", "this site agrees to what the run asks for")
+    for sentence in learned(asked):
+        yield Line("ok", "shows", sentence)
+    for note in asked.notes:
+        yield Line("warn" if "protects nobody" in note else "ok", "note", note)
+    rows = 1
+    if site.file.party != SERVER:
+        party, _ = site.party(asked)
+        rows = party.points.shape[0]
+        yield from data(site, asked, party)
+        site.remembered.check_rows(party, site.file.floors.changed_rows)
+    yield from machine(site, asked, rows)
+    if not offline:
+        yield asyncio.run(hub(site))
+
+
+def learned(asked: Built) -> Iterator[str]:
+    """What the run shows to whom, in sentences, as the algorithm says it of itself."""
+    stakes = asked.stakes
+    shown = {
+        "assignments": "everybody: the labels of all rows, by number, and sizes of clusters, in every step",
+        "own-labels": "each site: the labels of its own rows; everybody: "
+        + ("how many steps were taken" if not stakes.sizes else "sizes of clusters, in every step"),
+        "final-labels": "everybody: the final labels of all rows, by number",
+        "distances": "the server: the distance of every row to every center in every step, which fix the "
+        "shape of the data; everybody: all labels",
+        "noise": "the server: noisy distances; everybody: labels made of them",
+    }.get(stakes.policy, "what the page of this algorithm says; `secfc run` tells it at the end")
+    yield shown
+    if stakes.t is not None:
+        yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
+    if stakes.epsilon is not None:
+        yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
+    if stakes.centers:
+        yield f"everybody: the centers of clusters of at least {stakes.smallest} points"
+    if asked.derived:
+        yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"
+
+
+def data(site: Site, asked: Built, party: Party) -> Iterator[Line]:
+    """The site's rows.  Their number is shown on this screen only."""
+    yield Line("ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}")
+    limit = asked.public.bound
+    if asked.derived or "bound" not in asked.method.names or site.run.preparing:
+        return
+    largest = max(float(abs(block).max()) for _, block in party.blocks())
+    if largest > limit:
+        raise InputError(
+            f"a value here is beyond the bound of the run, {limit:g}: correct the row, or agree on a larger "
+            "bound (--set bound=... of `secfc deploy init`)"
+        )
+    yield Line("ok", "bound", f"no value is beyond {limit:g}")
+
+
+def machine(site: Site, asked: Built, rows: int) -> Iterator[Line]:
+    """Versions, kernels, memory and disk."""
+    import numpy as np
+
+    import secfc
+    from secfc.roles.description import PROTOCOL
+
+    yield Line(
+        "ok", "versions",
+        f"secfc {secfc.__version__}, protocol {PROTOCOL}, Python {platform.python_version()}, NumPy "
+        f"{np.__version__}; all sites need the same protocol",
+    )  # fmt: skip
+    _, spent = timed(lambda: prepare(asked, rows))
+    yield Line("ok", "kernels", f"ready after {spent:.1f} s")
+    memory, journal = estimate(asked, rows)
+    free = available()
+    short = free is not None and memory > free
+    yield Line(
+        "fail" if short else "ok", "memory",
+        f"about {size(memory)} are needed if all sites have as many rows"
+        + ("" if free is None else f", {size(free)} are free")
+        + (": fewer rows, or another machine" if short else ""),
+    )  # fmt: skip
+    for folder in (site.file.journal, site.file.results):
+        there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+        if not os.access(there, os.W_OK):
+            yield Line(
+                "fail", "disk", f"{there} may not be written to: change that, or name another directory"
+            )
+            continue
+        left = shutil.disk_usage(there).free
+        need = journal if folder == site.file.journal else rows * 40
+        low = need > left
+        yield Line(
+            "fail" if low else "ok", "disk",
+            f"{folder}: about {size(need)} for {STEPS} steps, {size(left)} are free"
+            + (": make room" if low else ""),
+        )  # fmt: skip
+
+
+def estimate(asked: Built, rows: int) -> tuple[int, int]:
+    """Bytes of memory and of a journal, roughly: shares of all rows, and what a comparing client hears.
+
+    Every site is taken to have as many rows as this one.  Measured runs took between half and twice as much.
+    """
+    clients = asked.public.clients
+    public = replace(asked.public, counts=(max(rows, 100),) * len(clients))
+    plan: Any = asked.algorithm.plan(public)
+    inner = getattr(plan, "inner", plan)
+    lanes = len(getattr(getattr(getattr(inner, "code", None), "basis", None), "primes", (0, 0)))
+    m, k = max(rows, 100) * len(clients), int(getattr(inner, "k", 8) or 8)
+    shares = 4 * lanes * m * (len(asked.public.features or ()) + 3 * k)
+    told = 4 * lanes * m * k if asked.stakes.policy not in ("feddp", "k-fed") else 1 << 16
+    return (300 << 20) + 2 * shares, shares // 3 + STEPS * told
+
+
+def available() -> int | None:
+    """Bytes of memory that are free, None where the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        return next(int(line.split()[1]) << 10 for line in text.splitlines() if "MemAvailable" in line)
+    except (OSError, StopIteration, ValueError):
+        return None
+
+
+def size(nbytes: int) -> str:
+    """For people."""
+    power = min(3, (len(str(nbytes)) - 1) // 3)
+    return f"{nbytes // 1000**power} {('B', 'KB', 'MB', 'GB')[power]}"
+
+
+async def hub(site: Site) -> Line:
+    """Whether the hub answers, and knows this party."""
+    if journal_of(site).exists():
+        return Line("warn", "hub", "not asked: a run is under way here, or was interrupted, and would notice")
+    me = site.file.party
+    peer = next(name for name in site.run.parties if name != me)
+    away = f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?"
+    try:
+        async with asyncio.timeout(ANSWER):
+            async with connect(site.url, ssl=site.tls(), user_agent_header=None) as socket:
+                await socket.wait_closed()  # it knows no such path, and says so
+    except TimeoutError:
+        return Line("fail", "hub", away)
+    except ssl.SSLError as error:
+        return Line(
+            "fail", "hub",
+            f"{site.url} has a certificate that this site does not trust ({error.reason}): put the one that "
+            "signed it into the run file (--authority)",
+        )  # fmt: skip
+    except (OSError, WebSocketException) as error:
+        return Line(
+            "fail", "hub",
+            f"{site.url} cannot be reached ({error}): is it running, and may this machine go out to it? A "
+            "proxy is taken from the environment (https_proxy)",
+        )  # fmt: skip
+    try:
+        async with asyncio.timeout(ANSWER / 2):
+            found = await meet(site.url, site.run.session.hex(), me, peer, site.identity, tls=site.tls())
+            await found.close()
+    except TimeoutError:
+        return Line("ok", "hub", f"{site.url} knows this party; {peer} is not there yet")
+    except NotAdmitted as error:
+        return Line("fail", "hub", str(error))
+    except OSError:
+        return Line("fail", "hub", away)
+    return Line("ok", "hub", f"{site.url} knows this party, and {peer} is there")
