@@ -141,7 +141,13 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     if name not in _HOME:
-        raise AttributeError(f"module 'secfc' has no attribute {name!r}")
+        import difflib
+
+        # Python suggests what a module has loaded, and these names are loaded when they are used.
+        near = difflib.get_close_matches(name.lower(), [known.lower() for known in _HOME], n=3, cutoff=0.7)
+        meant = " or ".join(known for known in _HOME if known.lower() in near)
+        hint = f": did you mean {meant}?" if meant else ": dir(secfc) lists what there is"
+        raise AttributeError(f"module 'secfc' has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(_HOME[name]), name)
 
 

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins, SystemCoins
+from secfc.data.arguments import REAL
+from secfc.data.federated import federated
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
@@ -109,6 +111,7 @@ def check_columns(algorithm: Any, public: Public) -> None:
 
 def check_bound(bound: float) -> None:
     """Raise InputError for a bound whose squares, and sums of them, leave the range of floats."""
+    REAL.of("bound", bound)
     if not (math.isfinite(bound) and bound > 0):
         raise InputError(f"bound={bound}: the public bound on the data must be positive and finite")
     if not -LIMIT < math.frexp(bound)[1] < LIMIT:
@@ -306,12 +309,15 @@ class Clustering:
 
     def predict(
         self,
-        federation: Federation,
+        federation: Any,
         *,
         coins: Callable[[PartyId], Coins] | None = None,
         sealed: bool = False,
     ) -> list[Array]:
         """Labels of new private points, one (m_j,) array a client of the same federation.
+
+        federation: a `Federation`, a list of arrays or data frames in the order of its clients, or a mapping
+        by their names.
 
         Under SecFC a second protocol over shares, which opens no center.  All parties learn the labels of all
         new points; beyond them the server sees what the policy of the fit shows of one step: nothing under
@@ -328,10 +334,30 @@ class Clustering:
         if self.drive is None:
             raise ValueError("this result is not one of `secfc.fit`: predict with the roles of its parties")
         matched = getattr(self.model, "by_name", False)  # a model for any columns matches them itself
+        federation = self._of_the_fit(federation, union=matched)
         if self.features is not None and federation.feature_names is not None and not matched:
             federation = federation.ordered(self.features)
         drive = partial(self.drive, sealed=sealed)
         return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
+
+    def _of_the_fit(self, data: Any, *, union: bool) -> Federation:
+        """New points of the clients of the fit, whose names are taken for a list that has none."""
+        listed = isinstance(data, list | tuple) and not any(isinstance(item, Party) for item in data)
+        if listed and len(data) == len(self.plan.clients):
+            data = dict(zip(self.plan.clients, data, strict=True))
+        return federated(data, union=union)
+
+    def __getattr__(self, name: str) -> Any:
+        # Only names that a result does not have come here.
+        meant = f": it is called {MEANT[name]!r} here" if name in MEANT else ""
+        raise AttributeError(f"a Clustering has no attribute {name!r}{meant}", name=name, obj=self)
+
+
+# What other libraries call it.
+MEANT = {
+    "labels_": "flat", "cluster_centers_": "centers", "centres": "centers", "centroids": "centers",
+    "inertia_": "cost", "inertia": "cost", "n_iter_": "n_iter", "n_clusters": "k",
+}  # fmt: skip
 
 
 def gathered(algorithm: Algorithm, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:

@@ -11,7 +11,8 @@ import numpy as np
 
 from field.secrets.coins import Coins
 from secfc.algorithm import Algorithm, Clustering, Public, check_columns, gathered
-from secfc.data.federation import Federation
+from secfc.data.arguments import a_kind, shown
+from secfc.data.federated import federated
 from secfc.data.inputs import InputError, refusing, seeded
 from secfc.data.missing import spread, without_gaps
 from secfc.data.resolution import judge
@@ -25,7 +26,7 @@ from secfc.transport.simulate import Faults, Watch, deliver, simulate
 
 def fit(
     algorithm: Algorithm,
-    federation: Federation,
+    federation: Any,
     *,
     seed: int | None = 0,
     bound: float | None = None,
@@ -40,6 +41,8 @@ def fit(
 ) -> Clustering:
     """Run an algorithm on a federation in this process.
 
+    federation: a `Federation`, or a list of arrays (m_j, d) or data frames, one a client, or a mapping of
+    clients' names to such.
     seed: reproduces starts, as a part of the public plan; it never makes a share predictable.  None for
     starts from coins that the clients toss.  bound: a public bound on absolute values, in data units; derived
     from the data if None (see `Public.of`).  coins: secret coins by party,
@@ -58,6 +61,11 @@ def fit(
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
     checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
     """
+    algorithm = check_algorithm(algorithm)
+    federation = federated(
+        federation, union=bool(getattr(algorithm, "partial", False)), gaps=missing != "refuse"
+    )
+    hold_calls(coins=coins, faults=faults, watch=watch)
     start = None if seed is None else int(seeded(seed).integers(2**63))
     if missing == "drop":
         left, chosen = without_gaps(federation)
@@ -104,6 +112,27 @@ def fit(
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
     result = gathered(algorithm, plan, done, federation.counts)
     return replace(result, features=federation.feature_names, drive=drive)
+
+
+def check_algorithm(algorithm: Any) -> Algorithm:
+    """The algorithm, if it is one.  Raises InputError."""
+    if isinstance(algorithm, type) or not hasattr(algorithm, "collect"):
+        raise InputError(
+            f"the algorithm is {a_kind(algorithm)}: the first argument of fit is a value such as SecFC(k=4), "
+            "Lloyd(k=4) or KFed(k=4, k_local=2), the second its data. "
+            + (f"Build it: {algorithm.__name__}(k=4)" if isinstance(algorithm, type) else "Pass one")
+        )
+    found: Algorithm = algorithm
+    return found
+
+
+def hold_calls(**calls: Any) -> None:
+    """Check what `fit` calls later.  Raises InputError for what cannot be called."""
+    for name, call in calls.items():
+        if call is not None and not callable(call):
+            raise InputError(
+                f"{name}={shown(call)} is {a_kind(call)}: a function is needed, or nothing. Leave it out"
+            )
 
 
 def drive(

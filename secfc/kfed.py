@@ -14,6 +14,7 @@ from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.attacks.views import View
+from secfc.data.arguments import WHOLE, hold
 from secfc.data.federation import Federation
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
@@ -270,6 +271,9 @@ class KFed:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", clusters(self.k))
+        hold(self, {"k_local": WHOLE, "seed": WHOLE})
+        if self.seed < 0:
+            raise InputError(f"seed={self.seed}: seeds are not negative. Pass an integer of at least 0")
 
     def plan(self, public: Public) -> OneShotPlan:
         """Raises ValueError if k clusters cannot come of it."""

@@ -85,16 +85,16 @@ def choose_code(
 
     Raises InputError if no t of at least 1 fits.
     """
-    from psu.plan import MAX_SUBSETS
     from secfc.data.inputs import InputError
     from secfc.exact.cautions import cautions
+    from secfc.exact.collusion import fitting, limit_of
 
     ell = 1 if ell is None else ell
     if t == 0:
         return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
     if t is not None:
         return t, ell, cautions(t, ell)
-    fits = (n - 1) // 2 - ell + 1 - liars
+    fits = fitting(n, ell, liars)
     if n < 3:
         raise InputError(
             f"n={_clients(n)}: at least 3 are needed to hide points from t=1 of them. Each FILE is one "
@@ -110,12 +110,7 @@ def choose_code(
             f"n={_clients(n)} with ell={ell}{found} can hide points from nobody: n >= 2 (ell + t - 1) + 1"
             f"{' + 2 liars' if liars else ''} = {2 * (ell + liars) + 1} is needed for t=1. {remedy}"
         )
-    t = min(fits, -(-n // 3))
-    limit = "a third of them"
-    if most is not None and t > most:
-        t, limit = most, "what comparisons without a dealer allow"
-    while private and math.comb(2 * t + 1, t) > MAX_SUBSETS:
-        t, limit = t - 1, "what a union of IDs can be found for"
+    t, limit = limit_of(n, ell, liars, private=private, most=most)
     return t, ell, (
         f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
         *cautions(t, ell),

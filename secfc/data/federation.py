@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from secfc.data.arguments import a_kind, shown
 from secfc.data.categories import Agree, joined
+from secfc.data.clients import each
 from secfc.data.files import load_parties
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import (
@@ -268,7 +270,9 @@ class Federation:
                 f"arrays is one array of shape {arrays.shape}: a list of arrays is needed, one a "
                 "client. Use Federation.from_labelled to deal one data set out to clients."
             )
-        given = list(arrays)
+        if isinstance(arrays, Mapping):
+            names, arrays = list(map(str, arrays)) if names is None else names, list(arrays.values())
+        given = each(arrays)
         common: tuple[str, ...] | None = None
         if union and features is None:
             features, given = _union(given)
@@ -352,6 +356,11 @@ load_federation = Federation.from_files
 
 
 def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
+    if not isinstance(parties, Iterable):
+        raise InputError(
+            f"the clients are {a_kind(parties)}: a list of Party is needed. Use Federation((party, ...)), or "
+            "Federation.from_arrays."
+        )
     parties = tuple(parties)
     if not parties:
         raise InputError("the federation has no clients: at least one is needed. Add a Party.")
@@ -413,6 +422,10 @@ def _union(tables: Sequence[Any]) -> tuple[list[tuple[str, ...]], list[Any]]:
 
 
 def _one_each(items: Sequence[Any], n: int, what: str) -> list[Any]:
+    if not hasattr(items, "__len__"):
+        raise InputError(
+            f"{what}={shown(items)} is {a_kind(items)}: one entry a client is needed. Pass a list of {n}."
+        )
     if isinstance(items, str) or len(items) != n:
         raise InputError(
             f"{what} has {len(items)} entries for {n} clients: one a client is needed. Pass a list of {n}."

@@ -166,6 +166,10 @@ def as_rows(points: Any) -> Rows:
 
 def checked_names(names: Sequence[str], d: int, owner: str) -> tuple[str, ...]:
     """names if they are d distinct strings, else InputError."""
+    if isinstance(names, str) or not hasattr(names, "__len__"):
+        raise InputError(
+            f"{owner} has {names!r} for feature names: a list of {d} distinct strings is needed. Pass one."
+        )
     known = tuple(names)
     if len(known) != d or len(set(known)) != d or not all(isinstance(name, str) for name in known):
         twice = [name for name in known if known.count(name) > 1]

@@ -122,7 +122,7 @@ def _checked_truth(truth: npt.ArrayLike, m: int, owner: str) -> Array:
 
 def _checked_ids(ids: Iterable[Identifier], m: int, owner: str) -> tuple[Identifier, ...]:
     # The messages never show an ID: IDs name people.
-    if isinstance(ids, str | bytes):
+    if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
         raise InputError(f"{owner} has one {type(ids).__name__} for ids: pass a sequence of ids.")
     known = tuple(int(item) if isinstance(item, np.integer) else item for item in ids)
     if len(known) != m:

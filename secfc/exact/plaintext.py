@@ -24,12 +24,14 @@ from secfc.account import Account
 from secfc.algorithm import Clustering, Drive, Outcome, Public, union
 from secfc.coded.layout import OwnRows
 from secfc.coded.ranges import choose_range
+from secfc.data.arguments import hold
 from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word
 from secfc.disclosure import AssignmentsOnly, Disclosure
 from secfc.exact import words
 from secfc.exact.account import of_lloyd
+from secfc.exact.kinds import OF_LLOYD
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
 from secfc.lloyd.starts import Drawing, Start, check_choice, generators
@@ -130,6 +132,7 @@ class Lloyd:
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
+        hold(self, OF_LLOYD)
         object.__setattr__(self, "k", clusters(self.k))
         object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
         object.__setattr__(self, "init", words.start_for(self.init, self.disclosure))

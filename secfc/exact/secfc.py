@@ -47,8 +47,9 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Kept
 from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
-from secfc.coded.screening import Screening, Standing
+from secfc.coded.screening import Standing
 from secfc.coded.sharing import reply, settle_contributors, settle_contributors_at_server, share_rows
+from secfc.data.arguments import hold
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution
 from secfc.data.party import Party
@@ -57,12 +58,15 @@ from secfc.disclosure import AssignmentsOnly, Disclosure, Measured, NoiseAtServe
 from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
+from secfc.exact.collusion import tolerated
 from secfc.exact.course import Referee
 from secfc.exact.drafts import Draft
+from secfc.exact.kinds import OF_SECFC
 from secfc.exact.learned import heard_by_all, learned
 from secfc.exact.predict import Allowance, CodedModel
 from secfc.exact.restarts import Restarts
 from secfc.exact.spending import Spending
+from secfc.exact.tossed import start_seed, start_seed_at_server
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import Trace, cheaper, restarts
 from secfc.lloyd.starts import Drawing, Start, check_choice, generators
@@ -70,7 +74,6 @@ from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL, Terms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role
 from secfc.roles.messages import Final
-from secfc.roles.toss import Table, seed_for, toss, toss_at_server
 from secfc.roles.transcript import Run
 
 Array = NDArray[Any]
@@ -172,33 +175,6 @@ def check_chosen(referee: Referee, courses: Restarts, k: int) -> None:
         raise FaultyServer(SERVER, f"ended with k={k} clusters, where k={chosen} was chosen")
 
 
-def start_seed(plan: Plan, name: PartyId, coins: Coins) -> Role[int]:
-    """The seed of random starts: the plan's, or one that the clients toss now that rows are fixed."""
-    if plan.seed is not None:
-        return plan.seed
-    return _start((yield from toss(table_of(plan), name, coins)))
-
-
-def start_seed_at_server(plan: Plan, screening: Screening) -> Role[int]:
-    """The same at the server; who falls silent is not there any more."""
-    if plan.seed is not None:
-        return plan.seed
-    # Who is in a dispute, or was found lying, hears the result all the same.
-    who = plan.clients if plan.liars else screening.present
-    seed, who = yield from toss_at_server(table_of(plan), who, lenient=plan.liars > 0)
-    screening.present = tuple(c for c in screening.present if c in who)
-    return _start(seed)
-
-
-def table_of(plan: Plan) -> Table:
-    """Who tosses coins for a run under this plan."""
-    return Table(plan.clients, plan.digest(), plan.code.threshold(2))
-
-
-def _start(seed: bytes) -> int:
-    return int.from_bytes(seed_for(seed, b"secfc start"), "little")
-
-
 # --- server --------------------------------------------------------------------------------------
 
 
@@ -251,7 +227,8 @@ class SecFC:
 
     k: clusters, or `Elbow(most, least)` to choose k on the way of the first start, which must be
     `Bisecting()` or `Splitting()`; also "auto", "2..12". t: colluding clients tolerated; t + 1 may read all
-    that others share.
+    that others share; None for the most that the clients allow, up to a third of them
+    (`secfc.exact.collusion`).
     ell: segments of a point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`).
     n >= 2 (ell + t - 1) + 1 clients are needed. init: a start (`Bisecting()`, `RandomLabels()`,
     `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or its word in the
@@ -283,7 +260,7 @@ class SecFC:
     """
 
     k: int | Elbow
-    t: int
+    t: int | None = None
     ell: int = 1
     init: Start = None  # type: ignore[assignment]  # resolved below
     n_init: int = 1
@@ -305,6 +282,7 @@ class SecFC:
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
+        hold(self, OF_SECFC)
         for name, meant in (("membership", words.membership), ("disclosure", words.disclosure)):
             object.__setattr__(self, name, meant(getattr(self, name)))
         object.__setattr__(self, "k", clusters(self.k))
@@ -315,6 +293,8 @@ class SecFC:
 
         Warns (`Caution`) where t=0 or ell > 1.  Raises ValueError naming the value, the rule and the remedy.
         """
+        if self.t is None:
+            return self.among(public.clients).plan(public)
         if self.liars and not isinstance(self.membership, Open):
             raise ValueError(
                 f"liars={self.liars} with {type(self.membership).__name__} membership: the shares of all "
@@ -359,10 +339,11 @@ class SecFC:
         check_choice(self.init, self.k)
 
     def complete(self, public: Public, layout: Layout) -> Plan:
-        """The plan for a known layout of rows."""
+        """The plan for a known layout of rows, whose t is known."""
+        t = self.t or 0
         elbow = self.k.among(layout.m) if isinstance(self.k, Elbow) else None
-        chosen = choose_range(self, public, layout, self.ell, self.t)
-        code = LagrangeCode(chosen.basis, len(public.clients), self.ell, self.t)
+        chosen = choose_range(self, public, layout, self.ell, t)
+        code = LagrangeCode(chosen.basis, len(public.clients), self.ell, t)
         revealing = self.reveal_centers
         if isinstance(revealing, bool):
             revealing = public.clients if revealing else ()
@@ -377,6 +358,15 @@ class SecFC:
         self.disclosure.check(plan)
         return plan
 
+    def among(self, clients: tuple[PartyId, ...]) -> SecFC:
+        """The same with a t for these clients, if it was left open.  Raises InputError if none fits."""
+        if self.t is not None:
+            return self
+        private = not isinstance(self.membership, Open)
+        return replace(
+            self, t=tolerated(len(clients), self.ell, self.liars, private=private, policy=self.disclosure)
+        )
+
     @property
     def counted(self) -> bool:
         """Whether the plan says how many rows each client has."""
@@ -389,20 +379,22 @@ class SecFC:
 
     def foreseen(self, plan: Draft, federation: Federation) -> Plan:
         """The plan that the points of all will lead to, for a process that sees all data."""
-        return drafts.foreseen(self, plan, federation)
+        return drafts.foreseen(self.among(plan.clients), plan, federation)
 
     def client(self, plan: Draft, party: Party, *, coins: Coins) -> Role[ClientResult]:
         """The role of one client; its coins are secret.  Raises ValueError for a plan on other terms."""
-        drafts.check_terms(self, plan)
-        return client(self, plan, party, coins=coins)
+        way = self.among(plan.clients)
+        drafts.check_terms(way, plan)
+        return client(way, plan, party, coins=coins)
 
     def server(self, plan: Draft, *, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
         """The role of the server; its coins are secret.  It draws no start, so rng is not used.
 
         Raises ValueError for a plan on other terms.
         """
-        drafts.check_terms(self, plan)
-        return server(self, plan, coins=coins)
+        way = self.among(plan.clients)
+        drafts.check_terms(way, plan)
+        return server(way, plan, coins=coins)
 
     def outcome(self, plan: Draft, party: PartyId, returned: ClientResult | ServerResult) -> Outcome:
         """A client's labels, their rows and its shares of the final centers; what the server learned."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
+from secfc.data.arguments import REAL, WHOLE, Kind, having, hold, instance, optional
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
@@ -51,6 +52,42 @@ from secfc.roles.transcript import Run
 from secfc.sums import SumPlan
 
 Array = NDArray[Any]
+
+
+def _numbers(value: Any) -> tuple[float, ...] | None:
+    right = isinstance(value, tuple | list) and all(REAL.taken(item) is not None for item in value)
+    return tuple(value) if right else None
+
+
+KINDS = {
+    "epsilon": REAL,
+    "delta": REAL,
+    "neighbors": instance(Neighbors, 'Neighbors(unit="client")'),
+    "steps": optional(WHOLE, "1 or 0, by the start and the budget"),
+    "start": Kind(
+        "a start",
+        "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
+        lambda v: v if isinstance(v, FedDPInit) or hasattr(v, "draw") else None,
+    ),
+    "variant": instance(Variant, "OURS or PAPER of secfc.feddp"),
+    "shares": optional(
+        Kind("a tuple of positive numbers", "Pass one a release, such as (0.25, 0.05, 0.7)", _numbers),
+        "the usual ones",
+    ),
+    "noise": having("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
+    "bound": optional(
+        Kind(
+            "a number, or a Bound,",
+            "Pass the radius where rows are clipped, such as 20.0",
+            lambda v: v if isinstance(v, Bound) else REAL.taken(v),
+        ),
+        "from the server's points",
+    ),
+    "rows_per_client": optional(WHOLE, "not known"),
+    "committee": optional(WHOLE, "at most 15"),
+    "t": optional(WHOLE, "a third of the committee"),
+    "losses": optional(WHOLE, "a quarter of the clients"),
+}
 
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 4
@@ -95,6 +132,7 @@ class FedDPKMeans:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", clusters(self.k))
+        hold(self, KINDS)
 
     def plan(self, public: Public) -> FedDPPlan:
         """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan.

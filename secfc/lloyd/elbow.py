@@ -23,6 +23,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from secfc.data.arguments import WHOLE, Kind, hold, optional
 from secfc.data.inputs import InputError
 
 CANDIDATES = 20  # most clusters that are tried if nobody says how many
@@ -45,6 +46,7 @@ class Elbow:
     least: int = 1
 
     def __post_init__(self) -> None:
+        hold(self, {"most": optional(WHOLE, "the root of the number of points"), "least": WHOLE})
         if self.least < 1:
             raise ValueError(f"least={self.least}: there is at least 1 cluster")
         if self.most is not None and self.most < self.least:
@@ -74,13 +76,18 @@ class Elbow:
         return "auto" if self == Elbow() else f"{self.least}..{'' if self.most is None else self.most}"
 
 
-def clusters(value: int | str | Elbow) -> int | Elbow:
-    """The k that a word stands for: "auto", or "2..12" for an elbow among these; anything else as it is.
+K = Kind("a whole number of clusters", 'Pass an integer, as 4, or "auto", or an Elbow', WHOLE.taken)
 
-    Raises InputError for another word.
+
+def clusters(value: int | str | Elbow) -> int | Elbow:
+    """The k that a word stands for: "auto", or "2..12" for an elbow among these; a number as it is.
+
+    Raises InputError for another word, and for what is neither.
     """
-    if not isinstance(value, str):
+    if isinstance(value, Elbow):
         return value
+    if not isinstance(value, str):
+        return int(K.of("k", value))
     word = value.strip().lower()
     if word == "auto":
         return Elbow()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public
+from secfc.data.arguments import REAL, WHOLE, having, hold, optional
 from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word
@@ -23,6 +24,7 @@ from secfc.overlap.model import Exactly
 from secfc.overlap.plan import OverlapPlan, make_plan
 from secfc.overlap.results import completed, in_place
 from secfc.overlap.rounding import judged
+from secfc.overlap.starts import start_of
 from secfc.overlap.starts.automatic import Automatic
 from secfc.overlap.starts.grouping import Start
 from secfc.roles.agreement import agree
@@ -62,6 +64,16 @@ class Found:
     said: tuple[str, ...]
 
 
+KINDS = {
+    "start": having("local", "a start", "Automatic(), or its word in the shell"),
+    "max_iter": WHOLE,
+    "scale": optional(REAL, "the finest that few lanes hold"),
+    "committee": optional(WHOLE, "at most 15"),
+    "t": optional(WHOLE, "a third of the committee"),
+    "losses": optional(WHOLE, "as many as leave every feature two"),
+}
+
+
 @dataclass(frozen=True)
 class MaskedLloyd:
     """k-means of points that are observed on different, partly shared features.
@@ -70,7 +82,8 @@ class MaskedLloyd:
     points are summed securely (`secfc.sums`), numbers by the pattern of clients that observe a feature;
     labels stay with clients, and so does every coordinate that one client alone observes.
 
-    start: how local clusters are matched; it decides the result (random starts fail).  max_iter: steps of
+    start: how local clusters are matched, or its word in the shell, as "max-min"; it decides the result
+    (random starts fail).  max_iter: steps of
     Lloyd's heuristic.  scale: integer steps a data unit, by default the finest that few lanes hold.
     committee, t: clients that hold shares of sums, and how many of these may collude, by default 15 and a
     third. losses: clients that may vanish, by default as many as leave every shared feature two.  coarse:
@@ -93,6 +106,9 @@ class MaskedLloyd:
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
+        if isinstance(self.start, str):
+            object.__setattr__(self, "start", start_of(self.start))
+        hold(self, KINDS)
 
     def plan(self, public: Public) -> OverlapPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.algorithm import Algorithm, Clustering, Drive, Model, Outcome, Public
+from secfc.data.arguments import a_kind, shown
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
@@ -106,6 +107,12 @@ class Scaled:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scaling", way_of(self.scaling))
+        if isinstance(self.algorithm, type) or not hasattr(self.algorithm, "collect"):
+            raise InputError(
+                f"algorithm={shown(self.algorithm)} is {a_kind(self.algorithm)}: an algorithm is needed. "
+                "Pass a "
+                "value such as SecFC(k=4)"
+            )
         if isinstance(self.algorithm, Scaled):
             raise InputError("features are scaled once: take the algorithm that is in this Scaled")
 
@@ -136,7 +143,8 @@ class Scaled:
                 )
             held = fixed.forward(held, "the server")
         after = replace(public, bound=self.bound, derived=False, server_points=held)
-        t = max(1, getattr(self.algorithm, "t", None) or 1)
+        among = getattr(self.algorithm, "among", None)  # which settles a t that was left open
+        t = max(1, getattr(among(public.clients) if among else self.algorithm, "t", None) or 1)
         if fixed is None and isinstance(self.scaling, NoisyStandardize):
             self.scaling.within(public.features, public.d)
             honest = sums_for(public, 1, t).honest

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.algorithm import power_of_two
+from secfc.data.arguments import shown
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.scaling import moments
@@ -297,5 +298,9 @@ def way_of(word: Any) -> Any:
             return Standardize()
         if word == "range":
             return Range()
-        raise InputError(f"scale_features={word!r}: it must be 'standard', 'range', None or a value of these")
-    return word
+    elif hasattr(word, "limit") and not isinstance(word, type):
+        return word
+    raise InputError(
+        f"scale_features={shown(word)}: it must be 'standard', 'range', None or a value of these, as "
+        "Standardize()"
+    )

@@ -1,0 +1,30 @@
+"""Of what kinds the parameters of SecFC and of its plaintext twin are."""
+
+from __future__ import annotations
+
+from field.ring.basis import Basis
+from secfc.coded.network import Network
+from secfc.data.arguments import REAL, WHOLE, Kind, instance, optional
+
+CONSENT = Kind(
+    "True, False or names of clients",
+    'Pass True, or a tuple such as ("client-0", "client-1")',
+    lambda v: v if isinstance(v, bool | tuple) else tuple(v) if isinstance(v, list) else None,
+)
+OF_LLOYD = {
+    "n_init": WHOLE,
+    "max_iter": WHOLE,
+    "scale": optional(REAL, "the finest that fits"),
+    "basis": optional(instance(Basis, "Basis((MERSENNE_61,))"), "chosen"),
+    "largest": optional(WHOLE, "all points"),
+}
+OF_SECFC = OF_LLOYD | {
+    "t": optional(WHOLE, "chosen for the number of clients"),
+    "ell": WHOLE,
+    "reveal_centers": CONSENT,
+    "threads": WHOLE,
+    "liars": WHOLE,
+    "smallest_center": WHOLE,
+    "predictions": optional(WHOLE, "ten times as many as points"),
+    "network": instance(Network, "Network(latency=0.02)"),
+}
