@@ -57,10 +57,13 @@ ROOMS = {
     "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.privacy secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded "
     "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.noise secfc.disclosure.own",
-    "secfc.exact": f"field.kernels {FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm "
+    "secfc.exact": f"field.kernels {FIELD} field.compare psu secfc.roles secfc.data secfc.privacy "
+    "secfc.algorithm "
     "secfc.account secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
     "secfc.disclosure.joint secfc.disclosure.own",
     "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling",
+    "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
+    "secfc.feddp secfc.overlap secfc.exact secfc.fitting",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",

@@ -1,0 +1,31 @@
+"""The algorithms as scikit-learn has them: `fit`, `predict`, pipelines, searches over grids.
+
+    from secfc.estimators import SecFCKMeans
+    model = SecFCKMeans(n_clusters=4).fit([x1, x2, x3])  # one array or data frame a client
+    model.labels_
+
+An estimator is a simulation: this process holds the points of all clients and plays all parties, as
+`secfc.fit` does, whose labels these are, bit for bit.  What every attribute tells whom where organizations
+run the
+protocol between them is in the docstring of each class: "public" is known to all parties, "owners'" is known
+to the client whose rows it is about, "noised" is public and carries the noise of a budget, and "nobody's"
+exists only because this process sees everything.  A pickled estimator holds the shares of all clients: it is
+as secret as the data.
+
+Needs scikit-learn: pip install 'secfc-clustering[estimators]'.  `import secfc` does not load it.
+"""
+
+try:
+    import sklearn
+except ImportError as error:
+    raise ImportError(
+        "secfc.estimators needs scikit-learn, which is not installed: pip install "
+        "'secfc-clustering[estimators]', or use secfc.fit, which does without"
+    ) from error
+
+from secfc.estimators.feddp import FedDPKMeans
+from secfc.estimators.kfed import KFedKMeans
+from secfc.estimators.masked import MaskedKMeans
+from secfc.estimators.secfc import SecFCKMeans
+
+__all__ = ["FedDPKMeans", "KFedKMeans", "MaskedKMeans", "SecFCKMeans"]

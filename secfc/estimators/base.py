@@ -1,0 +1,278 @@
+"""What all estimators share: rows come in as scikit-learn has them, and labels go out in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import update_wrapper
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from secfc.algorithm import Algorithm, Clustering
+from secfc.data.inputs import InputError, by_name, names_of
+from secfc.estimators.dealing import Dealt, Tables, blocks, by_group, federation_of, tables_of
+from secfc.fitting import fit
+from secfc.metrics import cost
+
+Array = NDArray[Any]
+
+
+class Opened:
+    """A method that is there where centers are published, and elsewhere says why not."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, model: Federated | None, owner: type | None = None) -> Any:
+        if model is None:
+            return self.method
+        model._check_opened()
+        return MethodType(self.method, model)
+
+
+class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators.  Not for use by itself.
+
+    A subclass names its parameters and builds its algorithm from them (`_algorithm`).
+    """
+
+    gaps = False  # whether clients may lack columns
+
+    # --- what a subclass says ----------------------------------------------------------------------
+
+    def _algorithm(self, seed: int | None) -> Algorithm:
+        raise NotImplementedError
+
+    def _check_opened(self) -> None:
+        """Raise AttributeError where centers are not published, with the reason and the remedy."""
+
+    def _distances(self, whole: Array) -> Array:
+        from scipy.spatial.distance import cdist
+
+        distances: Array = cdist(whole, self.cluster_centers_)
+        return distances
+
+    # --- scikit-learn -------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Any:
+        """Run the protocol on all clients' points.
+
+        X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping from
+        a client's name, or a `secfc.Federation`.  Columns of frames are matched by name, and come in the
+        order of the first.  y: ignored.  groups: (m,) for a single table, the client of each row; without it,
+        X is dealt out to `n_clients` in runs of consecutive rows, as a simulation needs somebody to own them.
+
+        Raises InputError (a ValueError), and what `secfc.fit` raises.
+        """
+        dealt, whole = self._dealt_to_fit(X, groups)
+        self._run(dealt, whole)
+        return self
+
+    def _run(self, dealt: Dealt, whole: Array, **more: Any) -> None:
+        """Fit a federation, and keep what came of it.  whole: all its points, in the order of rows."""
+        seed = self._seed()
+        bound, scaling = getattr(self, "bound", None), getattr(self, "scale_features", None)
+        self.result_ = fit(
+            self._algorithm(seed), dealt.federation, seed=seed, bound=bound, scale_features=scaling, **more
+        )
+        self.labels_ = dealt.gathered(self.result_.labels, len(whole))
+        self.clients_ = dealt.federation.names
+        self.n_iter_ = max(1, self.result_.n_iter)
+        self._n_features_out = self.result_.k
+        self.inertia_ = self._inertia(whole, self.result_)
+
+    def _inertia(self, whole: Array, result: Clustering) -> float:
+        known = self.labels_ >= 0
+        points, labels = (whole, self.labels_) if known.all() else (whole[known], self.labels_[known])
+        return cost(points, labels, result.k) if len(points) else float("nan")
+
+    def predict(self, X: Any, *, groups: Any = None) -> Array:
+        """The cluster of each new row, (m,) int32, by the protocol that the clients of the fit run for it.
+
+        X, groups: as in `fit`, with clients of the fit; one that has no new row takes part with a row of
+        zeros. A single table without groups is dealt out to all clients.  Where centers are hidden they stay
+        so, but
+        labels of chosen rows locate them: `secfc.Clustering.predict` says what each call tells whom.
+
+        Raises InputError, sklearn's NotFittedError, and BudgetSpent for more rows than clients agreed to
+        label.
+        """
+        check_is_fitted(self)
+        dealt, whole = self._dealt_to_predict(X, groups)
+        return dealt.gathered(self.result_.predict(dealt.federation), len(whole))
+
+    def transform(self, X: Any) -> Array:
+        """Distances of rows to the published centers, (m, k) in data units; NaN to a center that stayed
+        closed.
+
+        X: as in `fit`; rows of several tables follow one another.  Nobody says anything for it.
+        """
+        check_is_fitted(self)
+        _, whole = self._dealt_to_predict(X, None)
+        return self._distances(whole).astype(
+            whole.dtype if whole.dtype.kind == "f" else np.float64, copy=False
+        )
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Minus the sum of squared distances of rows to their nearest published center, as in KMeans."""
+        return -float((np.nanmin(self.transform(X), axis=1) ** 2).sum())
+
+    @property
+    def cluster_centers_(self) -> Array:
+        """(k, d) in data units; whom they are known to says the class.  AttributeError where nobody opened
+        them.
+        """
+        self._check_opened()
+        if "result_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} has no cluster_centers_ yet: fit it first")
+        return self._centers(self.result_)
+
+    def _centers(self, result: Clustering) -> Array:
+        centers: Array = np.asarray(result.centers)
+        return centers.astype(self._dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        try:
+            self._check_opened()
+        except AttributeError:
+            tags.transformer_tags = None
+        else:
+            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # --- whose rows are whose -----------------------------------------------------------------------
+
+    def _seed(self) -> int | None:
+        state = getattr(self, "random_state", None)
+        if state is None or isinstance(state, int | np.integer):
+            return None if state is None else int(state)
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    def _checked(self, X: Any, *, reset: bool) -> Array:
+        """One table as an array, its columns counted and named on the way."""
+        finite = "allow-nan" if self.gaps else True
+        whole: Array = validate_data(self, X, reset=reset, dtype="numeric", ensure_all_finite=finite)
+        if reset:
+            self._dtype = whole.dtype if whole.dtype.kind == "f" else np.dtype(np.float64)
+        return whole.astype(np.uint8) if whole.dtype.kind == "b" else whole
+
+    def _stacked(self, given: Tables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
+        """All clients' rows, one client after the other, and the rows of each."""
+        if groups is not None:
+            raise InputError("groups with one table a client: it says whose rows are whose. Leave groups out")
+        if not given.tables:
+            raise InputError("there are no clients: at least one table is needed. Add one")
+        tables = list(given.tables)
+        expected = getattr(self, "feature_names_in_", None)
+        if not reset and expected is not None and names_of(tables[0]) is not None:
+            # The columns of the fit come first, so all others follow them.
+            tables = [_columns(table, list(expected)) for table in tables]
+        elif names_of(tables[0]) is not None:
+            first = list(names_of(tables[0]) or ())
+            by_name([_empty(table) for table in tables])  # refuses tables with other columns
+            tables = [_columns(table, first) for table in tables]
+        arrays = [self._checked(table, reset=reset and not j) for j, table in enumerate(tables)]
+        ends = np.cumsum([len(array) for array in arrays])
+        return np.concatenate(arrays), np.split(np.arange(ends[-1]), ends[:-1])
+
+    def _dealt_to_fit(self, X: Any, groups: Any) -> tuple[Dealt, Array]:
+        names: tuple[str, ...] | None
+        if (given := tables_of(X)) is not None:
+            whole, rows = self._stacked(given, groups, reset=True)
+            names = given.names
+        else:
+            whole = self._checked(X, reset=True)
+            if groups is not None:
+                names, rows = by_group(groups, len(whole))
+            else:
+                n = self.n_clients
+                if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+                    raise InputError(
+                        f"n_clients={n!r}: a whole number of at least 1 is needed. Pass 3 or more"
+                    )
+                if len(whole) < n:
+                    raise InputError(
+                        f"n_samples={len(whole)} cannot be dealt out to n_clients={n}: each needs a row. "
+                        "Lower "
+                        "n_clients, or pass more rows"
+                    )
+                names, rows = None, blocks(len(whole), int(n))
+        self._check_k(len(whole))
+        return self._federation(whole, names, rows), whole
+
+    def _federation(self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]) -> Dealt:
+        """Rows dealt to clients, columns by the names that the fit had."""
+        dealt = federation_of(whole, names, rows)
+        features = getattr(self, "feature_names_in_", None)
+        if features is None:
+            return dealt
+        return replace(dealt, federation=replace(dealt.federation, feature_names=tuple(features)))
+
+    def _check_k(self, m: int) -> None:
+        k = self.n_clusters
+        if isinstance(k, int | np.integer) and not isinstance(k, bool) and m < k:
+            raise InputError(
+                f"n_samples={m} should be >= n_clusters={k}: lower n_clusters, or pass more rows"
+            )
+
+    def _dealt_to_predict(self, X: Any, groups: Any) -> tuple[Dealt, Array]:
+        clients = self.clients_
+        own: Mapping[str, Array]
+        if (given := tables_of(X)) is not None:
+            whole, rows = self._stacked(given, groups, reset=False)
+            if given.names is None and len(rows) != len(clients):
+                raise InputError(
+                    f"{len(rows)} tables for the {len(clients)} clients of the fit: pass one a client in "
+                    "their order, or "
+                    "a mapping by their names"
+                )
+            own = dict(zip(given.names or clients, rows, strict=True))
+        else:
+            whole = self._checked(X, reset=False)
+            if groups is not None:
+                own = dict(zip(*by_group(groups, len(whole)), strict=True))
+            else:
+                own = dict(zip(clients, blocks(len(whole), len(clients)), strict=True))
+        if strangers := [name for name in own if name not in clients]:
+            raise InputError(
+                f"client {strangers[0]!r} took no part in the fit: its clients are {', '.join(clients)}"
+            )
+        nothing = np.array([-1])
+        return self._federation(whole, clients, [own.get(name, nothing) for name in clients]), whole
+
+
+# scikit-learn wraps these where a class is made, for frames to come out: only then may they hide.
+for _name in ("transform", "fit_transform", "score"):
+    setattr(Federated, _name, Opened(getattr(Federated, _name)))
+
+
+def _columns(table: Any, names: list[str]) -> Any:
+    """A data frame's columns in this order.  Raises InputError if it has others."""
+    known = names_of(table)
+    if known is None or set(known) != set(names):
+        by_name([_Names(names), _Names(known)])
+    if list(known or ()) == names:
+        return table
+    return table.select(names) if hasattr(table, "select") else table[names]
+
+
+def _empty(table: Any) -> Any:
+    return _Names(names_of(table))
+
+
+class _Names:
+    """A table of which only the names of columns are looked at."""
+
+    def __init__(self, names: Any) -> None:
+        self.columns = None if names is None else list(names)
+
+    def __getitem__(self, name: str) -> Array:
+        return np.empty(0)
