@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from secfc.roles.exchange import PartyId, Role
+from secfc.transport import network
 from secfc.transport.channel import Channel
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
@@ -20,6 +21,13 @@ SOON, LATER = 0.1, 5.0
 
 class NotAdmitted(OSError):  # noqa: N818 - named for what happened
     """Whoever joins the ends of pairs does not know this run, or this party: to ask again is of no use."""
+
+
+class Meter(network.Meter, Protocol):
+    """What is told how a party fares (`secfc.deploy.metrics.Site`)."""
+
+    links: Mapping[PartyId, Link]
+    breaks: int
 
 
 class Ending(Channel, Protocol):
@@ -35,17 +43,21 @@ async def hold(
     *,
     arrival: float = 600.0,
     watch: Callable[[PartyId, str], None] = lambda peer, what: None,
+    meter: Meter | None = None,
     **waiting: Any,
 ) -> R:
     """Run a party's role among peers that are met, and met again whenever a connection is gone.
 
     meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
     seconds to wait for all peers to be there, before the role begins.  watch: told whenever a peer "came",
-    "broke" or "came back"; "fell silent", too, so that its connection is made anew.  waiting: of `run_party`.
+    "broke" or "came back"; "fell silent", too, so that its connection is made anew.  meter: told how this
+    party fares.  waiting: of `run_party`.
 
     Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
     """
     links: dict[PartyId, Link] = {}
+    if meter is not None:
+        meter.links = links
 
     async def keep(peer: PartyId) -> None:
         """Meet the peer, and meet it again whenever the connection is gone."""
@@ -73,12 +85,14 @@ async def hold(
             if links[peer].closed:  # it said goodbye, or is lost for good
                 return
             watch(peer, "broke")
+            if meter is not None:
+                meter.breaks += 1
 
     keepers = [asyncio.create_task(keep(peer)) for peer in peers]
     running: asyncio.Future[R] | None = None
     try:
         await _all_there(links, peers, keepers, arrival)
-        running = asyncio.ensure_future(run_party(role, links, **waiting))
+        running = asyncio.ensure_future(run_party(role, links, meter=meter, **waiting))
         everything: set[asyncio.Future[Any]] = {running, *keepers}
         await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():  # a keeper ends only if no peer can be met any more

@@ -54,11 +54,7 @@ def signed(nonce: bytes, path: str) -> bytes:
 
 @dataclass
 class Counters:
-    """What a hub tells of itself: no names.  Each answers a question of whoever runs it.
-
-    pairs: joined now (is anybody there?).  joined: ever (do connections break all the time?).  refused: whom
-    it did not let in (does somebody hold an old run file?).  forwarded: bytes (what will the line cost?).
-    """
+    """What a hub counts: see `secfc.deploy.metrics` for the questions that it answers."""
 
     pairs: int = 0
     joined: int = 0
@@ -107,13 +103,8 @@ class Hub:
                     pipe.transport.abort()
 
     def page(self, socket: ServerConnection, request: Any) -> Any:
-        """Answer who asks for the hub's health or counters, without a WebSocket."""
-        if request.path == "/healthz":
-            return socket.respond(HTTPStatus.OK, "ok\n")
-        if request.path == "/metrics":
-            counted = vars(self.counters)
-            return socket.respond(HTTPStatus.OK, "".join(f"secfc_hub_{k} {v}\n" for k, v in counted.items()))
-        return None
+        """Answer who asks whether a hub is here; its numbers are on another page (`secfc.deploy.metrics`)."""
+        return socket.respond(HTTPStatus.OK, "ok\n") if request.path == "/healthz" else None
 
     async def meet(self, socket: ServerConnection) -> None:
         """Let a party in, wait for its peer, and forward until either end is gone."""

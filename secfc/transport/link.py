@@ -60,6 +60,7 @@ class Link:
         self.frames: deque[tuple[int, Any]] = deque()  # what is to be written, on this connection
         self.due_out = asyncio.Event()
         self.written = asyncio.Event()
+        self.sent = self.received = 0  # bytes, over all connections
 
     def renew(
         self, channel: Channel | asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
@@ -103,6 +104,7 @@ class Link:
         with contextlib.suppress(OSError):  # a peer that has gone hears nothing
             while self.frames and self.channel is channel:
                 for part in framed(*self.frames.popleft()):
+                    self.sent += len(part)
                     if len(short) + len(part) <= TOGETHER:
                         short += part
                         continue
@@ -166,6 +168,7 @@ class Link:
         if not data or self.renewed.is_set():
             raise EOFError
         self.begun = self.came = True
+        self.received += len(data)
         return data
 
     async def exactly(self, count: int) -> memoryview:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from secfc.roles.exchange import END, Exchange, Inbox, PartyId, ProtocolError, Role
 from secfc.transport import wire
@@ -38,6 +38,14 @@ BACKLOG, BYTES = 64, 1 << 23
 FLUSH = 2.0
 
 
+class Meter(Protocol):
+    """What is told how long a party computes, and how long it waits, exchange by exchange."""
+
+    def computed(self, seconds: float) -> None: ...
+
+    def waited(self, seconds: float) -> None: ...
+
+
 async def run_party(
     role: Role[R],
     links: Mapping[PartyId, Link],
@@ -47,6 +55,7 @@ async def run_party(
     pulse: float = 30.0,
     rejoin: float = 60.0,
     maximum: int = wire.MAXIMUM,
+    meter: Meter | None = None,
 ) -> R:
     """Run one party's role to its end, over a link to every peer, and close the links.
 
@@ -56,11 +65,11 @@ async def run_party(
     there.  pulse: seconds of silence after which a peer is gone; all parties agree on about the same.
     rejoin: seconds after a connection broke in which the peer may come back: whoever accepts its new
     connection, and knows that it is that peer's, calls `Link.renew`; 0 where nobody does.  maximum: bytes of
-    a message, sent or received.
+    a message, sent or received.  meter: told what this party's time goes into.
 
     Raises what the role raises, ValueError for a message to be sent that is larger than the maximum.
     """
-    post = _Post(links, maximum, rejoin, pulse)
+    post, now = _Post(links, maximum, rejoin, pulse), asyncio.get_running_loop().time
     readers = [asyncio.create_task(post.receive(peer)) for peer in links]
     speakers = [
         asyncio.create_task(work) for link in links.values() for work in (link.speak(), link.watch(pulse))
@@ -69,7 +78,10 @@ async def run_party(
         inbox: Any = None
         while True:
             # Readers start after the first exchange, so they know what was taken before a crash.
+            begin = now()
             exchange, results = await _advance(role, inbox)
+            if meter is not None:
+                meter.computed(now() - begin)
             if exchange is None:
                 await post.farewell(readers, patience)
                 return results[0]
@@ -78,7 +90,10 @@ async def run_party(
             post.begin.set()
             for peer, message in exchange.send.items():
                 post.send(peer, exchange.round, message)
+            begin = now()
             inbox = await post.collect(patience, grace)
+            if meter is not None:
+                meter.waited(now() - begin)
     except (ProtocolError, ValueError):
         # What this party said last, perhaps why it ends, shall reach those that are there.
         await post.farewell(readers, FLUSH)

@@ -190,22 +190,57 @@ def test_a_slow_reader_delays_no_other_pair():
     asyncio.run(run())
 
 
-def test_health_and_counters_are_pages_and_name_nobody():
-    async def page(server, path):
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        data = await asyncio.wait_for(reader.read(4096), 5)
-        writer.close()
-        return data
+async def fetched(server, path):
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    data = await asyncio.wait_for(reader.read(1 << 16), 5)
+    writer.close()
+    head, _, body = data.decode().partition("\r\n\r\n")
+    return head.split(" ")[1], body
+
+
+def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
+    from secfc.deploy import metrics
 
     async def run():
-        async with hub("a", "b").serving() as server:
-            assert b"200" in (await page(server, "/healthz")).split(b"\r\n")[0]
-            found = await page(server, "/metrics")
-            assert b"secfc_hub_refused 0" in found
-            assert b"run 1" not in found
+        middle, site = hub("a", "b"), metrics.Site()
+        async with (
+            middle.serving() as server,
+            metrics.page(metrics.of_hub(middle)) as of_hub,
+            metrics.page(site.registry, healthy=lambda: not site.breaks) as of_site,
+        ):
+            assert await fetched(server, "/healthz") == ("200", "ok\n")
+            assert (await fetched(server, "/metrics"))[0] != "200"  # for the operator only
+            url = url_of(server)
+            with pytest.raises(NotAdmitted):
+                await meet(url, RUN, "a", "b", KEYS["stranger"])
+            await asyncio.gather(
+                party(says("b", bytes(1000)), url, "a", ("b",)),
+                party(hears("a"), url, "b", ("a",), meter=site),
+            )
+            pages = [(await fetched(where, "/metrics"))[1] for where in (of_hub, of_site)]
+            assert await fetched(of_site, "/healthz") == ("200", "ok\n")
+            site.breaks = 1
+            assert await fetched(of_site, "/healthz") == ("503", "not well\n")
+            assert (await fetched(of_site, "/other"))[0] == "404"
+            assert all(where.sockets[0].getsockname()[0] == "127.0.0.1" for where in (of_hub, of_site))
+            return dict(line.split(" ", 1) for line in "".join(pages).splitlines() if line[0] != "#")
 
-    asyncio.run(run())
+    numbers = asyncio.run(run())
+    assert numbers["secfc_hub_refused_total"] == "1.0"
+    assert numbers["secfc_hub_joined_total"] == "2.0"
+    assert float(numbers["secfc_hub_forwarded_bytes_total"]) > 1000
+    assert 1000 < float(numbers["secfc_site_received_bytes_total"]) < 1200
+    assert numbers["secfc_site_waiting_seconds_count"] == "1.0"
+    assert numbers["secfc_site_peers"] == "1.0"
+
+    told = metrics.__doc__.split()
+    for name in numbers:
+        base = name.split("{")[0].removesuffix("_created")
+        for end in ("_bucket", "_sum", "_count"):
+            base = base.removesuffix(end)
+        assert name.endswith("_created") or base in told
+        assert "{" not in name or "{le=" in name
 
 
 def test_without_websockets_the_extra_is_named(monkeypatch):

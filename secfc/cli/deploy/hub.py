@@ -7,9 +7,11 @@ import contextlib
 import signal
 import ssl
 from pathlib import Path
+from typing import Any
 
 import click
 
+from secfc.cli.deploy.page import PAGE
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH
 from secfc.deploy.hub import Hub
@@ -25,9 +27,11 @@ from secfc.deploy.runfile import RunFile
 @click.option("--key", type=ANY_PATH, metavar="PEM", help="Of the certificate.")
 @click.option("--plain", is_flag=True, help="Without TLS, as behind a proxy that has it; everything that "
               "parties say is sealed all the same, but who is there is not.")  # fmt: skip
+@PAGE
 def hub(
-    runs: tuple[Path, ...], host: str, port: int, certificate: Path | None, key: Path | None, plain: bool
-) -> None:
+    runs: tuple[Path, ...], host: str, port: int, certificate: Path | None, key: Path | None, plain: bool,
+    page: int | None,
+) -> None:  # fmt: skip
     """Forward what the parties of these runs say to each other: sealed, so that the hub can read nothing.
 
     It keeps no state: end it and start it again, and the parties come back. Ctrl-C ends it.
@@ -44,7 +48,7 @@ def hub(
     if len(served) < len(files):
         raise Refused("two of the run files have the same session: `secfc deploy init` draws a new one.")
     with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_serve(Hub(served), host, port, tls))
+        asyncio.run(_serve(Hub(served), host, port, tls, page))
 
 
 def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
@@ -63,7 +67,7 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
     return context
 
 
-async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None, page: int | None) -> None:
     done = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):  # where signals reach no loop
@@ -73,6 +77,17 @@ async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None) -> 
             address = server.sockets[0].getsockname()
             scheme = "ws" if tls is None else "wss"
             click.echo(f"The hub listens: {scheme}://{address[0]}:{address[1]}", err=True)
-            await done.wait()
+            async with _numbers(hub, page):
+                await done.wait()
     except OSError as error:
-        raise Refused(f"--host {host} --port {port}: {error.strerror or error}. Choose another.") from error
+        where = f"--host {host} --port {port}" + ("" if page is None else f" --page {page}")
+        raise Refused(f"{where}: {error.strerror or error}. Choose another.") from error
+
+
+def _numbers(hub: Hub, port: int | None) -> contextlib.AbstractAsyncContextManager[Any]:
+    """The page for its operator, if there is one."""
+    if port is None:
+        return contextlib.nullcontext()
+    from secfc.deploy.metrics import of_hub, page
+
+    return page(of_hub(hub), port)

@@ -15,6 +15,7 @@ import click
 
 from secfc.cli.deploy.building import Built, built
 from secfc.cli.deploy.logs import Log
+from secfc.cli.deploy.page import PAGE, shown
 from secfc.cli.deploy.results import Results
 from secfc.cli.errors import Failed, Refused, bad_input
 from secfc.cli.outputs import ANY_PATH
@@ -44,7 +45,8 @@ OVER = click.option(
 @click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
 @click.option("--quiet", is_flag=True, help="Say nothing on the way.")
 @OVER
-def join(site: Path, force: bool, quiet: bool, over: Path | None) -> None:
+@PAGE
+def join(site: Path, force: bool, quiet: bool, over: Path | None, page: int | None) -> None:
     """Take part in a run as a data owner, as SITE.toml says; the labels of its rows end up in its results.
 
     The same command again, after a crash or an interruption, goes on where the run was.
@@ -53,7 +55,8 @@ def join(site: Path, force: bool, quiet: bool, over: Path | None) -> None:
     Example:
       secfc deploy join site.toml
     """
-    take_part_as(Site.read(site), lambda party: party != SERVER, "join", force=force, quiet=quiet, over=over)
+    way = Way(over, page)
+    take_part_as(Site.read(site), lambda party: party != SERVER, "join", way, force=force, quiet=quiet)
 
 
 @click.command(short_help="Take part as the server, which holds no rows.")
@@ -61,14 +64,16 @@ def join(site: Path, force: bool, quiet: bool, over: Path | None) -> None:
 @click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
 @click.option("--quiet", is_flag=True, help="Say nothing on the way.")
 @OVER
-def serve(site: Path, force: bool, quiet: bool, over: Path | None) -> None:
+@PAGE
+def serve(site: Path, force: bool, quiet: bool, over: Path | None, page: int | None) -> None:
     """Take part in a run as the server, as SITE.toml says; what it learns ends up in its results.
 
     \b
     Example:
       secfc deploy serve server.toml
     """
-    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", force=force, quiet=quiet, over=over)
+    way = Way(over, page)
+    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", way, force=force, quiet=quiet)
 
 
 @dataclass(frozen=True)
@@ -153,23 +158,41 @@ class Site:
         return self.file.hub or self.run.hub
 
 
+@dataclass(frozen=True)
+class Way:
+    """over: a local socket that carries messages, None for the hub.  page: the port for its operator."""
+
+    over: Path | None = None
+    page: int | None = None
+
+    def carrier(self, site: Site, log: Log) -> Carrier:
+        """Who takes this site's messages to the others."""
+        meter = None
+        if self.page is not None:
+            from secfc.deploy.metrics import Site as Meter
+
+            meter = Meter()
+        waiting = waiting_of(site, log) | {"meter": meter}
+        return shown(carried(site, self.over, waiting), meter, self.page)
+
+
 def take_part_as(
     site: Site,
     fits: Callable[[str], bool],
     command: str,
+    way: Way,
     *,
     force: bool,
     quiet: bool,
-    over: Path | None = None,
 ) -> None:
-    """Everything that a site does in a run.  over: a local socket, None for the hub.
+    """Everything that a site does in a run.
 
     Raises Refused, InputError, ProtocolError, Failed.
     """
     if not fits(site.file.party):
         other = "join" if command == "serve" else "serve"
         raise Refused(f"{site.file.party!r} is not who this command is for: use `secfc deploy {other}`.")
-    if over is None and site.url.startswith("nvflare://"):
+    if way.over is None and site.url.startswith("nvflare://"):
         raise Refused(
             f"this run goes over NVIDIA FLARE ({site.url}): its job starts this command. Fit this site's "
             "startup kit with `secfc deploy flare-kit`, start it, and submit the job of `secfc deploy flare`."
@@ -187,8 +210,7 @@ def take_part_as(
         with bad_input(OSError):
             memory.with_run(site.run.session, asked.stakes.epsilon, party).write()
         started = datetime.now(UTC)
-        carrier = over_hub(site, log) if over is None else over_socket(site, log, over)
-        outcome = run_at(site, asked, party, log, carrier)
+        outcome = run_at(site, asked, party, log, way.carrier(site, log))
         with bad_input(OSError):
             results.write(site, asked, party, kept, outcome, log, started)
         journal_of(site).unlink(missing_ok=True)
@@ -232,24 +254,21 @@ def waiting_of(site: Site, log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def over_hub(site: Site, log: Log) -> Carrier:
-    """Among peers that are met at the hub of the run."""
+def carried(site: Site, over: Path | None, waiting: dict[str, Any]) -> Carrier:
+    """Among peers that are met at the hub of the run, or to whom another process of this machine goes."""
+    if over is not None:
+        from secfc.deploy import local
+
+        return local.over(over, **waiting)
     from secfc.deploy.meeting import take_part
 
     async def carry(role: Any, peers: tuple[str, ...]) -> Any:
         return await take_part(
             role, site.url, site.run.session.hex(), site.file.party, peers, site.identity, tls=site.tls(),
-            **waiting_of(site, log),
+            **waiting,
         )  # fmt: skip
 
     return carry
-
-
-def over_socket(site: Site, log: Log, socket: Path) -> Carrier:
-    """Among peers to whom another process of this machine takes messages."""
-    from secfc.deploy.local import over
-
-    return over(socket, **waiting_of(site, log))
 
 
 def journal_of(site: Site) -> Path:
