@@ -24,14 +24,13 @@ from secfc.data.inputs import InputError
 from secfc.deploy.flare.bridge import WINDOW, Bridge
 from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.child import Child, words
+from secfc.deploy.flare.pieces import Pieces
 from secfc.deploy.flare.policy import problems, runs
 from secfc.deploy.keys import load
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile
 from secfc.roles.exchange import SERVER, PartyId
 
-# Seconds for a call that brings a piece: longer than a peer may take to compute, and to be silent.
-PATIENCE = 900.0
 # Seconds for calls before the parties begin.
 BEGIN = 120.0
 # Seconds in which parties, told by one that ends by an error, end themselves before the job is ended.
@@ -54,6 +53,7 @@ class Site:
         self._folder: Path | None = None
         self._started = False
         self._head: Any = None
+        self._pieces: Pieces | None = None
 
     # --- before the run
 
@@ -95,7 +95,7 @@ class Site:
         self._begin(cards, {**proxies, SERVER: collab.server}, collab.server)
         return True
 
-    def _begin(self, cards: Mapping[str, object], proxies: Mapping[PartyId, Any], head: Any) -> None:
+    def _begin(self, cards: Mapping[str, object], proxies: Mapping[PartyId, Any], head: Any) -> RunFile:
         kit, path, site, run, command = self._own()
         name = SERVER if kit.is_server else kit.name
         if site.party != name:
@@ -105,12 +105,15 @@ class Site:
                 kit.check(Card.of(cards.get(party)), run.digest, party, run.identities[party])
             except BadCard as error:
                 raise Unfit(str(error)) from None
-        self._started = True
         self._proxies = {party: proxies[party] for party in run.parties if party != name}
         self._head = head
         pool = ThreadPoolExecutor(2 * WINDOW * len(run.parties), thread_name_prefix="secfc")
         self._loop.set_default_executor(pool)
         threading.Thread(target=self._loop.run_forever, name="secfc bridge", daemon=True).start()
+        cell = collab.fl_ctx.get_engine().get_cell().core_cell
+        targets = {party: proxy.backend.target_fqcn for party, proxy in self._proxies.items()}
+        self._pieces = Pieces(cell, targets, self._bridge.deliver, self._loop)
+        self._started = True
         self._folder = Path(tempfile.mkdtemp(prefix="secfc-"))
         socket = self._folder / "socket"
         self._wait(self._bridge.listen(socket))
@@ -122,6 +125,7 @@ class Site:
             self._child_ended,
         )
         self._child.start()
+        return run
 
     # --- during the run
 
@@ -135,26 +139,27 @@ class Site:
 
     async def _call(self, peer: PartyId, method: str, *arguments: Any) -> Any:
         """A call to the peer's process.  Raises OSError."""
+        if method == "deliver":
+            assert self._pieces is not None
+            return await self._pieces.deliver(peer, *arguments)
 
         def call() -> Any:
             try:
-                return getattr(self._proxies[peer](timeout=PATIENCE), method)(*arguments)
+                return getattr(self._proxies[peer](timeout=BEGIN), method)(*arguments)
             except Exception as error:  # FLARE's own, of many kinds: the message did not arrive
                 raise ConnectionResetError(f"FLARE does not reach {peer} ({type(error).__name__})") from None
 
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
     @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
+    def alive(self) -> bool:
+        """That this process is there."""
+        return True
+
+    @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
     def hello(self, theirs: bytes) -> bytes:
         """Of the caller's bridge: see `Bridge.hello`."""
         return bytes(self._wait(self._bridge.hello(collab.caller, theirs))) if self._started else b""
-
-    @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
-    def deliver(self, theirs: bytes, mine: bytes, number: int, data: bytes) -> bool:
-        """Of the caller's bridge: see `Bridge.deliver`."""
-        return self._started and bool(
-            self._wait(self._bridge.deliver(collab.caller, theirs, mine, number, data))
-        )
 
     @collab.publish  # type: ignore[untyped-decorator, unused-ignore]
     def bye(self, theirs: bytes, mine: bytes) -> None:
@@ -191,6 +196,14 @@ class Head(Site):
     def _child_ended(self, code: int) -> None:
         self._codes.setdefault(SERVER, code)
 
+    def _listen(self, name: PartyId, site: Any, heard: dict[PartyId, float], limit: float) -> None:
+        """Ask a site again and again whether it is there, until its party has ended."""
+        while name not in self._codes:
+            if site(timeout=limit / 3, optional=True).alive():
+                heard[name] = time.monotonic()
+            time.sleep(1.0)
+        heard.pop(name, None)
+
     @collab.main  # type: ignore[untyped-decorator, unused-ignore]
     def main(self) -> str:
         """The job: who is who, the run, and how every party ended."""
@@ -198,7 +211,12 @@ class Head(Site):
         cards |= _all(collab.clients(timeout=BEGIN).card())
         sites = {proxy.name: proxy for proxy in collab.clients}
         _all(collab.clients(timeout=BEGIN).begin(cards))
-        self._begin(cards, sites, None)
+        waiting = self._begin(cards, sites, None).waiting
+        # Roles that give up on a peer are at an end; those that are ended before go on when the job does.
+        limit = min(waiting.pulse, waiting.rejoin / 2)
+        heard = dict.fromkeys(sites, time.monotonic())
+        for name, site in sites.items():
+            threading.Thread(target=self._listen, args=(name, site, heard, limit), daemon=True).start()
         context = collab.context
         while len(self._codes) < len(cards):
             if context.is_aborted():
@@ -206,6 +224,10 @@ class Head(Site):
             if any(self._codes.values()):
                 time.sleep(LAST)
                 break
+            if silent := [name for name, at in dict(heard).items() if time.monotonic() - at > limit]:
+                raise Unfit(
+                    f"{', '.join(silent)}: nothing is heard of it. See to it, and submit the job again"
+                )
             time.sleep(0.1)
         if failed := {party: code for party, code in dict(self._codes).items() if code}:
             raise Unfit("; ".join(f"{party}: {words(code)}" for party, code in failed.items()))

@@ -222,7 +222,7 @@ EXACT = {
     "default": DEFAULT,
     "distances": {"options": {"t": 1, "disclosure": "distances"}},
     "final labels": {"options": {"t": 1, "disclosure": "final-labels", "max_iter": 4}},
-    "k-fed": {"algorithm": "kfed", "options": {"k_local": 2}},
+    "k-fed": {"algorithm": "k-fed", "options": {"k_local": 2}},
 }
 
 
