@@ -78,12 +78,14 @@ class Commands(click.Group):
             from psu.errors import UnionAborted
             from secfc.data.inputs import InputError
             from secfc.roles.exchange import ProtocolError
+            from secfc.roles.problems import problem
 
             if isinstance(error, InputError):
                 kind = BelowFloor if getattr(error, "exit_code", 0) == BelowFloor.exit_code else Refused
-                raise kind(in_options(str(error))) from error
+                number = f" [{problem(error)}]" if problem(error) else ""
+                raise kind(in_options(str(error)) + number) from error
             if isinstance(error, ProtocolError):
-                raise Failed(f"the protocol failed: {error}") from error
+                raise Failed(f"the protocol failed: {error} [{problem(error)}]") from error
             if isinstance(error, UnionAborted):
                 raise Failed(f"the union failed: {error}") from error
             raise

@@ -23,13 +23,16 @@ directory that is created with mode 0700.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -44,6 +47,14 @@ FRAME, DIGEST, SUM = 33, 32, 16
 START = b"secfc journal".ljust(SUM, b"\0")  # what the header is chained to
 
 PIECE = 1 << 28  # what is hashed in one call
+# Of files that no other program of this process inherits, and no link stands for; as far as a system knows.
+SAFELY = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_BINARY"))
+FAR = 1 << 40  # beyond the end of any journal
+
+# What keeps other processes away: one of them is there, or none.
+fcntl: Any
+msvcrt: Any
+fcntl, msvcrt = (import_module(name) if find_spec(name) else None for name in ("fcntl", "msvcrt"))
 
 Part = bytes | memoryview
 
@@ -61,6 +72,27 @@ def checksum(*parts: Part) -> bytes:
             state.authenticate_additional_data(view[start : start + PIECE])
     state.finalize()
     return state.tag
+
+
+def lock(file: BinaryIO, path: Path) -> None:
+    """Keep the file for this process, until it is closed.
+
+    On POSIX systems all of it; on Windows a byte far beyond its end, which keeps other journals out and
+    nobody else.  Where neither is there two processes are not kept apart, so see that only one runs.
+
+    Raises JournalError if another process has it.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif msvcrt is not None:
+            file.seek(FAR)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            file.seek(0)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            raise
+        raise JournalError(f"{path} is in use: let the other process finish, or end it") from None
 
 
 class Journal:
@@ -90,17 +122,13 @@ class Journal:
         """
         if len(run) != DIGEST:
             raise ValueError(f"run has {len(run)} bytes: the digest of a run has {DIGEST}")
-        import fcntl  # nothing else needs a system that has it
-
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | SAFELY
         file = os.fdopen(os.open(path, flags, 0o600), "r+b")
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise JournalError(f"{path} is in use: let the other process finish, or end it") from None
-            os.fchmod(file.fileno(), 0o600)
+            lock(file, path)
+            if hasattr(os, "fchmod"):  # elsewhere a file is its owner's by where it is
+                os.fchmod(file.fileno(), 0o600)
             return cls(path, file, party, run)
         except BaseException:
             file.close()
@@ -249,7 +277,7 @@ class Journal:
         fresh = self.path.with_name(self.path.name + ".over")
         self._file.seek(FRAME + 1)
         run = self._file.read(DIGEST)
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | SAFELY
         with self._file as old, os.fdopen(os.open(fresh, flags, 0o600), "r+b") as self._file:
             self._end, self._chain, self._size = 0, START, 0
             self._write(HEADER, [bytes([VERSION]), run, bytes(DIGEST), self.party.encode()])

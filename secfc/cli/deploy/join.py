@@ -25,7 +25,8 @@ from secfc.deploy.remembered import Remembered
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import Carrier, Work, attend, client, server
 from secfc.deploy.site import SiteFile
-from secfc.roles.exchange import SERVER
+from secfc.roles.exchange import SERVER, ProtocolError
+from secfc.roles.problems import problem
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
@@ -230,7 +231,10 @@ def run_at(site: Site, asked: Built, party: Party | None, log: Log, carrier: Car
     try:
         return asyncio.run(attend(work, site.file.party, make, site.identity, journal_of(site), carrier))
     except NotAdmitted as error:
-        raise Failed(str(error)) from error
+        raise Failed(f"{error} [{problem(error)}]") from error
+    except ProtocolError as error:
+        log.say("failed", problem=problem(error), error=type(error).__name__)
+        raise
     except (TimeoutError, ssl.SSLError, ConnectionError) as error:
         raise Failed(f"the network failed: {error}") from error
 

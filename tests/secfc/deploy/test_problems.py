@@ -1,0 +1,97 @@
+"""Problems by number, on a page; journals that are dead after blame; journals where locks are others."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import psu.errors
+from secfc.deploy import floors, holding
+from secfc.roles.exchange import Exchange, Inbox, ProtocolError, TooFewReplies
+from secfc.roles.problems import PROBLEMS, problem
+from secfc.transport import journal
+from secfc.transport.checkpoint import checkpointed
+from secfc.transport.journal import Journal, JournalError
+from tests.loading import every_message
+
+every_message()  # loads every module
+PAGE = (Path(floors.__file__).parent / "problems.md").read_text()
+
+
+def below(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from below(one)
+
+
+ERRORS = sorted(set(below(ProtocolError)), key=lambda kind: kind.__name__)
+
+
+def test_every_error_has_its_number_and_its_line_on_the_page():
+    numbered = {*ERRORS, floors.BelowFloor, holding.NotAdmitted}
+    for kind in numbered:
+        if kind.__module__.startswith(("secfc", "psu")) and kind.__name__ != "FaultyParty":
+            assert kind.__name__ in PROBLEMS, kind
+    assert len(set(PROBLEMS.values())) == len(PROBLEMS)
+    lines = re.findall(r"^\| (SECFC-\d+) \| `(\w+)` \|", PAGE, re.M)
+    assert [(f"SECFC-{number}", name) for name, number in PROBLEMS.items()] == lines
+    assert problem(ValueError()) is None
+    assert psu.errors.UnionAborted.__name__ not in PROBLEMS  # reaches users as UnionFailed
+
+
+def ending(kind):
+    """A role that hears something and ends by such an error."""
+    yield Exchange({}, ("a",))
+    raise kind.__new__(kind)
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_after_blame_a_journal_is_dead_and_after_a_loss_it_goes_on(tmp_path, kind):
+    path, run = tmp_path / "b.journal", bytes(32)
+    with Journal.open(path, "b", run) as kept:
+        seed = bytes(kept._seed)
+        role = checkpointed(ending(kind), kept)
+        next(role)
+        with pytest.raises(kind):
+            role.send(Inbox({}, {}))
+    assert (PROBLEMS.get(kind.__name__, 999) < 200) == issubclass(kind, TooFewReplies)  # as the page says
+    if issubclass(kind, TooFewReplies):
+        Journal.open(path, "b", run).close()
+        return
+    assert seed not in path.read_bytes()
+    with pytest.raises(JournalError, match="start again"):
+        Journal.open(path, "b", run)
+
+
+@pytest.mark.parametrize("there", ["fcntl", "msvcrt", "neither"])
+def test_journals_work_where_a_system_knows_other_locks_or_none(tmp_path, monkeypatch, there):
+    held = set()
+
+    class Windows:
+        LK_NBLCK = 2
+
+        @staticmethod
+        def locking(number, mode, count):
+            import os
+
+            where = os.fstat(number).st_ino
+            if where in held:
+                raise PermissionError(13, "taken")
+            held.add(where)
+
+    monkeypatch.setattr(journal, "msvcrt", Windows if there == "msvcrt" else None)
+    if there != "fcntl":
+        monkeypatch.setattr(journal, "fcntl", None)
+        monkeypatch.delattr(journal.os, "fchmod")
+    path = tmp_path / "a.journal"
+    with Journal.open(path, "a", bytes(32)) as kept:
+        seed = kept.coins().bytes(8)
+        if there == "neither":
+            Journal.open(path, "a", bytes(32)).close()
+        else:
+            with pytest.raises(JournalError, match="in use"):
+                Journal.open(path, "a", bytes(32))
+    held.clear()
+    with Journal.open(path, "a", bytes(32)) as again:
+        assert again.coins().bytes(8) == seed
+        assert not again.created
