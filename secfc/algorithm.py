@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins, SystemCoins
-from secfc.data.arguments import REAL
+from secfc.data.arguments import REAL, a_kind, shown
 from secfc.data.federated import federated
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, names_listed
@@ -337,6 +337,11 @@ class Clustering:
         federation = self._of_the_fit(federation, union=matched)
         if self.features is not None and federation.feature_names is not None and not matched:
             federation = federation.ordered(self.features)
+        if coins is not None and not callable(coins):
+            raise InputError(
+                f"coins={shown(coins)} is {a_kind(coins)}: a function of a party's name is needed. Leave it "
+                "out"
+            )
         drive = partial(self.drive, sealed=sealed)
         return self.model.predict(federation, coins=coins or _system_coins, drive=drive)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from field.secrets.coins import Coins
 from secfc.algorithm import Algorithm, Clustering, Public, check_columns, gathered
-from secfc.data.arguments import a_kind, shown
+from secfc.data.arguments import SWITCH, Kind, a_kind, having, optional, shown
 from secfc.data.federated import federated
 from secfc.data.inputs import InputError, refusing, seeded
 from secfc.data.missing import spread, without_gaps
@@ -66,6 +66,7 @@ def fit(
         federation, union=bool(getattr(algorithm, "partial", False)), gaps=missing != "refuse"
     )
     hold_calls(coins=coins, faults=faults, watch=watch)
+    SWITCH.of("sealed", sealed), optional(PATH, "no files").of("checkpoint", checkpoint)
     start = None if seed is None else int(seeded(seed).integers(2**63))
     if missing == "drop":
         left, chosen = without_gaps(federation)
@@ -91,7 +92,7 @@ def fit(
     run = fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
         make = coins or kept.coins
-        secrets = {name: make(name) for name in (*federation.names, SERVER)}
+        secrets = {name: COINS.of("coins", make(name)) for name in (*federation.names, SERVER)}
         rng = np.random.default_rng(
             int.from_bytes(secrets[SERVER].bytes(32), "little") if start is None else start
         )
@@ -124,6 +125,10 @@ def check_algorithm(algorithm: Any) -> Algorithm:
         )
     found: Algorithm = algorithm
     return found
+
+
+COINS = having("bytes", "a source of secret coins a party", "SystemCoins() for each name, or leave it out")
+PATH = Kind("a directory", "Pass its path", lambda v: v if isinstance(v, str | Path) else None)
 
 
 def hold_calls(**calls: Any) -> None:

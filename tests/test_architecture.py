@@ -45,14 +45,14 @@ ROOMS = {
     "secfc.account secfc.lloyd secfc.sums secfc.attacks",
     "secfc.overlap": f"{FIELD} secfc.roles secfc.data secfc.algorithm secfc.account secfc.attacks secfc.sums",
     "secfc.coded": f"{FIELD} psu secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.lloyd",
-    "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.lloyd secfc.coded",
+    "secfc.disclosure.decoded": f"{FIELD} secfc.roles secfc.data secfc.lloyd secfc.coded",
     "secfc.disclosure.compare": f"field.kernels {FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure.joint": f"{FIELD} field.compare secfc.roles secfc.coded secfc.disclosure.decoded "
     "secfc.disclosure.compare",
     "secfc.disclosure.own": f"{FIELD} field.compare secfc.roles secfc.lloyd secfc.coded "
     "secfc.disclosure.compare secfc.disclosure.joint secfc.disclosure.decoded",
-    "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.privacy secfc.lloyd secfc.coded "
+    "secfc.disclosure.noise": f"{FIELD} secfc.roles secfc.data secfc.privacy secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded",
     "secfc.disclosure": f"{FIELD} field.compare secfc.roles secfc.privacy secfc.lloyd secfc.coded "
     "secfc.disclosure.decoded "

@@ -34,6 +34,7 @@ from secfc.coded.union import (
     row_numbers,
     take_seat,
 )
+from secfc.data.arguments import SWITCH, WHOLE, Kind, hold, optional
 from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.roles.agreement import agree
@@ -159,6 +160,22 @@ class Private:
     bound: int = 1 << 24
     sized: bool = True
     merge: bool = True
+
+    def __post_init__(self) -> None:
+        mode = Kind(
+            "a mode of psu",
+            "Pass Threshold(t) or Server() of psu",
+            lambda v: v if isinstance(v, psu_plan.Mode) else None,
+        )
+        hold(
+            self,
+            {
+                "mode": optional(mode, "a threshold of SecFC's t"),
+                "bound": WHOLE,
+                "sized": SWITCH,
+                "merge": SWITCH,
+            },
+        )
 
     @property
     def learned(self) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from secfc.data.arguments import REAL, hold
+
 
 @dataclass(frozen=True)
 class Network:
@@ -21,6 +23,7 @@ class Network:
     bandwidth: float = 12.5e6
 
     def __post_init__(self) -> None:
+        hold(self, {"latency": REAL, "bandwidth": REAL})
         if not 0 <= self.latency < math.inf:
             raise ValueError(f"latency={self.latency}: seconds from 0 on are needed, as latency=0.02")
         if not 0 < self.bandwidth < math.inf:

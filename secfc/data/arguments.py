@@ -36,9 +36,8 @@ class Kind:
             return None
         taken = self.taken(value)
         if taken is None:
-            raise InputError(
-                f"{name}={shown(value)} is {a_kind(value)}: {self.rule} is needed. {self.remedy}"
-            )
+            kind = "" if value is None else f" is {a_kind(value)}"
+            raise InputError(f"{name}={shown(value)}{kind}: {self.rule} is needed. {self.remedy}")
         return taken
 
 
@@ -77,8 +76,15 @@ def _real(value: Any) -> Any:
 
 
 WHOLE = Kind("a whole number", "Pass an integer, such as 3", _whole)
+COUNT = Kind(
+    "a whole number of at least 1",
+    "Pass an integer, such as 1",
+    lambda v: n if (n := _whole(v) or 0) > 0 else None,
+)
 REAL = Kind("a number", "Pass a float or an integer, such as 2.5", _real)
-SWITCH = Kind("True or False", "Pass one of the two", lambda v: v if isinstance(v, bool | np.bool_) else None)
+SWITCH = Kind(
+    "True or False", "Pass one of the two", lambda v: bool(v) if isinstance(v, bool | np.bool_) else None
+)
 
 
 def instance(kind: type, example: str) -> Kind:

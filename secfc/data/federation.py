@@ -200,6 +200,8 @@ class Federation:
         Raises InputError if it has other features, or none with names.
         """
         names = self.feature_names
+        if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray):
+            raise InputError(f"features={shown(features)} is {a_kind(features)}: pass a list of names.")
         if names is None or set(names) != set(features):
             raise InputError(
                 f"the features are {names_listed(names or ())}, and {names_listed(features)} are needed: "

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from secfc.data.arguments import a_kind, shown
 from secfc.data.categories import Agree, agreed, bits, joined, named
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
@@ -72,6 +73,8 @@ def load_parties(
 
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
+    if columns is not None and not isinstance(columns, str | Iterable):
+        raise InputError(f"columns={shown(columns)} is {a_kind(columns)}: pass a list of names.")
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
     chosen = None if columns is None else tuple(columns)
@@ -138,6 +141,13 @@ def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:
 
 
 def _checked_paths(paths: Any) -> list[Path]:
+    listed = isinstance(paths, str | PathLike | Iterable)
+    if not listed or any(
+        not isinstance(p, str | PathLike) for p in paths if not isinstance(paths, str | PathLike)
+    ):
+        raise InputError(
+            f"paths={shown(paths)} is {a_kind(paths)}: names of files are needed. Pass a path, or a list."
+        )
     files = [Path(p) for p in ([paths] if isinstance(paths, str | PathLike) else paths)]
     if not files:
         raise InputError("no files are given: at least one is needed. Pass a path.")

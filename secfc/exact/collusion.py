@@ -30,7 +30,7 @@ def limit_of(n: int, ell: int, liars: int, *, private: bool, most: int | None) -
 
 
 def tolerated(n: int, ell: int, liars: int, *, private: bool, policy: object) -> int:
-    """t for n clients, as the shell chooses it; 0 for a single client, which hides from nobody.
+    """t for n clients, as the shell chooses it.
 
     policy: what the server may see, of which some withstand fewer.
 
@@ -38,13 +38,11 @@ def tolerated(n: int, ell: int, liars: int, *, private: bool, policy: object) ->
     """
     from field.compare.replicated import MAX_T
 
-    if n == 1:
-        return 0
     if fitting(n, ell, liars) < 1:
         needed = 2 * (ell + liars) + 1
         raise InputError(
-            f"n={n} clients with ell={ell}, liars={liars} cannot hide points from t=1 of them: "
-            f"{needed} are needed. Add clients, lower ell or liars, or say t=0, which hides nothing"
+            f"n={n} client{'s' * (n != 1)} with ell={ell}, liars={liars} cannot hide points from t=1 of "
+            f"them: {needed} are needed. Add clients, lower ell or liars, or say t=0, which hides nothing"
         )
     undealt = getattr(policy, "dealer", SERVER) is None
     return limit_of(n, ell, liars, private=private, most=MAX_T if undealt else None)[0]

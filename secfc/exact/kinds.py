@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from field.ring.basis import Basis
 from secfc.coded.network import Network
-from secfc.data.arguments import REAL, WHOLE, Kind, instance, optional
+from secfc.data.arguments import COUNT, REAL, WHOLE, Kind, instance, optional
 
 CONSENT = Kind(
     "True, False or names of clients",
@@ -22,7 +22,7 @@ OF_SECFC = OF_LLOYD | {
     "t": optional(WHOLE, "chosen for the number of clients"),
     "ell": WHOLE,
     "reveal_centers": CONSENT,
-    "threads": WHOLE,
+    "threads": COUNT,
     "liars": WHOLE,
     "smallest_center": WHOLE,
     "predictions": optional(WHOLE, "ten times as many as points"),

@@ -77,7 +77,7 @@ KINDS = {
     "noise": having("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
     "bound": optional(
         Kind(
-            "a number, or a Bound,",
+            "a number or a Bound",
             "Pass the radius where rows are clipped, such as 20.0",
             lambda v: v if isinstance(v, Bound) else REAL.taken(v),
         ),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
+from secfc.data.arguments import REAL, WHOLE, hold
 from secfc.lloyd.elbow import Curve, Elbow, largest
 from secfc.lloyd.loop import Source, Weighed
 from secfc.lloyd.merging import curve_of
@@ -63,6 +64,7 @@ class Bisecting:
     factor = 1
 
     def __post_init__(self) -> None:
+        hold(self, {"keep": REAL, "steps": WHOLE, "settle": WHOLE, "spare": REAL})
         if not 0 <= self.keep <= 1:
             raise ValueError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
         if self.steps < 1:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from secfc.data.arguments import REAL, WHOLE, hold
 from secfc.lloyd.bisecting import PATIENCE, with_spare
 from secfc.lloyd.elbow import Curve, Elbow, largest
 from secfc.lloyd.loop import Weighed
@@ -60,6 +61,7 @@ class Splitting:
     factor = 1
 
     def __post_init__(self) -> None:
+        hold(self, {"keep": REAL, "steps": WHOLE, "settle": WHOLE, "spare": REAL})
         if not 0 <= self.keep <= 1:
             raise ValueError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
         if self.steps < 0 or self.settle < 0:

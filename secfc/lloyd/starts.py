@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
+from secfc.data.arguments import WHOLE, a_kind, hold, optional
+from secfc.data.inputs import InputError
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.elbow import Curve, Elbow
 from secfc.lloyd.loop import Source
@@ -164,6 +166,14 @@ class GivenLabels:
     spare = 0.0
     factor = 1
 
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, str) or not np.size(self.labels) or np.ndim(self.labels) < 1:
+            raise InputError(
+                f"starting labels are {a_kind(self.labels)}: an array with an integer a point is needed, or "
+                "one such "
+                "array a client. Pass GivenLabels(numpy.zeros(m, int)), for example"
+            )
+
     def flat(self) -> Array:
         """The labels of all clients in one (m,) array."""
         given = self.labels
@@ -217,6 +227,7 @@ class KMeansPlusPlus:
         """Fits always: k <= m is checked with the plan."""
 
     def __post_init__(self) -> None:
+        hold(self, {"trials": optional(WHOLE, "2 + floor(ln k)")})
         if self.trials is not None and self.trials < 1:
             raise ValueError(f"trials={self.trials} is too small: a center is one of at least 1 point")
 

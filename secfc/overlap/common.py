@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Drive, Outcome, Public
+from secfc.data.arguments import WHOLE, having, hold
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
@@ -87,6 +88,9 @@ class CommonFeatures:
     def counted(self) -> bool:
         """Whether the plan says how many rows each client has."""
         return bool(getattr(self.algorithm, "counted", True))
+
+    def __post_init__(self) -> None:
+        hold(self, {"algorithm": having("collect", "an algorithm", "SecFC(k=4)"), "home": WHOLE})
 
     def plan(self, public: Public) -> CommonPlan:
         """Raises InputError if no feature is common to all clients."""

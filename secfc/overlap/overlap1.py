@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public
+from secfc.data.arguments import REAL, having, hold
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, positive
 from secfc.data.party import Party
@@ -23,6 +24,7 @@ from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
 from secfc.overlap.model import Roughly, nearest_known
 from secfc.overlap.plan import OpenPlan
 from secfc.overlap.results import completed, in_place
+from secfc.overlap.starts import start_of
 from secfc.overlap.starts.automatic import Automatic
 from secfc.overlap.starts.grouping import Start
 from secfc.roles.agreement import agree_with_server
@@ -76,6 +78,9 @@ class Overlap1:
     def __post_init__(self) -> None:
         for name in ("k", "rounds", "local_steps", "least"):
             positive(name, getattr(self, name))
+        if isinstance(self.start, str):
+            object.__setattr__(self, "start", start_of(self.start))
+        hold(self, {"alpha": REAL, "start": having("local", "a start", "Automatic(paper=True), or its word")})
         if not 0 < self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
 

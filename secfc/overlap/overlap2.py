@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public
+from secfc.data.arguments import REAL, hold
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, positive
 from secfc.data.party import Party
@@ -65,6 +66,7 @@ class Overlap2:
     def __post_init__(self) -> None:
         for name in ("points", "most") if self.k is None else ("k", "points", "most"):
             positive(name, getattr(self, name))
+        hold(self, {"w": REAL})
         if self.proxies not in get_args(Proxies):
             words = ", ".join(map(repr, get_args(Proxies)))
             raise InputError(f"proxies={self.proxies!r}: it says how clusters are compared, one of {words}")

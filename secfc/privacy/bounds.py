@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from secfc.data.arguments import REAL, hold
 from secfc.privacy.errors import PrivacyError
 
 Array = NDArray[Any]
@@ -26,6 +27,7 @@ class Bound:
     source: Source = "given"
 
     def __post_init__(self) -> None:
+        hold(self, {"value": REAL})
         if not 0 < self.value < math.inf:
             raise ValueError(f"a bound of {self.value} must be positive and finite")
         if self.source not in get_args(Source):

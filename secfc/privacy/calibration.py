@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from secfc.data.arguments import REAL, hold
 from secfc.privacy import accountant
 from secfc.privacy.errors import OverBudget, PrivacyError
 from secfc.privacy.events import Event
@@ -23,6 +24,7 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
+        hold(self, {"epsilon": REAL, "delta": REAL})
         if not self.epsilon > 0:
             raise ValueError(f"epsilon={self.epsilon} must be positive: with less nothing can be released")
         if not 0 <= self.delta < 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.algorithm import power_of_two
-from secfc.data.arguments import shown
+from secfc.data.arguments import REAL, a_kind, shown
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.scaling import moments
@@ -189,10 +189,20 @@ def pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:
     """Public ranges as (least, most) or (name, least, most), of a sequence or mapping.  Raises InputError."""
     given = ranges
     if isinstance(given, Mapping):
-        given = [(str(name), *pair) for name, pair in given.items()]
+        given = [
+            (str(name), *(pair if isinstance(pair, tuple | list) else (pair,)))
+            for name, pair in given.items()
+        ]
     rows = []
-    for item in given:
+    for item in given if isinstance(given, Iterable) else (given,):
+        if not isinstance(item, tuple | list) or len(item) not in (2, 3) or isinstance(item, str):
+            raise InputError(
+                f"ranges have {a_kind(item)} where (least, most) of a feature is due: pass one pair a "
+                "feature, as "
+                '[(0, 120), (0, 1e6)], or {"age": (0, 120)}'
+            )
         *name, low, high = item
+        low, high = REAL.of("least", low), REAL.of("most", high)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InputError(f"the range ({low}, {high}) is none: its first end is less than its second")
         rows.append((*name, float(low), float(high)))

@@ -10,6 +10,7 @@ import pytest
 
 import secfc
 from secfc.algorithm import Public
+from secfc.cli.choose import choose_code
 from secfc.exact import words
 
 
@@ -86,3 +87,39 @@ def test_a_bound_whose_squares_are_no_floats_is_refused(bound):
     for way in (secfc.SecFC(1, 1), secfc.SecFC(1, 1, reveal_centers=True), secfc.Lloyd(1)):
         with pytest.raises(secfc.InputError, match="rescale the data"):
             secfc.fit(way, federation, bound=bound)
+
+
+@pytest.mark.parametrize("way", [{}, {"disclosure": "final-labels"}, {"membership": "private"}, {"ell": 2}])
+@pytest.mark.parametrize("n", [5, 8, 13])
+def test_an_open_t_is_chosen_as_the_shell_chooses_it(n, way):
+    from field.compare.replicated import MAX_T
+
+    undealt = way.get("disclosure") == "final-labels"
+    t, *_ = choose_code(n, None, way.get("ell"), private="membership" in way, most=MAX_T if undealt else None)
+    chosen = secfc.SecFC(2, **way).among(tuple(map(str, range(n))))
+    assert chosen.t == t
+    assert chosen == secfc.SecFC(2, t, **way)
+
+
+def test_too_few_clients_for_any_t_are_told():
+    with pytest.raises(secfc.InputError, match=r"n=2 clients .* 3 are needed\. Add clients"):
+        secfc.fit(secfc.SecFC(2), [np.eye(3), np.eye(3)])
+
+
+def test_lists_and_mappings_are_taken_where_a_federation_is_due():
+    arrays = list(np.random.default_rng(0).normal(size=(4, 20, 2)))
+    way = secfc.SecFC(2, disclosure="distances")
+    result = secfc.fit(way, secfc.Federation.from_arrays(arrays))
+    named = {f"h{j}": array for j, array in enumerate(arrays)}
+    for data in arrays, tuple(arrays), np.stack(arrays), (a for a in arrays), named, result_parties(named):
+        same = secfc.fit(way, data)
+        np.testing.assert_array_equal(same.flat, result.flat)
+    assert same.plan.clients == ("h0", "h1", "h2", "h3")
+    for data in arrays, named:
+        np.testing.assert_array_equal(np.concatenate(same.predict(data)), result.flat)
+    # Under roles that run by themselves every party makes the plan, with the t that follows.
+    assert (result.plan.code.t, secfc.fit(secfc.Scaled(way), arrays).plan.code.t) == (1, 1)
+
+
+def result_parties(named):
+    return [secfc.Party(name, array) for name, array in named.items()]

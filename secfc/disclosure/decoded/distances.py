@@ -21,6 +21,7 @@ from secfc.coded.quorum import Desk, Everybody, Quorum
 from secfc.coded.screening import Screening
 from secfc.coded.silence import left_out
 from secfc.coded.source import CodedSource, decoded
+from secfc.data.arguments import SWITCH, WHOLE, hold
 from secfc.disclosure.decoded.polynomials import Dealing, DealtAnswer
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import Start
@@ -58,6 +59,9 @@ class Distances(Exactly):
     exposes: ClassVar[Exposure] = "distances"
     start: ClassVar[Start] = Bisecting()
     finds_liars: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        hold(self, {"blind": SWITCH, "colluding": WHOLE, "dealt": SWITCH})
 
     def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
         if not self.blind:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from field.ring.quantize import Quantizer
 from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
+from secfc.data.arguments import REAL, hold, instance
 from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.noise.sensitivity import parts
 from secfc.lloyd.starts import GivenLabels, RandomLabels, Start
@@ -64,6 +65,14 @@ def asked(plan: Any) -> int:
     return int(plan.n_init * (plan.max_iter + 1))
 
 
+KINDS = {
+    "budget": instance(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
+    "radius": instance(Bound, "Bound.given(8.0)"),
+    "neighbors": instance(Neighbors, 'Neighbors("replace")'),
+    "center_share": REAL,
+}
+
+
 @dataclass(frozen=True)
 class Budgeted(ABC):
     """The common part: a budget for a run, and what it takes to fit one."""
@@ -80,6 +89,7 @@ class Budgeted(ABC):
     exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:
+        hold(self, KINDS)
         if self.repeats < 0:
             raise ValueError(f"repeats={self.repeats} is negative: it counts questions that are put anew")
         if not 0 < self.center_share < 1:

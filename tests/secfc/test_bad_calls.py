@@ -1,0 +1,310 @@
+"""What bad calls of the Python interface are told: a value, a rule and a remedy, as an InputError.
+
+Every line of the table is a call and how its error begins.  A wrong kind must not get as far as a
+TypeError of some line below; calls that lack an argument, or have an unknown one, are refused by Python,
+which names it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import secfc
+
+TABLE = r"""
+fit(F, S(k=2, t=1)) -> the algorithm is a Federation: the first argument of fit is a va
+fit(S, F) -> the algorithm is a class: the first argument of fit is a value s
+fit(S(k=2, t=1), None) -> the federation is nothing: a Federation, or a list of arrays, on
+fit(S(k=2, t=1), np.ones((9,2))) -> the federation is one ndarray of shape (9, 2): a list of them is
+fit(S(k=2, t=1), np.ones(9)) -> the federation is one ndarray of shape (9,): a list of them is
+fit(S(k=2, t=1), "a.csv") -> the federation is given by names of files: points are needed. Us
+fit(S(k=2, t=1), ["a.csv","b.csv"]) -> the federation is given by names of files: points are needed.
+fit(S(k=2, t=1), 3) -> the federation is an int: a Federation, or a list of arrays, one
+fit(S(k=2, t=1), []) -> the federation has no clients: at least one is needed. Add an ar
+fit(S(k=2, t=1), {}) -> the federation has no clients: at least one is needed. Add name:
+fit(S(k=2, t=1), [1,2,3]) -> client 'client-0' has points of shape (): two axes are needed, o
+fit(S(k=2, t=1), F.parties[0]) -> the federation is one client, 'client-0': a list of clients is
+fit("secfc", F) -> the algorithm is a str: the first argument of fit is a value suc
+fit(None, F) -> the algorithm is nothing: the first argument of fit is a value s
+fit(4, F) -> the algorithm is an int: the first argument of fit is a value su
+fit(S(k=2, t=1), F, seed=-1) -> seed=-1: seeds are not negative. Pass an integer of at least 0.
+fit(S(k=2, t=1), F, bound="10") -> bound='10' is a str: a number is needed. Pass a float or an
+fit(S(k=2, t=1), F, bound=-1) -> bound=-1: the public bound on the data must be positive and fini
+fit(S(k=2, t=1), F, bound=0) -> bound=0: the public bound on the data must be positive and finit
+fit(S(k=2, t=1), F, bound=[1,2]) -> bound=... is a list: a number is needed. Pass a float or an
+fit(S(k=2, t=1), F, bound=float("nan")) -> bound=nan: the public bound on the data must be positive
+fit(S(k=2, t=1), F, bound=1) -> client 'client-0', row 0, feature 0 (counted from 0) is outside
+fit(S(k=2, t=1), F, coins=7) -> coins=7 is an int: a function is needed, or nothing. Leave it ou
+fit(S(k=2, t=1), F, coins=lambda p: 7) -> coins=7 is an int: a source of secret coins a party is
+fit(S(k=2, t=1), F, watch=3) -> watch=3 is an int: a function is needed, or nothing. Leave it ou
+fit(S(k=2, t=1), F, faults=3) -> faults=3 is an int: a function is needed, or nothing. Leave it o
+fit(S(k=2, t=1), F, sealed="yes") -> sealed='yes' is a str: True or False is needed. Pass one of the
+fit(S(k=2, t=1), F, checkpoint=3) -> checkpoint=3 is an int: a directory, or None (no files), is
+fit(S(k=2, t=1), F, scale_features="zscore") -> scale_features='zscore': it must be 'standard',
+fit(S(k=2, t=1), F, scale_features=3) -> scale_features=3: it must be 'standard', 'range', None or a
+fit(S(k=2, t=1), F, scale_features=True) -> scale_features=True: it must be 'standard', 'range', None
+fit(S(k=2, t=1), F, missing="median") -> missing='median': it says what becomes of missing values,
+fit(S(k=2, t=1), F, missing=None) -> missing=None: it says what becomes of missing values, 'refuse',
+S(4, 1, 1, "bisectin") -> init='bisectin' is none: use one of the words 'random', 'random-
+S(k="four", t=1) -> k='four' is no number of clusters: give one, as 4, or say among
+S(k=None, t=1) -> k=None: a whole number of clusters is needed. Pass an integer, a
+S(k=2.0, t=1) -> k=2.0 is a float: a whole number of clusters is needed. Pass an
+S(k=2.5, t=1) -> k=2.5 is a float: a whole number of clusters is needed. Pass an
+S(k=True, t=1) -> k=True is a bool: a whole number of clusters is needed. Pass an
+S(k=[2,3], t=1) -> k=... is a list: a whole number of clusters is needed. Pass an i
+S(k=(2,3), t=1) -> k=... is a tuple: a whole number of clusters is needed. Pass an
+S(k=np.array(3), t=1) -> k=... is a ndarray: a whole number of clusters is needed. Pass a
+fit(S(k=2.5, t=1), F) -> k=2.5 is a float: a whole number of clusters is needed. Pass an
+fit(S(k=10**6, t=1), F) -> k=1000000 clusters of m=140 points: lower k or add points
+fit(S(k=2, t="1"), F) -> t='1' is a str: a whole number, or None (chosen for the number o
+fit(S(k=2, t=1.5), F) -> t=1.5 is a float: a whole number, or None (chosen for the number
+fit(S(k=2, t=-1), F) -> t=-1 is too small: it must be at least 0
+fit(S(k=2, t=9), F) -> n=7 clients cannot decode a squared distance with ell=1, t=9: 2*
+fit(S(k=2, t=True), F) -> t=True is a bool: a whole number, or None (chosen for the number
+fit(S(2, 1, ell="1"), F) -> ell='1' is a str: a whole number is needed. Pass an integer, suc
+fit(S(2, 1, ell=0), F) -> ell=0 is too small: it must be at least 1
+fit(S(2, 1, ell=99), F) -> n=7 clients cannot decode a squared distance with ell=99, t=1:
+fit(S(2, 1, ell=1.0), F) -> ell=1.0 is a float: a whole number is needed. Pass an integer, s
+fit(S(2, 1, ell=None), F) -> ell=None: a whole number is needed. Pass an integer, such as 3
+S(2, 1, init=3) -> init=3 is none: use one of the words 'random', 'random-points',
+S(2, 1, init=secfc.Bisecting) -> init=Bisecting is a class: build the value, Bisecting(...)
+S(2, 1, init=np.zeros(5)) -> init=array([0., 0., 0., 0., 0.]) is none: use one of the words '
+S(2, 1, init=[0,1]) -> init=[0, 1] is none: use one of the words 'random', 'random-poin
+fit(S(2, 1, init=secfc.GivenLabels([0,1])), F) -> 2 starting labels for m=140 points: give one a point
+fit(S(2, 1, init=secfc.GivenLabels("abc")), F) -> starting labels are a str: an array with an integer
+fit(S(2, 1, init=secfc.GivenLabels(None)), F) -> starting labels are nothing: an array with an
+fit(S(2, 1, n_init=0), F) -> n_init=0 is too small: it must be at least 1
+fit(S(2, 1, n_init="auto"), F) -> n_init='auto' is a str: a whole number is needed. Pass an intege
+fit(S(2, 1, n_init=1.5), F) -> n_init=1.5 is a float: a whole number is needed. Pass an integer
+fit(S(2, 1, n_init=None), F) -> n_init=None: a whole number is needed. Pass an integer, such as
+fit(S(2, 1, max_iter=0), F) -> max_iter=0 is too small: it must be at least 1
+fit(S(2, 1, max_iter="300"), F) -> max_iter='300' is a str: a whole number is needed. Pass an
+fit(S(2, 1, max_iter=None), F) -> max_iter=None: a whole number is needed. Pass an integer, such a
+fit(S(2, 1, max_iter=2.5), F) -> max_iter=2.5 is a float: a whole number is needed. Pass an integ
+fit(S(2, 1, scale="fine"), F) -> scale='fine' is a str: a number, or None (the finest that fits),
+fit(S(2, 1, scale=0), F) -> scale=0 must be a positive finite number
+fit(S(2, 1, scale=-3), F) -> scale=-3 must be a positive finite number
+fit(S(2, 1, scale=1e-9), F) -> rounding loses much of the data: the spread of 2 of 2 features h
+fit(S(2, 1, scale=1e30), F) -> scale*bound = 3.2e+31 exceeds 2**52, where floats stop being exa
+fit(S(2, 1, scale=[1]), F) -> scale=... is a list: a number, or None (the finest that fits), i
+fit(S(2, 1, basis=61), F) -> basis=61 is an int: a Basis, or None (chosen), is needed. Pass a
+fit(S(2, 1, basis="mersenne61"), F) -> basis='mersenne61' is a str: a Basis, or None (chosen), is
+fit(S(2, 1, basis=(2**61-1,)), F) -> basis=... is a tuple: a Basis, or None (chosen), is needed. Pass
+fit(S(2, 1, rounding="up"), F) -> rounding='up' must be 'nearest' or 'floor'
+fit(S(2, 1, rounding=None), F) -> rounding=None must be 'nearest' or 'floor'
+fit(S(2, 1, reveal_centers="yes"), F) -> reveal_centers='yes' is a str: True, False or names of
+fit(S(2, 1, reveal_centers=1), F) -> reveal_centers=1 is an int: True, False or names of clients is
+fit(S(2, 1, reveal_centers=["client-0"]), F) -> 1 clients cannot reveal the centers: ell+t = 2 must
+fit(S(2, 1, reveal_centers=("nobody","x")), F) -> nobody, x cannot reveal centers: not a client
+fit(S(2, 1, reveal_centers=3), F) -> reveal_centers=3 is an int: True, False or names of clients is
+fit(S(2, 1, reveal_centers=None), F) -> reveal_centers=None: True, False or names of clients is
+fit(S(2, 1, largest="all"), F) -> largest='all' is a str: a whole number, or None (all points), is
+fit(S(2, 1, largest=0), F) -> largest=0 is too small: it must be at least 1
+fit(S(2, 1, largest=2.5), F) -> largest=2.5 is a float: a whole number, or None (all points), is
+fit(S(2, 1, threads=0), F) -> threads=0 is an int: a whole number of at least 1 is needed. Pas
+fit(S(2, 1, threads="2"), F) -> threads='2' is a str: a whole number of at least 1 is needed. Pa
+fit(S(2, 1, threads=-1), F) -> threads=-1 is an int: a whole number of at least 1 is needed. Pa
+fit(S(2, 1, threads=None), F) -> threads=None: a whole number of at least 1 is needed. Pass an
+S(2, 1, membership="hidden") -> membership='hidden' is none: use one of the words 'open', 'priva
+S(2, 1, membership=secfc.Private) -> membership=Private is a class: build the value, Private(...)
+S(2, 1, membership=None) -> membership=None is none: use one of the words 'open', 'private',
+S(2, 1, disclosure="all") -> disclosure='all' is none: use one of the words 'assignments',
+S(2, 1, disclosure=secfc.Distances) -> disclosure=Distances is a class: build the value,
+S(2, 1, disclosure=None) -> disclosure=None is none: use one of the words 'assignments',
+fit(S(2, 1, liars=1), F) -> liars=1 with AssignmentsOnly: this policy does not check what cl
+fit(S(2, 1, liars="1", disclosure="distances"), F) -> liars='1' is a str: a whole number is needed.
+fit(S(2, 1, liars=-1, disclosure="distances"), F) -> liars=-1 is negative: it counts the lying
+fit(S(2, 1, liars=1.5, disclosure="distances"), F) -> liars=1.5 is a float: a whole number is needed.
+fit(S(2, 1, liars=None), F) -> liars=None: a whole number is needed. Pass an integer, such as 3
+fit(S(2, 1, liars=True, disclosure="distances"), F) -> liars=True is a bool: a whole number is
+fit(S(2, 1, smallest_center=0, reveal_centers=True), F) -> smallest_center=0 is too small: it must be
+fit(S(2, 1, smallest_center="3"), F) -> smallest_center='3' is a str: a whole number is needed. Pass
+fit(S(2, 1, smallest_center=None), F) -> smallest_center=None: a whole number is needed. Pass an
+fit(S(2, 1, smallest_center=1.5), F) -> smallest_center=1.5 is a float: a whole number is needed.
+fit(S(2, 1, predictions=-1), F) -> predictions=-1 is too small: it must be at least 1
+fit(S(2, 1, predictions="many"), F) -> predictions='many' is a str: a whole number, or None (ten
+fit(S(2, 1, predictions=1.5), F) -> predictions=1.5 is a float: a whole number, or None (ten times a
+fit(S(2, 1, network=3), F) -> network=3 is an int: a Network is needed. Pass a value such as
+fit(S(2, 1, network="lan"), F) -> network='lan' is a str: a Network is needed. Pass a value such a
+fit(S(2, 1, network=None), F) -> network=None: a Network is needed. Pass a value such as
+S(2, 1, coarse="ignore") -> coarse='ignore': it says what is done about coarse rounding, one
+S(2, 1, coarse=None) -> coarse=None: it says what is done about coarse rounding, one of
+secfc.Lloyd(k="x") -> k='x' is no number of clusters: give one, as 4, or say among whi
+fit(secfc.Lloyd(k=2, max_iter="3"), F) -> max_iter='3' is a str: a whole number is needed. Pass an
+fit(secfc.Lloyd(k=2, n_init=None), F) -> n_init=None: a whole number is needed. Pass an integer, such
+fit(secfc.Lloyd(k=2, scale="x"), F) -> scale='x' is a str: a number, or None (the finest that fits),
+fit(secfc.Lloyd(k=2, largest="x"), F) -> largest='x' is a str: a whole number, or None (all points),
+fit(secfc.Lloyd(k=2, basis=3), F) -> basis=3 is an int: a Basis, or None (chosen), is needed. Pass a
+fit(secfc.KFed(k=4, k_local="2"), F) -> k_local='2' is a str: a whole number is needed. Pass an
+fit(secfc.KFed(k=4, k_local=9), F) -> k_local=9: it must lie in [1, k=4]
+fit(secfc.KFed(k=4, k_local=1.5), F) -> k_local=1.5 is a float: a whole number is needed. Pass an
+fit(secfc.KFed(k=4, k_local=None), F) -> k_local=None: a whole number is needed. Pass an integer,
+fit(secfc.KFed(k=4, k_local=2, seed="x"), F) -> seed='x' is a str: a whole number is needed. Pass an
+fit(secfc.KFed(k=4, k_local=2, seed=-1), F) -> seed=-1: seeds are not negative. Pass an integer of at
+fit(secfc.KFed(k=4, k_local=2, seed=None), F) -> seed=None: a whole number is needed. Pass an
+fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=1e-6), F) -> the server holds 0 points, at least as many
+fit(secfc.FedDPKMeans(k=2, epsilon="1", delta=1e-6), P) -> epsilon='1' is a str: a number is needed.
+fit(secfc.FedDPKMeans(k=2, epsilon=-1, delta=1e-6), P) -> epsilon=-1 must be positive: with less
+fit(secfc.FedDPKMeans(k=2, epsilon=None, delta=1e-6), P) -> epsilon=None: a number is needed. Pass a
+fit(secfc.FedDPKMeans(k=2, epsilon=1, delta="x"), P) -> delta='x' is a str: a number is needed. Pass
+fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=2), P) -> delta=2 must be in [0, 1): the probability that
+fit(DP(neighbors="client"), P) -> neighbors='client' is a str: a Neighbors is needed. Pass a value
+fit(DP(neighbors=3), P) -> neighbors=3 is an int: a Neighbors is needed. Pass a value such
+fit(DP(steps="1"), P) -> steps='1' is a str: a whole number, or None (1 or 0, by the star
+fit(DP(steps=1.5), P) -> steps=1.5 is a float: a whole number, or None (1 or 0, by the st
+fit(DP(start="FedDPInit"), P) -> start='FedDPInit' is a str: a start is needed. Pass a value such
+fit(DP(variant="paper"), P) -> variant='paper' is a str: a Variant is needed. Pass a value such
+fit(DP(shares=3), P) -> shares=3 is an int: a tuple of positive numbers, or None (the us
+fit(DP(shares=(1,2,3,4,5)), P) -> shares=(1, 2, 3, 4, 5): 3 positive numbers are needed for this
+fit(DP(shares="abc"), P) -> shares='abc' is a str: a tuple of positive numbers, or None (the
+fit(DP(noise="server"), P) -> noise='server' is a str: a placement of noise is needed. Pass a
+fit(DP(bound="x"), P) -> bound='x' is a str: a number or a Bound, or None (from the serve
+fit(DP(bound=-1), P) -> a bound of -1.0 must be positive and finite
+fit(DP(rows_per_client="x"), P) -> rows_per_client='x' is a str: a whole number, or None (not known
+fit(DP(committee="x"), P) -> committee='x' is a str: a whole number, or None (at most 15), is
+fit(DP(committee=99), P) -> a committee of 99 among n=7 clients: at least 3 members are need
+fit(DP(t="x"), P) -> t='x' is a str: a whole number, or None (a third of the committe
+fit(DP(losses="x"), P) -> losses='x' is a str: a whole number, or None (a quarter of the c
+fit(secfc.MaskedLloyd(k="2"), F) -> k=2: MaskedLloyd cannot choose k, since nobody learns the costs
+fit(secfc.MaskedLloyd(k="auto"), F) -> k=auto: MaskedLloyd cannot choose k, since nobody learns the
+fit(secfc.MaskedLloyd(k=0), F) -> k=0 clusters of m=140 points: 1 <= k <= m is needed
+fit(secfc.MaskedLloyd(k=None), F) -> k=None: MaskedLloyd cannot choose k, since nobody learns the
+fit(secfc.MaskedLloyd(k=2, start=3), F) -> start=3 is an int: a start is needed. Pass a value such as
+fit(secfc.MaskedLloyd(k=2, max_iter="x"), F) -> max_iter='x' is a str: a whole number is needed. Pass
+fit(secfc.MaskedLloyd(k=2, max_iter=0), F) -> max_iter=0 is too small: it must be at least 1
+fit(secfc.MaskedLloyd(k=2, scale="x"), F) -> scale='x' is a str: a number, or None (the finest that
+fit(secfc.MaskedLloyd(k=2, committee="x"), F) -> committee='x' is a str: a whole number, or None (at
+fit(secfc.MaskedLloyd(k=2, t="x"), F) -> t='x' is a str: a whole number, or None (a third of the
+fit(secfc.MaskedLloyd(k=2, losses="x"), F) -> losses='x' is a str: a whole number, or None (as many
+fit(secfc.CommonFeatures(3), F) -> algorithm=3 is an int: an algorithm is needed. Pass a value such
+secfc.Federation(3) -> the clients are an int: a list of Party is needed. Use Federatio
+secfc.Federation([]) -> the federation has no clients: at least one is needed. Add a Par
+secfc.Federation(H) -> a client is a ndarray: a Party is needed. Use Party(name, points
+secfc.Federation(None) -> the clients are nothing: a list of Party is needed. Use Federati
+secfc.Federation(F.parties[0]) -> the clients are a Party: a list of Party is needed. Use
+secfc.Federation("abc") -> a client is a str: a Party is needed. Use Party(name, points), o
+secfc.Federation(F.parties, feature_names="abc") -> the federation has 'abc' for feature names: a
+secfc.Federation(F.parties, feature_names=3) -> the federation has 3 for feature names: a list of 2
+secfc.Federation(F.parties, server_points=3) -> the server has points of type int: an array is
+secfc.Federation(F.parties, server_points="x") -> the server has points of type str: an array is
+secfc.Federation(F.parties, server_points=[[1,2]]) -> the server has points of type list: an array is
+Federation.from_arrays(None) -> the federation is nothing: a Federation, or a list of arrays, on
+Federation.from_arrays(3) -> the federation is an int: a Federation, or a list of arrays, one
+Federation.from_arrays("abc") -> the federation is given by names of files: points are needed. Us
+Federation.from_arrays([1,2,3]) -> client 'client-0' has points of shape (): two axes are needed, o
+Federation.from_arrays([None]) -> client 'client-0' has points of shape (): two axes are needed, o
+Federation.from_arrays([[["a","b"]]]) -> client 'client-0' has points of dtype <U1: integers or
+Federation.from_arrays([[[1,2],[3]]]) -> a client's points are not a table: every row needs the same
+Federation.from_arrays(H, names="abcdefg") -> names has 7 entries for 7 clients: one a client is
+Federation.from_arrays(H, names=3) -> names=3 is an int: one entry a client is needed. Pass a list of
+Federation.from_arrays(H, names=["a"]) -> names has 1 entries for 7 clients: one a client is needed.
+Federation.from_arrays(H, names=[1,2,3,4,5,6,7]) -> a client's name is 1: a string is needed. Pass
+Federation.from_arrays(H, ids=3) -> ids=3 is an int: one entry a client is needed. Pass a list of 7.
+Federation.from_arrays(H, ids=[1]*7) -> client 'client-0' has one int for ids: pass a sequence of ids.
+Federation.from_arrays(H, truth=3) -> truth=3 is an int: one entry a client is needed. Pass a list of
+Federation.from_arrays(H, truth=["x"]*7) -> client 'client-0' has truth of shape () for 20 points:
+Federation.from_arrays(H, server_points=3) -> the server has points of shape (): two axes are needed,
+Federation.from_arrays(H, features=3) -> features=3 is an int: one entry a client is needed. Pass a
+Federation.from_arrays(H, features=["abc"]*7) -> client 'client-0' has 3 feature names (3 of them
+Federation.from_arrays(H, union=True) -> table 0 (counted from 0) has no column names: columns of a
+Federation.from_arrays([h*np.nan for h in H]) -> client 'client-0', row 0, feature 0: the value is
+Federation.from_arrays([h.astype(complex) for h in H]) -> client 'client-0' has points of dtype
+Federation.from_arrays([h.astype(object) for h in H]) -> client 'client-0' has points of dtype
+Federation.from_labelled(H[0], 3, n=2) -> the data set has truth of shape () for 20 points: one label
+Federation.from_labelled(H[0], None, n=2) -> the data set has truth of shape () for 20 points: one
+Federation.from_labelled(H[0], T, n=0) -> n=0: at least 1 is needed. Raise n.
+Federation.from_labelled(H[0], T, n=999) -> m=20 points cannot be dealt out to n=999 clients: every
+Federation.from_files(3) -> paths=3 is an int: names of files are needed. Pass a path, or a
+Federation.from_files([]) -> no files are given: at least one is needed. Pass a path.
+Federation.from_files(None) -> paths=None is nothing: names of files are needed. Pass a path, o
+secfc.Party("a", None) -> client 'a' has points of type NoneType: an array is needed. Pass
+secfc.Party("a", [[1,2]]) -> client 'a' has points of type list: an array is needed. Pass
+secfc.Party("a", 3) -> client 'a' has points of type int: an array is needed. Pass
+secfc.Party(3, H[0]) -> a client's name is 3: a string is needed. Pass str(name).
+secfc.Party("", H[0]) -> a client's name is '': it must not be empty and 'server' is take
+secfc.Party("server", H[0]) -> a client's name is 'server': it must not be empty and 'server' i
+secfc.Party("a", H[0], truth=3) -> client 'a' has truth of shape () for 20 points: one label a poin
+secfc.Party("a", H[0], truth=[1]) -> client 'a' has truth of shape (1,) for 20 points: one label a
+secfc.Party("a", H[0], ids=3) -> client 'a' has one int for ids: pass a sequence of ids.
+secfc.Party("a", H[0], features="ab") -> client 'a' has 'ab' for feature names: a list of 2 distinct
+secfc.Party("a", H[0], features=3) -> client 'a' has 3 for feature names: a list of 2 distinct
+secfc.Elbow("x") -> most='x' is a str: a whole number, or None (the root of the numb
+secfc.Elbow(0) -> most=0 is below least=1: exchange them
+secfc.Elbow(2.5) -> most=2.5 is a float: a whole number, or None (the root of the nu
+secfc.Elbow(3, 5) -> most=3 is below least=5: exchange them
+secfc.Elbow(3, "a") -> least='a' is a str: a whole number is needed. Pass an integer, s
+secfc.OwnLabels(sizes="x") -> sizes='x' of clusters are "open" to all, or "hidden": name one
+fit(S(2, 1, disclosure=secfc.OwnLabels(dealer="nobody")), F) -> dealer='nobody' takes no part: name
+fit(S(2, 1, disclosure=secfc.AssignmentsOnly(dealer=3)), F) -> dealer=3 takes no part: name 'server'
+secfc.Distances(3) -> blind=3 is an int: True or False is needed. Pass one of the two
+fit(S(2, 1, disclosure=secfc.NoiseAtServer(1, 2)), F) -> budget=1 is an int: a Budget is needed. Pass
+secfc.NoiseInShares(1, 2) -> budget=1 is an int: a Budget is needed. Pass a value such as
+fit(S(2, 1, disclosure=secfc.NoiseInShares(1,2)), F) -> budget=1 is an int: a Budget is needed. Pass
+secfc.NoisyStandardize(3) -> ranges have an int where (least, most) of a feature is due: pass
+secfc.Range(3) -> ranges have an int where (least, most) of a feature is due: pass
+fit(secfc.Scaled(S(k=2, t=1), "x"), F) -> scale_features='x': it must be 'standard', 'range', None or
+fit(secfc.Scaled(3, "standard"), F) -> algorithm=3 is an int: an algorithm is needed. Pass a value
+secfc.Private(3) -> mode=3 is an int: a mode of psu, or None (a threshold of SecFC's
+fit(S(2, 1, membership=secfc.Private("x")), F) -> mode='x' is a str: a mode of psu, or None (a
+R.predict(H[0]) -> the federation is one ndarray of shape (20, 2): a list of them i
+R.predict(None) -> the federation is nothing: a Federation, or a list of arrays, on
+R.predict(3) -> the federation is an int: a Federation, or a list of arrays, one
+R.predict("x") -> the federation is given by names of files: points are needed. Us
+R.predict(F, coins=3) -> coins=3 is an int: a function of a party's name is needed. Leave
+F.split(3) -> an array of shape () cannot be split over clients: its first axi
+F.split(None) -> an array of shape () cannot be split over clients: its first axi
+F.split([1,2]) -> an array of shape (2,) cannot be split over clients: its first a
+F.ordered(3) -> features=3 is an int: pass a list of names.
+F.ordered(["a"]) -> the features are none, and 'a' are needed: features are matched
+"""
+CALLS = [tuple(line.split(" -> ", 1)) for line in TABLE.strip().splitlines()]
+
+# Mistakes that Python itself would tell of by another name.
+NAMES = [
+    ('fit(S(2, 1), F, seed="0")', TypeError, "seed='0' is a str: pass an integer"),
+    ("secfc.Overlap2(k='x')", TypeError, "k='x' is a str: pass an integer"),
+    ("R.labels_", AttributeError, "it is called 'flat' here"),
+    ("R.cluster_centers_", AttributeError, "it is called 'centers' here"),
+    ("secfc.SecFc", AttributeError, "did you mean SecFC?"),
+    ("secfc.Federatoin", AttributeError, "did you mean Federation?"),
+    ("secfc.zzz", AttributeError, r"dir\(secfc\) lists what there is"),
+]
+
+
+@pytest.fixture(scope="module")
+def names():
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(rng.integers(0, 4, (20, 1)) * 5, 1, (20, 2)) for _ in range(7)]
+    federation = secfc.Federation.from_arrays(arrays)
+
+    def private(**values):
+        return secfc.FedDPKMeans(**{"k": 2, "epsilon": 1, "delta": 1e-6, **values})
+
+    return {
+        "np": np, "secfc": secfc, "fit": secfc.fit, "S": secfc.SecFC, "DP": private,
+        "Federation": secfc.Federation, "T": np.zeros(20, int), "H": arrays, "F": federation,
+        "P": secfc.Federation.from_arrays(arrays, server_points=arrays[0]),
+        "R": secfc.fit(secfc.SecFC(2, 1), federation),
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("call", "said"), CALLS, ids=[call for call, _ in CALLS])
+def test_a_bad_call_is_told_value_rule_and_remedy(call, said, names):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - what it says is compared
+        eval(call, names)
+    assert str(error.value).startswith(said)
+    assert "Traceback" not in str(error.value)
+    assert "0x" not in str(error.value)  # no address of an object
+
+
+@pytest.mark.parametrize(("call", "kind", "said"), NAMES)
+def test_a_name_that_is_none_is_told_the_one_that_is_meant(call, kind, said, names):
+    with pytest.raises(kind, match=said):
+        eval(call, names)
+
+
+def test_the_table_has_as_many_calls_as_people_tried():
+    assert len(CALLS) >= 128
+    assert len({call for call, _ in CALLS}) == len(CALLS)
