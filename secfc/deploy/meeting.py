@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ssl
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from field.secrets.channels import Identity
@@ -18,6 +20,9 @@ from secfc.deploy.websocket import Socket
 from secfc.roles.exchange import PartyId, Role
 
 R = TypeVar("R")
+
+# Seconds after which a hub that says nothing is asked whether it is there, and in which it must answer.
+ASK = 10.0
 
 
 async def meet(
@@ -47,7 +52,7 @@ async def meet(
         if not isinstance(nonce, bytes) or len(nonce) != NONCE:
             raise ConnectionRefusedError(f"{url} does not greet as a hub")
         await socket.send(identity.sign(signed(nonce, path)))
-        if await socket.recv() != READY:
+        if await _ready(socket) != READY:
             raise ConnectionRefusedError(f"{url} does not speak as a hub")
         # Nothing else comes before the hub heard that this end is ready.
         channel = Socket.take_over(socket.transport, socket.connection_lost)
@@ -63,6 +68,17 @@ async def meet(
     except BaseException:
         socket.transport.abort()
         raise
+
+
+async def _ready(socket: ClientConnection) -> Any:
+    """What the hub says next, however long that takes while it is there.  Raises TimeoutError."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ASK):
+                return await socket.recv()
+        answer = await socket.ping()
+        async with asyncio.timeout(ASK):
+            await answer
 
 
 async def take_part(
