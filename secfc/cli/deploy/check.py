@@ -205,6 +205,8 @@ def size(nbytes: int) -> str:
 
 async def hub(site: Site) -> Line:
     """Whether the hub answers, and knows this party."""
+    if site.url.startswith("nvflare://"):
+        return await flare(site)
     if journal_of(site).exists():
         return Line("warn", "hub", "not asked: a run is under way here, or was interrupted, and would notice")
     me = site.file.party
@@ -239,3 +241,22 @@ async def hub(site: Site) -> Line:
     except OSError:
         return Line("fail", "hub", away)
     return Line("ok", "hub", f"{site.url} knows this party, and {peer} is there")
+
+
+async def flare(site: Site) -> Line:
+    """Whether the server of NVIDIA FLARE can be reached; its own certificates say the rest."""
+    from secfc.deploy.flare.project import server_of
+
+    host, port = server_of(site.url)
+    try:
+        async with asyncio.timeout(ANSWER):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+    except (OSError, TimeoutError):
+        return Line(
+            "fail", "hub",
+            f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?",
+        )  # fmt: skip
+    return Line(
+        "ok", "hub", f"{site.url} answers; `nvflare preflight-check -p KIT` asks FLARE's own questions"
+    )

@@ -38,7 +38,7 @@ def flare(run: Path, out: Path, administrator: str) -> None:
     from secfc.deploy.runfile import RunFile
 
     terms = RunFile.read(run)
-    host, port = server_of(terms)
+    host, port = server_of(terms.hub)
     project, job = write(terms, out, administrator)
     clients = ", ".join(terms.clients)
     click.echo(

@@ -324,11 +324,13 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
     from secfc.coded.network import Network
     from secfc.data.inputs import InputError
 
+    # Where owners are hidden there is no code before the clients' union, in a deployment.
+    code = getattr(plan, "code", None)
     # Other kernels compare many, in groups where bytes alone cost.
     many = not isinstance(algorithm.k, int) or algorithm.k > FEW
     small = replace(
         algorithm, k=FEW + 1 if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
-        max_iter=3, scale=None, largest=None, basis=plan.code.basis,
+        max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
         liars=min(algorithm.liars, 1), disclosure=small_disclosure(algorithm),
     )  # fmt: skip

@@ -18,16 +18,16 @@ PORT = 8002
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
-def server_of(run: RunFile) -> tuple[str, int]:
-    """Where FLARE's server is, from the run file's hub = "nvflare://host:port".  Raises InputError."""
+def server_of(hub: str) -> tuple[str, int]:
+    """Where FLARE's server is, from a run file's hub = "nvflare://host:port".  Raises InputError."""
     try:
-        parts = urlsplit(run.hub)
+        parts = urlsplit(hub)
         host, port = parts.hostname, parts.port or PORT
     except ValueError:
         host, port = None, 0
     if parts.scheme != SCHEME or not host:
         raise InputError(
-            f'hub = {run.hub!r} is not where a FLARE server is: write hub = "nvflare://flare.example.org:{PORT}"'
+            f'hub = {hub!r} is not where a FLARE server is: write hub = "nvflare://flare.example.org:{PORT}"'
         )
     return host, port
 
@@ -37,7 +37,7 @@ def project(run: RunFile, administrator: str) -> dict[str, Any]:
 
     Raises InputError for clients whose names FLARE does not take.
     """
-    host, port = server_of(run)
+    host, port = server_of(run.hub)
     for name in run.clients:
         if not name or not set(name) <= LETTERS or name == host:
             raise InputError(

@@ -1,8 +1,10 @@
 """What FLARE is given, what a site lets it do, and who a site is: without FLARE."""
 
+import asyncio
 import datetime
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -15,6 +17,7 @@ pytest.importorskip("websockets")
 
 from field import SeededCoins
 from secfc.cli import main
+from secfc.cli.deploy.check import flare
 from secfc.data.inputs import InputError
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
@@ -225,3 +228,16 @@ def test_the_commands_write_both_and_say_what_is_next(run, kits, tmp_path):
     assert "no startup kit" in secfc("flare-kit", tmp_path / "north/site.toml", tmp_path, code=2)
     (tmp_path / "run.toml").write_text(run.toml().replace("nvflare://", "wss://"))
     assert "nvflare://" in secfc("flare", tmp_path / "run.toml", "--out", tmp_path / "out", code=2)
+
+
+def test_a_check_asks_whether_the_server_can_be_reached():
+    async def asked():
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        there = await flare(SimpleNamespace(url=f"nvflare://127.0.0.1:{port}"))
+        server.close()
+        return there, await flare(SimpleNamespace(url=f"nvflare://127.0.0.1:{port}"))
+
+    there, gone = asyncio.run(asked())
+    assert (there.state, gone.state) == ("ok", "fail")
+    assert "does not answer" in gone.more
