@@ -15,6 +15,7 @@ from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.attacks.views import View
 from secfc.data.arguments import WHOLE, hold
+from secfc.data.extras import require
 from secfc.data.federation import Federation
 from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
 from secfc.data.party import Party
@@ -276,7 +277,8 @@ class KFed:
             raise InputError(f"seed={self.seed}: seeds are not negative. Pass an integer of at least 0")
 
     def plan(self, public: Public) -> OneShotPlan:
-        """Raises ValueError if k clusters cannot come of it."""
+        """Raises ValueError if k clusters cannot come of it, InputError without the extra `estimators`."""
+        require("KFed", "estimators")
         k = self.k
         if isinstance(k, Elbow):
             k = k.among(min(public.m, len(public.clients) * self.k_local), "points or local centers")

@@ -26,11 +26,15 @@ def begun(plot: Path | None, values: dict[str, Any], **fixed: Any) -> tuple[Aske
 
     Raises UsageError, Refused, InputError.
     """
+    from secfc.data.extras import require
+
     settings = Settings(**{name: value for name, value in values.items() if name not in SECFC.names})
     options = {name: value for name, value in values.items() if name in SECFC.names}
     asked = Asked(settings, SECFC.defaults() | options | fixed)
     check_k(settings)
+    require("secfc attack", "attacks")
     if plot is not None:
+        require("--plot", "plot")
         check_output(plot, "--plot", settings.files, force=settings.force)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):

@@ -68,10 +68,13 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --runs 100
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --protect client --rows-per-client 200
     """
+    from secfc.data.extras import require
+
     settings = Settings(
         **{name: value for name, value in values.items() if name not in FEDDP.names}, force=False
     )
     check_k(settings)
+    require("secfc audit", "dp")
     asked = FEDDP.settle(Asked.of(context, FEDDP, settings))
     by_client = asked["protect"] == "client"
     if by_client and row is not None:

@@ -31,6 +31,7 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
     from secfc.data.inputs import Caution
 
     settings = asked.settings
+    check_extras(method, asked)
     if settings.files:
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
@@ -56,9 +57,21 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
     points, truth = rotated_digits(3)
     federation = Federation.from_labelled(points, truth, n=10, clusters_per_client=2, seed=settings.seed)
     return method.extend(asked, federation), (
-        "scikit-learn's handwritten digits: the digit 3 turned by 0, 90, 180 and 270 degrees, dealt out so "
+        "handwritten digits (UCI): the digit 3 turned by 0, 90, 180 and 270 degrees, dealt out so "
         "that a client holds two of the four directions"
     )
+
+
+def check_extras(method: Method, asked: Asked) -> None:
+    """Raise InputError, before any work is done, for a library that was asked for and is not installed."""
+    from secfc.data.extras import require
+
+    if method.needs is not None:
+        require(f"--algorithm {method.name}", method.needs)
+    if asked.noisy:
+        require("--epsilon", "dp")
+    if asked.settings.plot is not None:
+        require("--plot", "plot")
 
 
 def about(federation: Federation) -> tuple[str, ...]:

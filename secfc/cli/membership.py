@@ -78,6 +78,8 @@ def membership(
       secfc attack membership a.csv b.csv c.csv -k 4 --algorithm k-fed --plot roc.png
       secfc attack membership *.csv -k 4 --algorithm feddp --server-file public.csv --epsilon 1
     """
+    from secfc.data.extras import require
+
     method = methods()[algorithm]
     settings = Settings(
         **{name: values[name] for name in Settings.__dataclass_fields__ if name in values}, sealed=False
@@ -85,8 +87,10 @@ def membership(
     others = [name for name in options() if name not in method.names]
     refuse(context, others, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
     check_k(settings)
+    require("secfc attack membership", "attacks")
     asked = method.settle(Asked.of(context, method, settings))
     if plot is not None:
+        require("--plot", "plot")
         check_output(plot, "--plot", asked.read, force=settings.force)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):

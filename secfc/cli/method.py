@@ -141,7 +141,7 @@ class Method:
     prepare: loads or compiles what a run of an algorithm under a plan needs.
     compile: compiles all that any run of this method needs.
     chooses: whether it can choose k.  refines: whether with --features common it takes all columns, of which
-    clients use their others at home.
+    clients use their others at home.  needs: the extra whose libraries it computes with.
     """
 
     name: str
@@ -156,6 +156,7 @@ class Method:
     compile: Callable[[], None] = nothing
     chooses: bool = True
     refines: bool = False
+    needs: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ def run(context: click.Context, /, **values: Any) -> None:
     """Cluster the points of several clients; no point leaves its client in the clear.
 
     FILE is CSV, Parquet, .npz or .npy: one file a client, or one file for all with --client-column.
-    Without FILE, a demonstration: scikit-learn's images of the digit 3, turned by 0, 90, 180 and 270
+    Without FILE, a demonstration: images of the handwritten digit 3, turned by 0, 90, 180 and 270
     degrees, held by 10 clients; the clusters to find are the four directions.
 
     Labels are written with the columns client, row (counted from 0 within the client), id (with

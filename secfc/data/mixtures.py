@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from secfc.data.inputs import Array, InputError, checked_points, positive
+
+DIGITS = Path(__file__).parent / "digits" / "digits.npz"
 
 
 def gaussian_mixture(
@@ -89,15 +92,13 @@ def rotated_images(images: npt.ArrayLike, turns: Sequence[int] = (0, 1, 2, 3)) -
 def rotated_digits(digit: int = 3) -> tuple[Array, Array]:
     """One handwritten digit at 0, 90, 180 and 270 degrees: points (4 * m, 64) float64, and truth.
 
-    The 8 x 8 images, values 0 to 16, of scikit-learn's copy of the UCI digits: the experiment of
+    The 8 x 8 images, values 0 to 16, of the UCI digits (secfc/data/digits): the experiment of
     SecFC section 5.2, which uses MNIST, without a download.  Order and truth: `rotated_images`.
     """
-    from sklearn.datasets import load_digits
-
     if isinstance(digit, bool) or digit not in range(10):
         raise InputError(f"digit={digit!r}: one of 0 to 9 is needed. Change digit.")
-    images, labels = load_digits(return_X_y=True)
-    return rotated_images(images[labels == digit])
+    with np.load(DIGITS, allow_pickle=False) as file:
+        return rotated_images(file["images"][file["labels"] == digit])
 
 
 def deal(truth: Array, *, n: int, clusters_per_client: int | None, rng: np.random.Generator) -> list[Array]:

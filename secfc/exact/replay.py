@@ -21,6 +21,7 @@ from secfc.attacks.seen import Question
 from secfc.attacks.views import Held
 from secfc.coded.messages import Assignment, Halve
 from secfc.data.federation import Federation
+from secfc.lloyd.centers import squared_distances
 from secfc.roles.exchange import SERVER, Exchange, PartyId
 
 Array = NDArray[Any]
@@ -109,12 +110,10 @@ class Replay:
         yield from self.asked
 
     def distances(self, question: Question) -> Array:
-        from scipy.spatial.distance import cdist
-
         points = self.points
         centers = averages(question.labels, question.k) @ points
         centers[cluster_sizes(question.labels, question.k) == 0] = np.nan
-        exact = np.asarray(cdist(centers, points, "sqeuclidean"))
+        exact = squared_distances(points, centers).T
         if self.deviation is None:
             return exact
         # An experiment's noise, which protects nobody: the same every time that this question is looked at.

@@ -24,6 +24,7 @@ from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.data.arguments import REAL, WHOLE, Kind, having, hold, instance, optional
+from secfc.data.extras import require
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
@@ -139,6 +140,7 @@ class FedDPKMeans:
 
         Warns (`Caution`) where clients are protected whose sums are less than the noise (`FedDPPlan.signal`).
         """
+        require("FedDP-KMeans", "dp")
         points = public.server_points
         if points is None or not len(points):
             raise InputError(

@@ -16,6 +16,8 @@ from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
 
+BLOCK = 1 << 16  # distances at a time, which a cache holds
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CentersModel:
@@ -32,6 +34,21 @@ class CentersModel:
 
 def nearest_center(points: Array, centers: Array) -> Array:
     """The nearest center of every point (m, d), ties to the lowest index: (m,) int32."""
-    from scipy.spatial.distance import cdist
+    nearest = np.empty(len(points), np.int32)
+    rows = max(1, BLOCK // len(centers))
+    for first in range(0, len(points), rows):
+        nearest[first : first + rows] = squared_distances(points[first : first + rows], centers).argmin(
+            axis=1
+        )
+    return nearest
 
-    return np.asarray(cdist(points, centers, "sqeuclidean").argmin(axis=1), np.int32)
+
+def squared_distances(points: Array, centers: Array) -> Array:
+    """Squared distances (m, k) in floating point, features added up in their order: the same anywhere."""
+    points, centers = np.asarray(points, np.float64), np.asarray(centers, np.float64)
+    total = np.zeros((len(points), len(centers)))
+    for mine, theirs in zip(points.T, centers.T, strict=True):
+        apart = mine[:, None] - theirs
+        apart *= apart
+        total += apart
+    return total

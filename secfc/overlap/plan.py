@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from secfc.algorithm import Public
+from secfc.data.extras import require
 from secfc.overlap.columns import Columns
 from secfc.overlap.lloyd import possible
 from secfc.roles.description import LOCAL, Terms, described, digest_of
@@ -134,6 +135,7 @@ class OpenPlan:
     @classmethod
     def of(cls, way: Any, public: Public, k: int) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
+        require(type(way).__name__, "estimators")
         columns = Columns.of(public)
         columns.check()
         check_k(way, k, public.m)
@@ -183,6 +185,7 @@ def make_plan(
     """Raises ValueError for what cannot be: too many clusters, unconnected clients, a scale beyond
     exactness.
     """
+    require(type(way).__name__, "estimators")
     columns = Columns.of(public)
     columns.check()
     check_k(way, k, public.m)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from secfc.data.extras import require
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -135,6 +136,7 @@ def rdp_epsilon(event: Event, delta: float) -> float:
     cost = Cost.of(event)
     if not cost.private:
         return math.inf
+    require("a budget of differential privacy", "dp")
     from dp_accounting import rdp
 
     excess = np.geomspace(1e-2, 1e6, 800)
@@ -152,6 +154,7 @@ def gaussian_epsilon(inverse_square: float, delta: float) -> float:
     """Epsilon of a Gaussian mechanism with noise_multiplier**-2 = inverse_square."""
     if inverse_square == 0:
         return 0.0
+    require("a budget of differential privacy", "dp")
     from dp_accounting import get_epsilon_gaussian
 
     with np.errstate(divide="ignore"):  # an epsilon of zero has log(0) on the way
@@ -166,6 +169,7 @@ def _pure_divergence(size: float, excess: Any) -> Any:
 
 
 def _distribution(cost: Cost, interval: float) -> Any:
+    require("a budget of differential privacy", "dp")
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 

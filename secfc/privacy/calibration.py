@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from secfc.data.arguments import REAL, hold
+from secfc.data.extras import require
 from secfc.privacy import accountant
 from secfc.privacy.errors import OverBudget, PrivacyError
 from secfc.privacy.events import Event
@@ -59,6 +60,7 @@ def gaussian_multiplier(budget: Budget) -> float:
             "delta=0: Gaussian noise never meets it. Give a delta well below 1 / number of units, or use "
             "Laplace noise"
         )
+    require("a budget of differential privacy", "dp")
     from dp_accounting import get_sigma_gaussian
 
     # The root is found to an absolute 1e-12; a relative 1e-9 puts it on the safe side.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from secfc.privacy.accountant import Cost
 from secfc.privacy.events import Event
@@ -58,9 +59,7 @@ class Shift:
 
     def rate(self, alarms: float) -> float:
         """True detections at this rate of false alarms, in (0, 1)."""
-        from scipy.special import ndtri
-
-        return _cdf(float(ndtri(alarms)) + self.mu)
+        return _cdf(NormalDist().inv_cdf(alarms) + self.mu)
 
 
 def most(epsilon: float, delta: float, alarms: float) -> float:

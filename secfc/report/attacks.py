@@ -16,17 +16,19 @@ def rebuilt(finding: Finding) -> list[str]:
     if not finding.asked:
         return []
     labels = finding.judgements.get("labels alone")
-    if labels is None:
+    if not finding.used:
         return [f"what these let it rebuild was not tried, for the size of the data: {COMMAND} does"]
     first = finding.exposes in ("sizes", "steps")
     which = "the first labels, the only ones that it saw," if first else "labels alone"
-    guess = f"{which} let it guess {_share(labels)}"
+    guess = f"what {which} let it guess was not tried, which needs pip install 'secfc-clustering[attacks]'"
+    if labels is not None:
+        guess = f"{which} let it guess {_share(labels)}"
     tried = [judgement for name, judgement in finding.judgements.items() if name != "labels alone"]
     if tried:
         alone, joint = tried
         lines = (_noisy if finding.exposes == "noisy distances" else _exact)(alone, joint, guess)
     else:
-        lines = [f"tried: {guess}, up to rotation, reflection and scale"]
+        lines = [guess if labels is None else f"tried: {guess}, up to rotation, reflection and scale"]
     if finding.used < finding.asked:
         lines.append(
             f"it could do at least that: only the first {finding.used} of its {finding.asked} questions were "

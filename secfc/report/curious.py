@@ -17,6 +17,7 @@ from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Located, attack
 from secfc.attacks.history import History, history
 from secfc.attacks.judging import Judgement, judge
+from secfc.data.extras import installed
 from secfc.data.federation import Federation
 from secfc.disclosure import Disclosure, Exposure
 from secfc.exact.replay import Replay, Witness
@@ -31,7 +32,7 @@ class Finding:
     """What a curious server could make of a run.
 
     exposes: what the disclosure policy shows it.  judgements: of every attack that was tried, by what it
-    used: the distances, noisy or not, the same with the points of a client, the labels alone.
+    used: the distances, noisy or not, the same with the points of a client, the labels alone (with scipy).
     asked: questions of the server.  used: how many of the first ones the attacks were given.
     """
 
@@ -79,6 +80,8 @@ def curious_server(
             shape = attack(seen, deviation=seen.deviation)
             found[what] = judge(replace(shape, parties=(SERVER,)), both.points)
             found[f"{what} and the points of {friend}"] = judge(Located(shape, *both.known()), both.points)
+        if not installed("scipy"):
+            return Finding(exposes, found, asked, used)
         if exposes == "nothing":  # labels are hidden on the way, and the first are random
             labels = History((SERVER,), result.history[-1:], (result.k,), d)
         elif exposes in ("sizes", "steps"):  # the first labels are all it saw

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
+from secfc.lloyd.centers import BLOCK, squared_distances
 from secfc.lloyd.loop import Step, Trace, lloyd
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
 
-BLOCK = 1 << 20  # distances at a time
 # Of a center and of a coordinate, relative to the largest norm: sums of 2**30 values lose no more.
 ERROR = 1e-12
 
@@ -67,8 +67,6 @@ class FloatSource:
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         """The nearest center of each point, as integers decide it: ties to the lowest, never an empty one."""
-        from scipy.spatial.distance import cdist
-
         sizes = cluster_sizes(labels, k)
         kept = labels >= 0
         sums = np.stack([np.bincount(labels[kept], column[kept], k) for column in self.points.T], axis=1)
@@ -77,7 +75,7 @@ class FloatSource:
         self.ties = 0
         rows = max(1, BLOCK // k)
         for first in range(0, len(labels), rows):
-            gaps = cdist(self.points[first : first + rows], centers, "sqeuclidean")
+            gaps = squared_distances(self.points[first : first + rows], centers)
             gaps[:, sizes == 0] = np.inf
             least = gaps.min(axis=1, keepdims=True)
             near = gaps <= least + ERROR * (least + 4 * self.reach * np.sqrt(least))

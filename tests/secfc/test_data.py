@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from secfc.data.inputs import InputError
-from secfc.data.mixtures import gaussian_mixture, rotated_digits, rotated_images
+from secfc.data.mixtures import DIGITS, gaussian_mixture, rotated_digits, rotated_images
 
 # --- mixtures
 
@@ -117,6 +117,9 @@ def test_unusable_images_are_refused(images: Any, turns: Any, message: str) -> N
 def test_rotated_digits_are_four_turns_of_one_digit() -> None:
     from sklearn.datasets import load_digits
 
+    with np.load(DIGITS) as file:
+        assert file["images"].astype(np.float64).tobytes() == load_digits().data.tobytes()
+        assert (file["labels"] == load_digits().target).all()
     points, truth = rotated_digits(3)
     images = load_digits().images[load_digits().target == 3]
     np.testing.assert_array_equal(np.bincount(truth), [len(images)] * 4)

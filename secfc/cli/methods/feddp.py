@@ -105,4 +105,5 @@ METHOD = Method(
     prepare=prepare,
     compile=compile_all,
     refines=True,
+    needs="dp",
 )  # fmt: skip

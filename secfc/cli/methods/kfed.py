@@ -28,4 +28,5 @@ METHOD = Method(
     "is a baseline in one shot, without privacy",
     (K_LOCAL,),
     choose,
+    needs="estimators",
 )

@@ -69,4 +69,5 @@ METHOD = Method(
     settle=settle,
     inspect=inspect,
     chooses=False,
+    needs="estimators",
 )

@@ -59,4 +59,5 @@ METHOD = Method(
     settle=settle,
     inspect=inspect,
     chooses=False,
+    needs="estimators",
 )

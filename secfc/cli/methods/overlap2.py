@@ -70,4 +70,5 @@ METHOD = Method(
     choose,
     settle=settle,
     inspect=inspect,
+    needs="estimators",
 )

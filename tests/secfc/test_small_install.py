@@ -1,0 +1,109 @@
+"""Without what extras install: the main job runs, and whatever needs an extra says so before any work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from secfc.data import extras
+from secfc.data.extras import require
+from secfc.data.federation import InputError
+from secfc.lloyd.centers import squared_distances
+from secfc.metrics import accuracy
+
+BLOCKED = """
+import sys
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in "scipy sklearn galois dp_accounting pyarrow openpyxl matplotlib".split():
+            raise ModuleNotFoundError(f"{name} is blocked")
+sys.meta_path.insert(0, Refusing())
+from click.testing import CliRunner
+import secfc.cli
+for line in sys.argv[1:]:
+    done = CliRunner().invoke(secfc.cli.main, line.split())
+    print(done.exit_code, line, repr(done.exception) if done.exit_code not in (0, 2) else "", done.output)
+"""
+
+
+def blocked(*lines: str) -> str:
+    """The output of command lines in a process where no extra can be imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, *lines], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_main_job_runs_and_extras_are_named_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        rows = [f"{x:.3f},{y:.3f},{'pq'[int(x > 0)]}" for x, y in rng.normal(size=(12, 2))]
+        Path(f"{name}.csv").write_text("x,y,kind\n" + "\n".join(rows) + "\n")
+    files = "run a.csv b.csv c.csv -k 2"
+    told = blocked(
+        f"{files} --label-column kind --force --reveal-centers --consent",
+        f"{files} --label-column kind --algorithm k-fed --force",
+        f"{files} --label-column kind --epsilon 5 --radius 3 --force",
+        f"{files} --columns x,y --features union --force",
+        "run a.csv b.csv c.csv -k 2..4 --columns x,y --plot costs.png --force",
+        "attack geometry a.csv b.csv c.csv -k 2 --label-column kind",
+        "audit a.csv b.csv c.csv -k 2 --columns x,y --server-file a.csv --epsilon 1",
+        "attack membership a.csv b.csv c.csv -k 2 --columns x,y --reveal-centers",
+    )
+    assert told.startswith("0 run a.csv"), told
+    assert "pip install 'secfc-clustering[attacks]'" in " ".join(told.split("\n2 ")[0].split())
+    expected = {
+        "--algorithm k-fed needs scikit-learn": "estimators",
+        "--epsilon needs dp-accounting": "dp",
+        "--algorithm masked-lloyd needs scikit-learn": "estimators",
+        "--plot needs matplotlib": "plot",
+        "secfc attack needs scipy": "attacks",
+        "secfc audit needs dp-accounting": "dp",
+        "secfc attack membership needs scipy": "attacks",
+    }
+    for what, extra in expected.items():
+        assert f"{what}, which is not installed. Run pip install 'secfc-clustering[{extra}]'." in told, told
+    assert told.count("\n2 ") == len(expected), told
+
+
+def test_every_extra_is_in_the_project_file() -> None:
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    given = project["optional-dependencies"]
+    for extra, modules in extras.EXTRAS.items():
+        for module in modules:
+            name = extras.KNOWN_AS.get(module, module)
+            assert any(line.startswith(name) for line in given[extra]), (extra, name)
+            assert any(line.startswith(name) for line in given["test"]), name
+            assert not any(line.startswith(name) for line in project["dependencies"]), name
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("this", "estimators")
+    monkeypatch.setitem(extras.EXTRAS, "estimators", ("no_such_module",))
+    with pytest.raises(
+        InputError, match=r"^this needs no_such_module, .* 'secfc-clustering\[estimators\]'\.$"
+    ):
+        require("this", "estimators")
+
+
+def test_matching_and_distances_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    for shape in [(1, 1), (1, 5), (5, 1), (4, 4), (3, 7), (9, 6), (20, 20)] * 5:
+        truth, labels = rng.integers(shape[0], size=300), rng.integers(shape[1], size=300)
+        table = np.zeros(shape, np.int64)
+        np.add.at(table, (truth, labels), 1)
+        assert accuracy(truth, labels) == table[linear_sum_assignment(table, maximize=True)].sum() / 300
+    points, centers = rng.normal(size=(200, 7)), rng.normal(size=(5, 7))
+    np.testing.assert_allclose(squared_distances(points, centers), cdist(points, centers, "sqeuclidean"))
