@@ -84,7 +84,7 @@ class Farm:
         hub = f"nvflare://localhost:{self.port}"
         return RunFile("a run", SystemCoins().bytes(32), hub, identities, FEATURES, **words)
 
-    def prepare(self, run, rows=APART, floors=""):
+    def prepare(self, run, rows=APART, floors="", command=()):
         """Run file, site files and data of a run; what every kit knows of it; and its job."""
         self.number += 1
         home = self.home / f"run {self.number}"
@@ -102,7 +102,7 @@ class Farm:
                 text += '[data]\npath = "rows.csv"\nid_column = "id"\n'
             text += "[floors]\nsmallest_center = 1\n" + (floors if party == CLIENTS[1] else "")
             (folder / "site.toml").write_text(text)
-            fitted(self.kits[party], run.session, folder / "site.toml")
+            fitted(self.kits[party], run.session, folder / "site.toml", command or SECFC)
         return home, write(run, home / "flare", LEAD)[1]
 
     def start(self, *parties):
@@ -122,15 +122,15 @@ class Farm:
 
     def processes_of(self, party):
         """Of this party: FLARE's own, its job's, and its role's."""
-        found = {"site": [], "job": [], "role": []}
+        found = {"site": [], "job": [], "role": [], "whisper": []}
         kit, sites = str(self.kits[party].folder), re.compile(rf"run \d+/{party}/site.toml")
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 line = (entry / "cmdline").read_bytes().decode(errors="replace")
                 if not entry.name.isdigit() or str(self.home) not in line:
                     continue
-                if "secfc.cli" in line and sites.search(line):
-                    found["role"].append(int(entry.name))
+                if sites.search(line):
+                    found["whisper" if "whisper.py" in line else "role"].append(int(entry.name))
                 elif kit in line and ("worker_process" in line or "runner_process" in line):
                     found["job"].append(int(entry.name))
                 elif kit in line:
@@ -145,7 +145,7 @@ class Farm:
 
     def stop(self):
         for party in PARTIES:
-            self.kill(party, "role", "job", "site")
+            self.kill(party, "role", "whisper", "job", "site")
         for process in self.processes.values():
             process.wait()
 
@@ -217,6 +217,7 @@ def nearest_mean(found):
     return (((points[:, None] - means) ** 2).sum(2).argmin(1) == given).all()
 
 
+SECFC = (sys.executable, "-m", "secfc.cli")
 DEFAULT = {"options": {"t": 1}}
 EXACT = {
     "default": DEFAULT,
@@ -350,3 +351,38 @@ def test_no_id_is_in_any_file_of_flare(farm):
     assert len(marked(home)) == 2 * len(CLIENTS)  # rows, labels
     assert not marked(farm.home / "flare")
     assert not [f for f in farm.home.glob("*.out") if MARKER.encode() in f.read_bytes()]
+
+
+def in_memory(pid, marker):
+    """How often a process holds these bytes now."""
+    found = 0
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            span, rights = line.split()[:2]
+            if rights.startswith("rw") and "[v" not in line:
+                start, end = (int(x, 16) for x in span.split("-"))
+                with contextlib.suppress(OSError, OverflowError):
+                    memory.seek(start)
+                    found += memory.read(end - start).count(marker)
+    return found
+
+
+@pytest.mark.parametrize("how", ["sealed", "open"])
+def test_what_clients_tell_each_other_is_nowhere_in_flare(farm, how):
+    marker = SystemCoins().bytes(12).hex()
+    script = str(Path(__file__).with_name("whisper.py"))
+    _, job = farm.prepare(farm.run(), command=(sys.executable, script, how, marker))
+    number = farm.submit(job)
+    until(lambda: all(farm.processes_of(party)["whisper"] for party in PARTIES))
+    seen, end = 0, time.monotonic() + 15
+    while time.monotonic() < end and any(farm.processes_of(party)["whisper"] for party in PARTIES):
+        for found in map(farm.processes_of, PARTIES):
+            for pid in (*found["site"], *found["job"]):
+                with contextlib.suppress(OSError):
+                    seen += in_memory(pid, (marker * 3).encode())
+    farm.ended(number)
+    files = [f for f in (farm.home / "flare").rglob("*") if f.is_file()]
+    written = [f for f in files if marker * 3 in f.read_text("latin-1")]
+    assert not written
+    # The control: what is not sealed is found.
+    assert (seen == 0) == (how == "sealed")
