@@ -17,6 +17,8 @@ R = TypeVar("R")
 
 # Seconds before the first attempt to come back, and between later ones at most.
 SOON, LATER = 0.1, 5.0
+# Seconds in which who is missing may come back, unless others are given.
+REJOIN = 60.0
 
 
 class NotAdmitted(OSError):  # noqa: N818 - named for what happened
@@ -28,6 +30,22 @@ class Meter(network.Meter, Protocol):
 
     links: Mapping[PartyId, Link]
     breaks: int
+
+
+class Nowhere:
+    """The channel to a peer that has not come yet."""
+
+    async def read(self, count: int) -> bytes:
+        return b""
+
+    async def write(self, data: bytes | memoryview) -> None:
+        raise ConnectionResetError("the peer has not come yet")
+
+    def abort(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
 
 
 class Ending(Channel, Protocol):
@@ -42,6 +60,7 @@ async def hold(
     peers: tuple[PartyId, ...],
     *,
     arrival: float = 600.0,
+    resuming: bool = False,
     watch: Callable[[PartyId, str], None] = lambda peer, what: None,
     meter: Meter | None = None,
     **waiting: Any,
@@ -49,9 +68,10 @@ async def hold(
     """Run a party's role among peers that are met, and met again whenever a connection is gone.
 
     meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
-    seconds to wait for all peers to be there, before the role begins.  watch: told whenever a peer "came",
-    "broke" or "came back"; "fell silent", too, so that its connection is made anew.  meter: told how this
-    party fares.  waiting: of `run_party`.
+    seconds to wait for all peers to be there, before the role begins.  resuming: whether the run began
+    before: then peers may be lost for good, and it goes on without those that do not come within `rejoin` of
+    the first that does.  watch: told whenever a peer "came", "broke" or "came back"; "fell silent", too, so
+    that its connection is made anew.  meter: told how this party fares.  waiting: of `run_party`.
 
     Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
     """
@@ -91,7 +111,12 @@ async def hold(
     keepers = [asyncio.create_task(keep(peer)) for peer in peers]
     running: asyncio.Future[R] | None = None
     try:
-        await _all_there(links, peers, keepers, arrival)
+        await _all_there(
+            links, peers, keepers, arrival, waiting.get("rejoin", REJOIN) if resuming else arrival
+        )
+        for peer in peers:
+            if peer not in links:
+                links[peer] = Link(Nowhere())
         running = asyncio.ensure_future(run_party(role, links, meter=meter, **waiting))
         everything: set[asyncio.Future[Any]] = {running, *keepers}
         await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
@@ -123,14 +148,24 @@ async def _all_there(
     peers: tuple[PartyId, ...],
     keepers: list[asyncio.Task[None]],
     arrival: float,
+    rest: float,
 ) -> None:
-    """Wait until every peer came once.  Raises what ended a keeper, and TimeoutError."""
+    """Wait until every peer came once, or some did and the rest had so many seconds from then on.
+
+    Raises what ended a keeper, and TimeoutError.
+    """
+    now = asyncio.get_running_loop().time
+    since = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(arrival):
             while len(links) < len(peers):
                 done = [task for task in keepers if task.done()]
                 for task in done:
                     task.result()
+                if links and since is None:
+                    since = now()
+                if rest < arrival and since is not None and now() > since + rest:
+                    return
                 await asyncio.sleep(0.02)
             return
     missing = ", ".join(peer for peer in peers if peer not in links)

@@ -34,6 +34,8 @@ R = TypeVar("R")
 
 # A peer that runs ahead by this many messages, or bytes, is made to wait, so memory stays bounded.
 BACKLOG, BYTES = 64, 1 << 23
+# What an encoding adds to the contents of a message, at most.
+FRAMING = 1 << 12
 # A party that ends by an error waits so many seconds, at most, for its last words to be read.
 FLUSH = 2.0
 
@@ -218,7 +220,8 @@ class _Post:
         link = self.links[peer]
         if number <= link.heard or number in link.kept or link.closed:
             return
-        size = wire.encoded_size(message)
+        # What is far from the limit need not be measured.
+        size = wire.encoded_size(message) if message.nbytes + FRAMING > self.maximum else 0
         if size > self.maximum:
             raise ValueError(
                 f"{type(message).__name__} for {peer} has {size} bytes, {self.maximum} are allowed in one "

@@ -168,6 +168,26 @@ def test_a_peer_that_never_comes_is_named():
     asyncio.run(run())
 
 
+def test_who_resumes_goes_on_without_a_peer_that_is_lost_for_good():
+    def both():
+        return set((yield Exchange({}, ("b", "c"), enough=1, round=1)))
+
+    async def run(late):
+        async with hub("a", "b", "c").serving() as server:
+            url = url_of(server)
+            clocks = {"rejoin": 0.5, "grace": 3.0 if late else 0.1}
+            resumed = asyncio.create_task(party(both(), url, "a", ("b", "c"), resuming=True, **clocks))
+            said = asyncio.create_task(party(says("a"), url, "b", ("a",)))
+            if late:
+                await asyncio.sleep(0.7)  # a has gone on, and c is not lost yet
+                await party(says("a"), url, "c", ("a",))
+            await said
+            return await asyncio.wait_for(resumed, 10)
+
+    assert asyncio.run(run(False)) == {"b"}
+    assert asyncio.run(run(True)) == {"b", "c"}
+
+
 def test_a_slow_reader_delays_no_other_pair():
     async def run():
         async with hub("a", "b", "c").serving() as server:

@@ -254,7 +254,7 @@ def waiting_of(site: Site, log: Log) -> dict[str, Any]:
     patience = waiting.patience * (1.5 if site.file.party == SERVER else 1.0)
     return {
         "arrival": waiting.arrival, "watch": log.peer, "patience": patience, "rejoin": waiting.rejoin,
-        "pulse": waiting.pulse,
+        "pulse": waiting.pulse, "resuming": journal_of(site).exists(),
     }  # fmt: skip
 
 
