@@ -1,9 +1,16 @@
 """Secure federated clustering: exact k-means over coded shares, its rivals and its judges.
 
     import secfc
-    federation = secfc.Federation.from_arrays([x1, x2, x3])
-    result = secfc.fit(secfc.SecFC(k=4, t=1), federation, seed=0)
-    result.labels
+    result = secfc.fit(secfc.SecFC(k=4), [x1, x2, x3])  # one (m_j, d) array or data frame a client
+    result.labels  # one array a client
+    result.predict([y1, y2, y3])
+
+Algorithms, for `fit`: `SecFC`; `Lloyd`, its plaintext twin; `KFed` and `FedDPKMeans`; `MaskedLloyd`,
+`CommonFeatures`, `Overlap1` and `Overlap2` for clients with different features; `Scaled`, any of them on a
+common scale.  What the server may see: `AssignmentsOnly`, `OwnLabels`, `FinalLabelsOnly`, `Distances`,
+`NoiseAtServer`, `NoiseInShares`.  How a run starts: `Bisecting`, `Splitting`, `KMeansPlusPlus`,
+`RandomLabels` and others.  What can go wrong: `InputError` for what callers pass, `ProtocolError` for what
+parties do, `Caution` as a warning.  `secfc.estimators` has the algorithms as scikit-learn does.
 
 Importing this package is cheap; numba and scikit-learn are loaded when they are used.
 """

@@ -21,6 +21,7 @@ from secfc.data.federated import federated
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
+from secfc.html import facts
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -288,6 +289,29 @@ class Clustering:
             f"Clustering(k={self.k}, m={sum(map(len, self.labels))}, cost={cost}, "
             f"n_iter={self.n_iter}, converged={self.converged})"
         )
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: facts of the run and what the server learned; no label and no point."""
+        labels = self.flat
+        sizes = self.sizes[-1] if self.sizes else np.bincount(labels[labels >= 0], minlength=self.k)
+        opened = "hidden" if self.centers is None else f"open, in data units: .centers {self.centers.shape}"
+        if self.withheld:
+            opened += f"; closed where few points are: {', '.join(map(str, self.withheld))}"
+        named = names_listed(list(self.plan.clients))
+        values = {
+            "clusters": self.k,
+            "points": f"{len(labels)} of {len(self.labels)} clients ({named})",
+            "points by cluster": ", ".join(map(str, sizes.tolist())),
+            "steps": f"{self.n_iter}, {'converged' if self.converged else 'stopped before it converged'}",
+            "cost": "hidden" if self.cost is None else f"{self.cost:.6g}",
+            "centers": opened,
+        }
+        if self.excluded:
+            values["left out"] = names_listed(list(self.excluded))
+        if self.liars:
+            values["lied"] = names_listed(list(self.liars))
+        first = "A simulation: this computer saw the data of all clients."
+        return facts("Clustering", first, values, self.learned, "The server learned, beyond the public plan:")
 
     @property
     def flat(self) -> Array:

@@ -64,10 +64,11 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Any:
         """Run the protocol on all clients' points.
 
-        X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping from
-        a client's name, or a `secfc.Federation`.  Columns of frames are matched by name, and come in the
-        order of the first.  y: ignored.  groups: (m,) for a single table, the client of each row; without it,
-        X is dealt out to `n_clients` in runs of consecutive rows, as a simulation needs somebody to own them.
+        X: rows of points (m, d), an array or a data frame, or one such table a client: a list, a mapping
+        from a client's name, or a `secfc.Federation`.  Columns of frames are matched by name, and come in
+        the order of the first.  y: ignored.  groups: (m,) for a single table, the client of each row;
+        without it, X is dealt out to `n_clients` in runs of consecutive rows, as a simulation needs
+        somebody to own them.
 
         Raises InputError (a ValueError), and what `secfc.fit` raises.
         """
@@ -97,9 +98,9 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         """The cluster of each new row, (m,) int32, by the protocol that the clients of the fit run for it.
 
         X, groups: as in `fit`, with clients of the fit; one that has no new row takes part with a row of
-        zeros. A single table without groups is dealt out to all clients.  Where centers are hidden they stay
-        so, but
-        labels of chosen rows locate them: `secfc.Clustering.predict` says what each call tells whom.
+        zeros. A single table without groups is dealt out to all clients.  Where centers are hidden they
+        stay so, but labels of chosen rows locate them: `secfc.Clustering.predict` says what each call tells
+        whom.
 
         Raises InputError, sklearn's NotFittedError, and BudgetSpent for more rows than clients agreed to
         label.

@@ -20,22 +20,20 @@ from secfc.privacy.neighbors import Neighbors
 class FedDPKMeans(Federated):
     """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
 
-    n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect: "point"
-    or "client", whose presence noise hides.  noise: "server", which sees exact sums and adds noise, or
-    "shares".
-    steps, t, rows_per_client: as there.  radius: where rows are clipped, from the server's points if None.
-    bound: a public bound on absolute values.  server_share: where `fit` is given no server_points, the part
-    of X's rows, evenly spread, that stand for public points of the server; they are clustered as well.  Noise
-    comes
-    from the operating system: no random_state repeats it.
+    n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect:
+    "point" or "client", whose presence noise hides.  noise: "server", which sees exact sums and adds noise,
+    or "shares". steps, t, rows_per_client: as there.  radius: where rows are clipped, from the server's
+    points if None. bound: a public bound on absolute values.  server_share: where `fit` is given no
+    server_points, the part of X's rows, evenly spread, that stand for public points of the server; they are
+    clustered as well.  Noise comes from the operating system: no random_state repeats it.
 
     Attributes, and who has them where organizations run the protocol:
     cluster_centers_: (k, d), public and noised: they are what the budget pays for.
-    labels_: (m,) int32 in the order of the rows of X.  Owners': clients label their own rows by the centers.
+    labels_: (m,) int32 in the order of the rows of X.  Owners': clients label their own rows by the
+    centers.
     n_iter_: steps after the initial centers, 1 at least; public.
     inertia_: squared distances of all points to the means of their clusters.  Nobody's, and not covered by
-    the
-    budget: to publish it costs privacy.
+    the budget: to publish it costs privacy.
     clients_: names, public.  n_features_in_, feature_names_in_: public.
     result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.ledger` says what was spent.
     """

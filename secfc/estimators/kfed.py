@@ -13,10 +13,10 @@ from secfc.kfed import KFed
 class KFedKMeans(Federated):
     """One-shot federated k-means (`secfc.KFed`), not private: the server receives means of clients' points.
 
-    n_clusters: also "auto" or "2..12".  k_local: clusters that a client looks for in its own points, None for
-    n_clusters; fewer where clients hold few of them.  n_clients: to whom a single table without groups is
-    dealt.
-    random_state: an integer for starts, a generator to draw one from, None for another every time.
+    n_clusters: also "auto" or "2..12".  k_local: clusters that a client looks for in its own points, None
+    for n_clusters; fewer where clients hold few of them.  n_clients: to whom a single table without groups
+    is dealt. random_state: an integer for starts, a generator to draw one from, None for another every
+    time.
 
     Attributes, and who has them where organizations run the protocol:
     labels_: (m,) int32 in the order of the rows of X.  Owners', and the server's, which is told them.

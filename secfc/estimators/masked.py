@@ -22,8 +22,8 @@ class MaskedKMeans(Federated):
     """k-means where clients observe different, partly shared features (`secfc.MaskedLloyd`).
 
     X: a list or mapping of data frames, whose columns may differ: together they have d, in order of first
-    appearance.  Or one table (m, d) in which a column that is NaN in all rows of a client is one that it does
-    not observe; any other NaN is refused.  A feature that several clients observe is shared.
+    appearance.  Or one table (m, d) in which a column that is NaN in all rows of a client is one that it
+    does not observe; any other NaN is refused.  A feature that several clients observe is shared.
 
     n_clusters, start, max_iter, scale, t, coarse: as in `MaskedLloyd`, with the shell's words for start.
     bound: a public bound on absolute values, read off the data if None.  n_clients: to whom a single table

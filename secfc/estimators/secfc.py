@@ -12,26 +12,26 @@ from secfc.exact.secfc import SecFC
 class SecFCKMeans(Federated):
     """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
 
-    n_clusters: also "auto" or "2..12", to be chosen at an elbow.  t, ell, init, n_init, max_iter, disclosure,
-    membership, reveal_centers, scale, coarse, threads: as in `SecFC`, with the same words; t=None is the most
-    that the clients allow, up to a third of them.  bound: a public bound on absolute values, in data units;
-    read
-    off the data, and so public, if None: new rows beyond it cannot be labeled.  scale_features: None,
-    "standard" or "range".  n_clients: to whom a single table without groups is dealt; it changes neither
-    labels nor centers as long as the automatic scale is the same.  random_state: an integer for starts as of
-    `secfc.fit(seed=)`, a generator to draw one from, None for a seed that the clients toss.
+    n_clusters: also "auto" or "2..12", to be chosen at an elbow.  t, ell, init, n_init, max_iter,
+    disclosure, membership, reveal_centers, scale, coarse, threads: as in `SecFC`, with the same words;
+    t=None is the most that the clients allow, up to a third of them.  bound: a public bound on absolute
+    values, in data units; read off the data, and so public, if None: new rows beyond it cannot be labeled.
+    scale_features: None, "standard" or "range".  n_clients: to whom a single table without groups is dealt;
+    it changes neither labels nor centers as long as the automatic scale is the same.  random_state: an
+    integer for starts as of `secfc.fit(seed=)`, a generator to draw one from, None for a seed that the
+    clients toss.
 
     Attributes, and who has them where organizations run the protocol:
-    labels_: (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at the
-    end under "final-labels"; owners' under "own-labels".
+    labels_: (m,) int32 in the order of the rows of X.  Public under "assignments" and "distances", and at
+    the end under "final-labels"; owners' under "own-labels".
     cluster_centers_: (k, d), with `reveal_centers` only, and public then; NaN for a cluster of fewer than
     three points, or an empty one.  Otherwise an AttributeError.
     n_iter_: steps of Lloyd's heuristic, public.
     inertia_: squared distances of all points to the means of their clusters, in data units.  Nobody's; the
     server can know it under "distances", and with several starts.
     clients_: names, public.  n_features_in_, feature_names_in_: public.
-    result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.learned` says what the server
-    learned.  As secret as the data, and a pickle of the estimator holds it.
+    result_: everything of all parties (`secfc.Clustering`), nobody's; `result_.learned` says what the
+    server learned.  As secret as the data, and a pickle of the estimator holds it.
     """
 
     def __init__(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import pydoc
 import warnings
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -123,3 +125,20 @@ def test_lists_and_mappings_are_taken_where_a_federation_is_due():
 
 def result_parties(named):
     return [secfc.Party(name, array) for name, array in named.items()]
+
+
+def test_a_notebook_shows_a_result_and_no_label():
+    arrays = [np.eye(3) + j for j in range(3)]
+    result = secfc.fit(secfc.SecFC(2), dict(zip(("a<b>", "b", "c"), arrays, strict=True)))
+    shown = result._repr_html_()
+    assert "this computer saw the data of all clients" in shown
+    assert "&#x27;a&lt;b&gt;&#x27;" in shown
+    assert "a<b>" not in shown  # a name is no markup
+    assert all(html.escape(sentence) in shown for sentence in result.learned)
+    assert ", ".join(map(str, np.bincount(result.flat))) in shown
+    opened = secfc.fit(secfc.SecFC(2, reveal_centers=True, smallest_center=9), arrays)._repr_html_()
+    assert "closed where few points are: 0" in opened
+    parser = ElementTree.fromstring(shown.replace("<br>", "<br/>"))
+    assert {element.tag for element in parser.iter()} == {
+        "div", "strong", "br", "table", "tr", "th", "td", "ul", "li"
+    }  # fmt: skip
