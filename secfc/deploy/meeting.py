@@ -38,13 +38,20 @@ async def meet(
 
     url: ws:// or wss:// and where the hub is; a proxy is taken from the environment, as usual.
 
-    Raises NotAdmitted; OSError where the hub cannot be reached, or is gone again.
+    Raises NotAdmitted, also for a hub whose certificate is not trusted; OSError where it cannot be reached,
+    or is gone again.
     """
     path = path_of(session, me, peer)
     try:
         socket = await connect(
             url.rstrip("/") + path, ssl=tls, compression=None, ping_interval=None, user_agent_header=None,
         )  # fmt: skip
+    except ssl.SSLCertVerificationError as error:
+        raise NotAdmitted(
+            f"{url} has a certificate that this site does not trust ({error.verify_message}). If the hub is "
+            "the right one, put the certificate that signed its own into the run file (--authority of `secfc "
+            "deploy init`); else somebody is in between, or `hub` names another machine"
+        ) from error
     except WebSocketException as error:
         raise ConnectionRefusedError(f"{url} does not answer as a hub ({type(error).__name__})") from error
     try:

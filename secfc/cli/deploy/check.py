@@ -207,8 +207,6 @@ async def hub(site: Site) -> Line:
     """Whether the hub answers, and knows this party."""
     if site.url.startswith("nvflare://"):
         return await flare(site)
-    if journal_of(site).exists():
-        return Line("warn", "hub", "not asked: a run is under way here, or was interrupted, and would notice")
     me = site.file.party
     peer = next(name for name in site.run.parties if name != me)
     away = f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?"
@@ -229,6 +227,11 @@ async def hub(site: Site) -> Line:
             "fail", "hub",
             f"{site.url} cannot be reached ({error}): is it running, and may this machine go out to it? A "
             "proxy is taken from the environment (https_proxy)",
+        )  # fmt: skip
+    if journal_of(site).exists():  # whose peers would take this for its return
+        return Line(
+            "warn", "hub", f"{site.url} answers. Whether it knows this party was not asked: a run is under "
+            "way here, or was interrupted"
         )  # fmt: skip
     try:
         async with asyncio.timeout(ANSWER / 2):

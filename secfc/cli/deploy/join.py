@@ -289,6 +289,7 @@ def prepare(asked: Built, rows: int) -> None:
     public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
     with bad_input(ValueError, OverflowError):
         plan: Any = asked.algorithm.plan(public)
-        asked.method.prepare(
-            algorithm, getattr(plan, "inner", plan) if algorithm is not asked.algorithm else plan
-        )
+        plan = plan if algorithm is asked.algorithm else plan.inner
+        if hasattr(plan, "union"):  # only a draft, before IDs are united
+            plan = asked.method.foresee(algorithm, public)
+        asked.method.prepare(algorithm, plan)

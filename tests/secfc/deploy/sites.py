@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,12 @@ class Sites:
             self.write_site(name, ids is not None)
         self.write_site("server", named=False)
         self.processes, self.nursery = {}, nursery
+        self.hub_words = ["--plain"]
+
+    def change(self, **terms):
+        """Other terms for all; where the hub is, for example."""
+        self.run = replace(self.run, **terms)
+        (self.folder / "run.toml").write_text(self.run.toml())
 
     def write_rows(self, name, points, ids=None):
         own = self.run.columns.get(name, self.features)
@@ -71,8 +78,8 @@ class Sites:
     def start(self, name, *more, **environment):
         """Start a party, or "hub"; again after it ended."""
         if name == "hub":
-            words = ["hub", str(self.folder / "run.toml"), "--plain", "--host", "127.0.0.1"]
-            words += ["--port", str(self.port)]
+            words = ["hub", str(self.folder / "run.toml"), *self.hub_words]
+            words += ["--host", "127.0.0.1", "--port", str(self.port)]
         elif name == "check":
             words = ["check"]
         else:
