@@ -289,7 +289,7 @@ class KFed:
         terms = Terms(self, public)
         return OneShotPlan(public.clients, k, self.k_local, self.seed, public.counts, public.d, terms)
 
-    def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[Array]:
+    def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[tuple[Array, Array]]:
         """Cluster my points, send the centers, label my points by what became of my centers."""
         yield from agree_with_server(plan, party.name)
         points = party.read().astype(np.float64)
@@ -304,7 +304,7 @@ class KFed:
             raise FaultyServer(SERVER, f"merged other than {len(centers)} local centers into k={plan.k}")
         labels: Array = merged.labels[mine].astype(np.int32)
         yield Exchange({SERVER: OwnLabels(labels)}, round=ITERATE, phase="label")
-        return labels
+        return labels, merged.centers
 
     def server(
         self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins
@@ -337,7 +337,8 @@ class KFed:
     def outcome(self, plan: OneShotPlan, party: PartyId, returned: Any) -> Outcome:
         """Labels of a client's points; of the server all centers.  No party knows the cost."""
         if party != SERVER:
-            return Outcome(party, plan, labels=returned, learned=("the merged centers",))
+            labels, centers = returned
+            return Outcome(party, plan, labels=labels, centers=centers, learned=("the merged centers",))
         centers, curve = returned
         return Outcome(
             party,

@@ -89,26 +89,33 @@ class CodedModel:
         return heard(run, federation.names, federation.counts)
 
     def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> Plan:
-        """The plan under which this federation's points are labeled.
+        """The plan under which this federation's points are labeled, see `prediction_plan`."""
+        return prediction_plan(self.plan, federation.counts, federation.feature_names, sizes, session)
 
-        sizes: (k,) points of the clusters whose centers are retained, which parties compare.  session: 32
-        public bytes that no other run uses, nor the fit.
-        """
-        # The range depends on the retained clusters (`largest` stays), not on how many points are new,
-        # and there may be fewer new points than centers.
-        terms = self.plan.terms
-        if terms is not None:
-            public = replace(terms.public, session=session, features=federation.feature_names)
-            terms = replace(terms, public=public, retained=tuple(sizes.tolist()))
-        return replace(
-            self.plan,
-            terms=terms,
-            layout=OwnRows(federation.counts, self.plan.layout.multiple),
-            k=1,
-            n_init=1,
-            init=RandomLabels(),
-            revealing=(),
-        )
+
+def prediction_plan(
+    plan: Plan, counts: tuple[int, ...], features: tuple[str, ...] | None, sizes: Array, session: bytes
+) -> Plan:
+    """The plan under which so many new points of each client are labeled.
+
+    plan: of the fit.  sizes: (k,) points of the clusters whose centers are retained, which parties compare.
+    session: 32 public bytes that no other run uses, nor the fit.
+    """
+    # The range depends on the retained clusters (`largest` stays), not on how many points are new,
+    # and there may be fewer new points than centers.
+    terms = plan.terms
+    if terms is not None:
+        public = replace(terms.public, session=session, features=features)
+        terms = replace(terms, public=public, retained=tuple(sizes.tolist()))
+    return replace(
+        plan,
+        terms=terms,
+        layout=OwnRows(counts, plan.layout.multiple),
+        k=1,
+        n_init=1,
+        init=RandomLabels(),
+        revealing=(),
+    )
 
 
 class Allowance:

@@ -22,7 +22,7 @@ from secfc.algorithm import Public
 from secfc.coded import messages as own
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
-from secfc.deploy import introduction
+from secfc.deploy import forecast, introduction
 from secfc.disclosure.joint import messages as joint
 from secfc.disclosure.own import messages as keeping
 from secfc.exact import plaintext
@@ -359,6 +359,9 @@ MESSAGES = {
     introduction.Arrival: st.builds(
         introduction.Arrival, st.integers(0, introduction.MOST_ROWS), st.integers(-399, 400)
     ),
+    forecast.NewRows: st.builds(
+        forecast.NewRows, st.integers(0, introduction.MOST_ROWS), st.integers(0, 2**62 - 1)
+    ),
     ending.Ending: st.builds(
         ending.Ending,
         st.text("ABCxyz", min_size=1, max_size=40),
@@ -612,6 +615,7 @@ def examples():
         own.RevealSums(13, 2),
         ending.Ending("TooFewReplies", "server", 7),
         introduction.Arrival(37, -3),
+        forecast.NewRows(4, 2),
         own.Ended(np.array([2, 0]), None),
         own.Ended(np.array([2, 0]), np.array([[0.5], [np.nan]])),
         sums.SumShares(np.arange(4, dtype=np.uint32).reshape(2, 2)),

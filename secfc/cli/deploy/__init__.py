@@ -12,6 +12,7 @@ from secfc.cli.errors import Refused
 # Commands by name, and the module in which each is; loaded when one is asked for.
 COMMANDS = {
     "key": "key", "init": "init", "check": "check", "hub": "hub", "serve": "join", "join": "join",
+    "predict": "predict",
     "flare": "flare", "flare-kit": "flare_kit",
 }  # fmt: skip
 
@@ -50,6 +51,7 @@ def deploy() -> None:
       secfc deploy hub run.toml --port 443 ...         whoever runs the hub
       secfc deploy serve site.toml                     whoever serves
       secfc deploy join site.toml                      every hospital; the same command again resumes
+      secfc deploy predict site.toml new.csv           later, together: the clusters of new rows
 
     \b
     Exit codes: 0 success; 1 a fault of the protocol or of the network; 2 bad usage or input; 4 the run asks

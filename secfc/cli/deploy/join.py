@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -220,16 +221,23 @@ def take_part_as(
 
 def run_at(site: Site, asked: Built, party: Party | None, log: Log, carrier: Carrier) -> Any:
     """The outcome of a party's run."""
-    from secfc.deploy.meeting import NotAdmitted
-
     work = site.work(asked)
 
     def make(coins: Any) -> Any:
         role = server(work, coins, generator(asked, coins)) if party is None else client(work, party, coins)
         return log.watched(role)
 
-    try:
+    with problems_told(log):
         return asyncio.run(attend(work, site.file.party, make, site.identity, journal_of(site), carrier))
+
+
+@contextmanager
+def problems_told(log: Log) -> Iterator[None]:
+    """Within the body, what the protocol and the network do wrong is logged, and named by its number."""
+    from secfc.deploy.meeting import NotAdmitted
+
+    try:
+        yield
     except NotAdmitted as error:
         raise Failed(f"{error} [{problem(error)}]") from error
     except ProtocolError as error:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secfc.cli.deploy.model import MODEL, kept_of
 from secfc.cli.errors import Refused
 from secfc.cli.outputs import dumped, write_all
 
@@ -51,6 +52,8 @@ class Results:
         if party is not None and outcome.labels is not None:
             texts[self.folder / LABELS] = lambda file: file.write(labels(party, kept, outcome.labels))
         write_all(texts, overwrite=self.force)
+        if (kept := kept_of(site, asked, outcome)) is not None:
+            kept.write(self.folder / MODEL)
 
 
 def labels(party: Any, kept: Any, found: Any) -> str:

@@ -58,10 +58,10 @@ class Sites:
         self.run = replace(self.run, **terms)
         (self.folder / "run.toml").write_text(self.run.toml())
 
-    def write_rows(self, name, points, ids=None):
+    def write_rows(self, name, points, ids=None, file="rows.csv"):
         own = self.run.columns.get(name, self.features)
-        with (self.folder / name / "rows.csv").open("w", newline="") as file:
-            writer = csv.writer(file)
+        with (self.folder / name / file).open("w", newline="") as out:
+            writer = csv.writer(out)
             writer.writerow((*(["id"] if ids is not None else []), *own))
             for i, row in enumerate(points.tolist()):
                 writer.writerow((*([ids[i]] if ids is not None else []), *row))
@@ -84,13 +84,20 @@ class Sites:
             words = ["check"]
         else:
             words = ["serve" if name == "server" else "join", str(self.folder / name / "site.toml")]
+        return self.run_words(name, [*words, *more], environment)
+
+    def command(self, name, *words):
+        """Start another command of a party."""
+        return self.run_words(name, list(words), {})
+
+    def run_words(self, name, words, environment):
         log = self.folder / f"{name}.log"
         if self.nursery is not None:
-            process = self.nursery.start([*words, *more], log, self.folder, environment)
+            process = self.nursery.start(words, log, self.folder, environment)
         else:
             with log.open("ab") as file:
                 process = subprocess.Popen(
-                    [*SECFC, *words, *more], stdout=file, stderr=file, stdin=subprocess.DEVNULL,
+                    [*SECFC, *words], stdout=file, stderr=file, stdin=subprocess.DEVNULL,
                     cwd=self.folder, env={**HERE, **environment},
                 )  # fmt: skip
         self.processes[name] = process
@@ -130,10 +137,10 @@ class Sites:
         lines = [line for line in self.log(name).splitlines() if line.startswith("{")]
         return [json.loads(line) for line in lines]
 
-    def until(self, name, note, seconds=40):
-        """Wait until a party has said that it is in this phase."""
+    def until(self, name, note, seconds=40, count=1):
+        """Wait until a party has said so often that it is in this phase."""
         end = time.monotonic() + seconds
-        while not any(e.get("note") == note for e in self.events(name)):
+        while sum(e.get("note") == note for e in self.events(name)) < count:
             if time.monotonic() > end or self.processes[name].poll() is not None:
                 raise AssertionError(f"{name} never came to {note!r}:\n{self.log(name)}")
             time.sleep(0.01)
@@ -145,8 +152,8 @@ class Sites:
             assert time.monotonic() < end, self.log(name)
             time.sleep(0.01)
 
-    def labels(self, name):
-        with (self.folder / name / "results" / "labels.csv").open() as file:
+    def labels(self, name, path=None):
+        with (path or self.folder / name / "results" / "labels.csv").open() as file:
             return np.array([int(line["label"]) for line in csv.DictReader(file)])
 
     def report(self, name):

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("websockets")
 
 import secfc
+from secfc.deploy.kept import Kept
 from secfc.deploy.keys import draw
 from tests.secfc.deploy.nursery import Nursery
 from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
@@ -249,3 +250,78 @@ def test_check_says_what_is_ready_and_what_is_not(tmp_path, nursery):
         assert "beyond the bound" in run.log("check")
         run.write_site("site-0", named=False, floors="smallest_t = 3")
         assert run.start("check", path, "--offline").wait(20) == 4
+
+
+@pytest.mark.parametrize(("options", "preparing"), [
+    (BASE, {}), ({**BASE, "disclosure": "own-labels"}, {}), ({"t": 1}, {"standardize": True}),
+])  # fmt: skip
+def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, preparing):
+    new = {"site-0": POOL[50:55] + 0.01, "site-3": POOL[:2] + 0.01}
+    with sites(tmp_path, ROWS, k=3, options=options, preparing=preparing, nursery=nursery) as run:
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        for name in ROWS:
+            assert (tmp_path / name / "results" / "model.npz").stat().st_mode & 0o777 == 0o600
+        for again in range(2):
+            for name in (*ROWS, "server"):
+                words = [str(tmp_path / name / "site.toml")]
+                if name in new:
+                    run.write_rows(name, new[name], file="new.csv")
+                    words += [
+                        str(tmp_path / name / "new.csv"),
+                        "--out",
+                        str(tmp_path / f"{name}.{again}.csv"),
+                    ]
+                run.command(name, "predict", *words)
+            if again:  # one of them dies, and the same command goes on
+                run.until("site-3", "sharing points", count=2 + again)
+                run.kill("site-3")
+                run.command("site-3", "predict", *(
+                    str(tmp_path / "site-3" / "site.toml"), str(tmp_path / "site-3" / "new.csv"), "--out",
+                    str(tmp_path / f"site-3.{again}.csv"),
+                ))  # fmt: skip
+            assert set(run.everybody().values()) == {0}, run.log("site-3")
+        policy = {"own-labels": secfc.OwnLabels()}.get(options.get("disclosure"), secfc.AssignmentsOnly())
+        federation = secfc.Federation.from_arrays(list(ROWS.values()), names=list(ROWS))
+        fit = secfc.fit(
+            secfc.SecFC(3, 1, disclosure=policy), federation, seed=3, bound=options.get("bound"),
+            scale_features="standard" if preparing else None,
+        )  # fmt: skip
+        points = [new.get(name, np.zeros((1, 3))) for name in ROWS]
+        want = dict(
+            zip(ROWS, fit.predict(secfc.Federation.from_arrays(points, names=list(ROWS))), strict=True)
+        )
+        for name in new:
+            for again in range(2):
+                assert run.labels(name, tmp_path / f"{name}.{again}.csv").tolist() == want[name].tolist()
+        # Nothing is labeled beyond what sites agreed on, also after many calls.
+        left = Kept.read(tmp_path / "site-0" / "results" / "model.npz").left
+        assert left == 10 * len(POOL) - 2 * sum(map(len, points))
+
+
+def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
+    path = tmp_path / "site-0" / "results" / "model.npz"
+    with sites(tmp_path, ROWS, k=3, options={"k_local": 2}, algorithm="k-fed", nursery=nursery) as run:
+        for client in ROWS:
+            run.write_site(client, named=False, floors="smallest_t = 0\nsmallest_center = 1")
+        run.start_all()
+        assert set(run.everybody().values()) == {0}, run.log("server")
+        words = [str(tmp_path / "site-0" / "site.toml"), str(tmp_path / "site-0" / "rows.csv")]
+        # Centers are known: a site labels alone.
+        out = tmp_path / "own.csv"
+        assert run.command("predict", "predict", *words, "--out", str(out)).wait(20) == 0
+        federation = secfc.Federation.from_arrays(list(ROWS.values()), names=list(ROWS))
+        fit = secfc.fit(secfc.KFed(3, 2, seed=3), federation, seed=3)
+        assert run.labels("site-0", out).tolist() == fit.predict(federation)[0].tolist()
+        whole = path.read_bytes()
+        for data, why in (
+            (whole[:-30], "no model of a site"), (b"junk", "no model of a site"),
+            ((tmp_path / "site-1" / "results" / "model.npz").read_bytes(), "is site-1's"),
+        ):  # fmt: skip
+            path.write_bytes(data)
+            assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(20) == 2
+            assert why in run.log("predict")
+        path.write_bytes(whole)
+        (tmp_path / "run.toml").write_text(replace(run.run, name="another").toml())
+        assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(20) == 2
+        assert "of another run" in run.log("predict")

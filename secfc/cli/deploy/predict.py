@@ -1,0 +1,150 @@
+"""`secfc deploy predict`: labels of new rows, after a run, by all its sites together or by one alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.deploy.join import Site, Way, prepare, problems_told
+from secfc.cli.deploy.logs import Log
+from secfc.cli.deploy.model import MODEL, nearest, retained, scaled
+from secfc.cli.deploy.results import labels
+from secfc.cli.errors import Refused, bad_input
+from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
+from secfc.data.inputs import InputError
+from secfc.deploy.forecast import NewRows, forecast
+from secfc.deploy.kept import Kept
+from secfc.deploy.session import attend
+from secfc.roles.exchange import SERVER
+
+if TYPE_CHECKING:
+    from secfc.data.party import Party
+
+
+@click.command(short_help="Label new rows, after a run.")
+@click.argument("site", type=ANY_PATH, metavar="SITE.toml")
+@click.argument("new", required=False, type=ANY_PATH, metavar="[NEW.csv]")
+@click.option("--model", type=ANY_PATH, help="What this site kept. Default: model.npz in its results.")
+@click.option("--out", type=ANY_PATH, default=Path("predicted.csv"), show_default=True, metavar="OUT.csv")
+@click.option("--force", is_flag=True, help="Overwrite.")
+@click.option("--quiet", is_flag=True, help="Say nothing on the way.")
+def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: bool, quiet: bool) -> None:
+    """Label the rows of NEW.csv by the clusters of a run that this site took part in.
+
+    Where centers are hidden all sites and the server take part, each by this command; a site without new rows
+    leaves NEW.csv out, and so does the server. Everybody learns how many new rows each site has, and who
+    learns their labels is as in the run. The sites agreed beforehand on how many rows may be labeled so, as
+    labels of chosen rows tell where centers lie. Where every client knows the centers, a site does it alone.
+
+    \b
+    Example:
+      secfc deploy predict site.toml next-month.csv --out labels.csv
+    """
+    os.umask(0o077)
+    place = Site.read(site)
+    path = place.file.results / MODEL if model is None else model
+    with bad_input(OSError):
+        kept = Kept.read(path)
+    _fits(place, kept, path)
+    if new is not None:
+        check_output(out, "--out", (new,), force=force)
+    if place.file.party == SERVER and new is not None:
+        raise Refused("the server has no rows: leave NEW.csv out.")
+    if kept.kind == "centers":
+        if new is None:
+            raise Refused("NEW.csv is missing: every site labels its own rows, with nobody's help.")
+        party, which = rows(place, new)
+        _write(out, labels(party, which, nearest(kept, party)), force)
+        click.echo(f"{party.points.shape[0]} labels written to {out}")
+        return
+    _together(place, kept, path, new, out, force=force, quiet=quiet)
+
+
+def rows(site: Site, new: Path) -> tuple[Party, Any]:
+    """New rows, read as those of the run were."""
+    from secfc.deploy.site import Data
+
+    data = site.file.data or Data(new)
+    return replace(site, file=replace(site.file, data=replace(data, path=new))).party(site.agreed())
+
+
+def _together(
+    site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *, force: bool, quiet: bool
+) -> None:
+    """With all other sites and the server."""
+    from secfc.data.party import Party as Rows
+    from secfc.exact.predict import Allowance
+
+    asked, me = site.agreed(), site.file.party
+    party: Any = None
+    which = None
+    if me != SERVER:
+        if new is None:  # its shares are needed, so it labels a row of its own making
+            import numpy as np
+
+            party = Rows(me, np.zeros((1, len(site.run.features))))
+        else:
+            party, which = rows(site, new)
+    model, way = retained(kept, asked), _inner(asked)
+    journal = _journal(site, kept)
+    told = int(journal.stem.rpartition("-")[2])
+    mine = NewRows(0 if party is None else party.points.shape[0], told)
+    limit = Allowance(kept.left if kept.left is not None else 1 << 62)
+
+    def spend(number: int, points: int) -> None:
+        """Once for each number, also if this process dies and comes again."""
+        now = Kept.read(path)
+        if now.number < number:
+            limit.spend(points)  # which refuses, before anything is written or said
+            now.after(number, points).write(path)
+
+    def make(coins: Any) -> Any:
+        def labeling(counts: tuple[int, ...], session: bytes) -> Any:
+            plan = model.plan_for(counts, session)
+            if party is None:
+                return model.server(way, plan, coins)
+            return model.client(way, plan, scaled(kept, party), coins, None)
+
+        return log.watched(forecast(site.run.session, site.run.clients, me, mine, spend, labeling))
+
+    with Log.open(me, quiet=quiet) as log:
+        log.say("prepare", note="compiling or loading the kernels")
+        prepare(asked, 1 if party is None else party.points.shape[0])
+        carrier = Way().carrier(site, log)
+        with problems_told(log):
+            found = asyncio.run(attend(site.work(asked), me, make, site.identity, journal, carrier))
+        if party is not None and new is not None:
+            _write(out, labels(party, which, found), force)
+        journal.unlink(missing_ok=True)
+        log.say("done", note=f"labels are in {out}" if new is not None else "helped to label others' rows")
+
+
+def _inner(asked: Any) -> Any:
+    from secfc.cli.deploy.model import inner
+
+    return inner(asked)
+
+
+def _journal(site: Site, kept: Kept) -> Path:
+    """Of a prediction that was interrupted, or of a new one; its name ends with the number of the last."""
+    name = f"{site.run.session.hex()[:16]}-predict"
+    unfinished = sorted(site.file.journal.glob(f"{name}-*.journal"))
+    return unfinished[0] if unfinished else site.file.journal / f"{name}-{kept.number}.journal"
+
+
+def _fits(site: Site, kept: Kept, path: Path) -> None:
+    """Raise InputError for a model of another run or party."""
+    if kept.terms != site.run.digest:
+        raise InputError(f"{path} is of another run than {site.file.run}: name the files of one run")
+    if kept.party != site.file.party:
+        raise InputError(f"{path} is {kept.party}'s, and this site is {site.file.party}: name its own")
+
+
+def _write(out: Path, text: str, force: bool) -> None:
+    with writing("--out"):
+        write_all({out: lambda file: file.write(text)}, overwrite=force)
