@@ -17,7 +17,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from secfc.cli.deploy.building import Built
-from secfc.cli.deploy.join import Site, journal_of, prepare
+from secfc.cli.deploy.join import journal_of, prepare
+from secfc.cli.deploy.place import Site
 from secfc.cli.errors import cautions_noted
 from secfc.cli.outputs import ANY_PATH
 from secfc.cli.screen import timed

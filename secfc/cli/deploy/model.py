@@ -11,7 +11,7 @@ from secfc.deploy.kept import Kept
 if TYPE_CHECKING:
     from secfc.algorithm import Outcome
     from secfc.cli.deploy.building import Built
-    from secfc.cli.deploy.join import Site
+    from secfc.cli.deploy.place import Site
 
 MODEL = "model.npz"
 # Algorithms whose clients know all centers, and label new points by themselves.

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.join import Site, Way, prepare, problems_told
+from secfc.cli.deploy.join import Way, prepare, problems_told
 from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.model import MODEL, nearest, retained, scaled
+from secfc.cli.deploy.place import Site
 from secfc.cli.deploy.results import labels
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing

@@ -17,6 +17,7 @@ from secfc.cli.outputs import dumped, write_all
 if TYPE_CHECKING:
     from secfc.cli.deploy.building import Built
     from secfc.cli.deploy.logs import Log
+    from secfc.cli.deploy.place import Site
 
 LABELS, REPORT = "labels.csv", "report.json"
 
@@ -44,7 +45,7 @@ class Results:
         return cls(folder, force)
 
     def write(
-        self, site: Any, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
+        self, site: Site, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
     ) -> None:
         """All of them or none.  Raises OSError."""
         found = report(site, asked, outcome, log, started)
@@ -73,7 +74,7 @@ def text(name: Any) -> Any:
     return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
 
 
-def report(site: Any, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
+def report(site: Site, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
     """Of this party: nothing of others but what it learned."""
     run, own, stakes = site.run, outcome.labels, asked.stakes
     budget = None if stakes.epsilon is None else {"epsilon": stakes.epsilon, "delta": stakes.delta}

@@ -140,7 +140,8 @@ class Site:
     async def _call(self, peer: PartyId, method: str, *arguments: Any) -> Any:
         """A call to the peer's process.  Raises OSError."""
         if method == "deliver":
-            assert self._pieces is not None
+            if self._pieces is None:
+                raise ConnectionResetError(f"nothing goes to {peer} before the job has begun")
             return await self._pieces.deliver(peer, *arguments)
 
         def call() -> Any:
