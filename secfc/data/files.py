@@ -141,14 +141,14 @@ def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:
 
 
 def _checked_paths(paths: Any) -> list[Path]:
-    listed = isinstance(paths, str | PathLike | Iterable)
-    if not listed or any(
-        not isinstance(p, str | PathLike) for p in paths if not isinstance(paths, str | PathLike)
-    ):
+    listed = (
+        [paths] if isinstance(paths, str | PathLike) else list(paths) if isinstance(paths, Iterable) else None
+    )
+    if listed is None or not all(isinstance(path, str | PathLike) for path in listed):
         raise InputError(
             f"paths={shown(paths)} is {a_kind(paths)}: names of files are needed. Pass a path, or a list."
         )
-    files = [Path(p) for p in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    files = [Path(path) for path in listed]
     if not files:
         raise InputError("no files are given: at least one is needed. Pass a path.")
     seen: set[Path] = set()
