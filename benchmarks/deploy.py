@@ -408,7 +408,7 @@ def made(cell: Row, name: PartyId, secrets: Secrets) -> Role[Any]:
 
 def warm(cell: Row) -> None:
     """Load the kernels that a run of this kind needs, from a small one."""
-    small = cell | {"m": min(cell["m"], 2000), "steps": 2}
+    small = cell | {"n": min(cell["n"], 5), "m": 1000, "steps": 2}
     federation = data_of(small)
     secrets = secrets_of((*federation.names, SERVER))
     simulate({name: role_of(small, name, secrets, federation) for name in secrets})

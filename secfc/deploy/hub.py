@@ -4,7 +4,7 @@ Every party opens one WebSocket for each of its peers, all outwards, so that no 
 says who it is and whom it waits for, and signs that with its identity, over what the hub drew; the hub knows
 the public keys of a run, and nothing else.  When both ends of a pair are there, it tells them, and from then
 on it reads from one as fast as the other takes (`secfc.deploy.pipe`): of bytes that it cannot read it holds
-64 MiB at most, however many pairs there are.
+48 MiB at most, however many pairs there are.
 
 What the hub learns: who takes part, when, and how much is said between whom.  What it can do: delay, cut, end
 a run; not read, alter or repeat (`secfc.transport.sealed`).  It has no key, and no state that a run needs: if

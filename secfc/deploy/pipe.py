@@ -15,7 +15,7 @@ from typing import Any, cast
 from secfc.deploy.frames import BINARY, CLOSE, PING, PONG, Frames, NoFrame, framed
 
 # Bytes that a hub holds, of all pairs together; of one direction, at most; and what it reads at a time.
-TOTAL, MOST, LEAST, READ = 1 << 26, 1 << 20, 1 << 12, 1 << 18
+TOTAL, MOST, LEAST, READ = 3 << 24, 1 << 20, 1 << 12, 1 << 18
 # Seconds in which the other end of a pair that is over must have taken the rest.
 LINGER = 10.0
 # What each end says first, once it hears pieces and no messages any more.

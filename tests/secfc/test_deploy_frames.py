@@ -110,3 +110,43 @@ def test_pairs_that_do_not_read_are_held_within_bounds_and_delay_nobody():
             return taken
 
     assert asyncio.run(run()) < 0.5
+
+
+@pytest.mark.nightly
+@pytest.mark.deployment
+def test_a_hub_of_thirty_clients_whose_readers_are_all_slow_takes_a_hundred_megabytes_at_most():
+    from benchmarks.deploy import SESSION, serving
+    from field import SystemCoins
+    from field.secrets.channels import Identity
+
+    names = [f"client-{i}" for i in range(30)] + ["server"]
+    keys = {name: Identity(SystemCoins().bytes(32)) for name in names}
+    pairs = [(a, b) for a in names for b in names if a != b]
+
+    async def stuff(url):
+        gate = asyncio.Semaphore(40)
+        ends = {}
+
+        async def come(a, b):
+            # Both ends of a pair at once, and not all pairs.
+            async with gate:
+                both = (meet(url, SESSION, a, b, keys[a]), meet(url, SESSION, b, a, keys[b]))
+                ends[a, b], ends[b, a] = await asyncio.gather(*both)
+
+        await asyncio.gather(*(come(a, b) for a, b in pairs if a < b))
+        full = [asyncio.create_task(end.write(bytes(1 << 23))) for end in ends.values()]
+        await asyncio.sleep(30)
+        stuck = sum(not task.done() for task in full)
+        for task in full:
+            task.cancel()
+        await asyncio.gather(*full, return_exceptions=True)
+        for end in ends.values():
+            end.abort()
+        await asyncio.sleep(0.5)
+        return stuck
+
+    with serving({name: key.public for name, key in keys.items()}) as (port, ask):
+        stuck = asyncio.run(stuff(f"ws://127.0.0.1:{port}"))
+        found = ask()
+    assert stuck > len(pairs) // 2
+    assert found["memory"] < 100, found
