@@ -11,6 +11,7 @@ from secfc.cli.attack import attack
 from secfc.cli.audit import audit
 from secfc.cli.deploy import deploy
 from secfc.cli.errors import Commands
+from secfc.cli.predict import predict
 from secfc.cli.rebuilding import differences, reconstruct
 from secfc.cli.run import run
 from secfc.cli.union import union
@@ -32,6 +33,7 @@ def main(context: click.Context) -> None:
       secfc run                                  a demonstration on handwritten digits
       secfc run a.csv b.csv c.csv -k 4           one file a client
       secfc run all.csv --client-column site -k 4
+      secfc predict model.npz new.csv            labels of new points, by what `run --model` kept
       secfc psu a.txt b.txt c.txt                only the union of their IDs
       secfc attack geometry                      what the server could learn from a run
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 1    what a private run keeps
@@ -47,5 +49,5 @@ def main(context: click.Context) -> None:
 
 for command in (differences, reconstruct):
     attack.add_command(command)
-for command in (run, union, attack, audit, deploy, warmup):
+for command in (run, predict, union, attack, audit, deploy, warmup):
     main.add_command(command)

@@ -106,6 +106,10 @@ def offered(part: str) -> Callable[[Command], Command]:
     "--plot", type=ANY_PATH, metavar="OUT.png",
     help="With -k auto or 2..12: a picture of the costs by which k was chosen.",
 )  # fmt: skip
+@click.option(
+    "--model", type=ANY_PATH, metavar="MODEL.npz",
+    help="Keep the model for `secfc predict`. The file is secret: it holds the shares of all clients.",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite existing output files.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
 @click.pass_context
@@ -152,6 +156,8 @@ def run(context: click.Context, /, **values: Any) -> None:
     result, found = execute(method, asked, federation, source, screen, given(context))
     labels = None if found.verified is False else label_lines(federation, result, kept)
     outputs.write(labels, found)
+    if settings.model is not None:
+        keep(result, settings.model)
     if settings.plot is not None and found.curve is not None:
         draw(partial(_picture, found.curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
@@ -159,6 +165,20 @@ def run(context: click.Context, /, **values: Any) -> None:
     _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
     if found.verified is False:
         context.exit(1)
+
+
+def keep(result: Clustering, path: Path) -> None:
+    """Write the model for `secfc predict`.  Raises Refused if there is none."""
+    from secfc.cli.predict import kept_of
+
+    kept = kept_of(result)
+    if kept is None:
+        raise Refused(
+            f"--model {path}: this algorithm, or noise on what it opens, leaves no model that could be kept. "
+            "The other results are written."
+        )
+    with writing("--model"):
+        kept.write(path)
 
 
 def _picture(curve: Curve) -> Any:
@@ -210,6 +230,8 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
         show(console, found)
         if outputs.labels or outputs.report or settings.plot:
             console.print()
+        if settings.model:
+            console.print(f"Model written to {settings.model}: secret, for secfc predict", soft_wrap=True)
         if settings.plot:
             console.print(f"Picture written to {settings.plot}", soft_wrap=True)
         if outputs.labels and not withheld and not outputs.to_stdout:
@@ -249,7 +271,8 @@ class Outputs:
             raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
         if settings.plot and not find_spec("matplotlib"):
             raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
-        for path, option in ((labels, "--labels"), (report, "--report"), (settings.plot, "--plot")):
+        written = {"--labels": labels, "--report": report, "--plot": settings.plot, "--model": settings.model}
+        for option, path in written.items():
             if path is not None and not (path == STDOUT and option == "--labels"):
                 check_output(path, option, asked.read, force=settings.force)
         return cls(labels, report, settings.force)

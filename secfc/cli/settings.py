@@ -32,6 +32,7 @@ class Settings:
     labels: Path | None = None
     report: Path | None = None
     plot: Path | None = None
+    model: Path | None = None
     features: str = "same"
     standardize: bool = False
     to_range: bool = False

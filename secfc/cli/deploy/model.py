@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from secfc.data.inputs import InputError
-from secfc.deploy.kept import Kept
+from secfc.data.kept import Kept
 
 if TYPE_CHECKING:
     from secfc.algorithm import Outcome

@@ -18,8 +18,8 @@ from secfc.cli.deploy.results import labels
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
 from secfc.data.inputs import InputError
+from secfc.data.kept import Kept
 from secfc.deploy.forecast import NewRows, forecast
-from secfc.deploy.kept import Kept
 from secfc.deploy.session import attend
 from secfc.roles.exchange import SERVER
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("websockets")
 
 import secfc
-from secfc.deploy.kept import Kept
+from secfc.data.kept import Kept
 from secfc.deploy.keys import draw
 from tests.secfc.deploy.nursery import Nursery
 from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
@@ -315,7 +315,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
         assert run.labels("site-0", out).tolist() == fit.predict(federation)[0].tolist()
         whole = path.read_bytes()
         for data, why in (
-            (whole[:-30], "no model of a site"), (b"junk", "no model of a site"),
+            (whole[:-30], "is no model"), (b"junk", "is no model"),
             ((tmp_path / "site-1" / "results" / "model.npz").read_bytes(), "is site-1's"),
         ):  # fmt: skip
             path.write_bytes(data)

@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.inputs import InputError
-from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
+PartyId = str
 
 VERSION = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Kept:
-    """terms: the digest of the run file (32 bytes).  party: whose it is.  kind: "shares", of hidden centers,
-    or "centers", which the party knows.  facts, arrays: of the model.  left: new points that may still be
-    labeled, None without a limit.  number: of the last prediction.
+    """terms: the digest of the run file (32 bytes), zeros without one.  party: whose it is, "" for all.
+    kind: "shares", of hidden centers, or "centers", which the party knows.  facts, arrays: of the model.
+    left: new points that may still be labeled, None without a limit.  number: of the last prediction.
     """
 
     terms: bytes
@@ -79,7 +79,7 @@ class Kept:
             version = said["version"]
         except (ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError):
             raise InputError(
-                f"{path} is no model of a site: `secfc deploy join` writes one to its results"
+                f"{path} is no model: `secfc run --model` writes one, and `secfc deploy join` to its results"
             ) from None
         if not whole:
             raise InputError(f"{path} was changed since it was written: restore it")

@@ -1,0 +1,161 @@
+"""`secfc predict`: labels of new points, by the model that `secfc run --model` kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.errors import Refused, bad_input
+from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
+from secfc.cli.screen import Screen
+from secfc.data.kept import Kept
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Clustering
+    from secfc.data.federation import Federation
+
+OUT = Path("secfc-predicted.csv")
+NOBODY = bytes(32)
+
+
+def kept_of(result: Clustering) -> Kept | None:
+    """The model of a run, for a file; None if there is none that could be kept."""
+    from secfc.exact.predict import CodedModel
+    from secfc.exact.saved import values_of
+    from secfc.lloyd.centers import CentersModel
+    from secfc.scaling.algorithm import ScaledModel
+
+    model: Any = result.model
+    facts: dict[str, Any] = {"features": None if result.features is None else list(result.features)}
+    facts["clients"], facts["scaling"] = list(result.plan.clients), None
+    if isinstance(model, ScaledModel):
+        facts["scaling"], model = asdict(model.scaling), model.model
+    if isinstance(model, CodedModel):
+        facts["model"], arrays = values_of(model)
+        return Kept(NOBODY, "", "shares", facts, arrays)
+    if isinstance(model, CentersModel):
+        return Kept(NOBODY, "", "centers", facts, {"centers": model.centers})
+    return None
+
+
+def model_of(kept: Kept) -> Any:
+    """The model that was kept."""
+    from secfc.exact.saved import model_of as shares
+    from secfc.lloyd.centers import CentersModel
+    from secfc.scaling.algorithm import ScaledModel
+    from secfc.scaling.scaling import Scaling
+
+    hidden = kept.kind == "shares"
+    model: Any = shares(kept.facts["model"], kept.arrays) if hidden else CentersModel(kept.arrays["centers"])
+    scaling = kept.facts["scaling"]
+    return model if scaling is None else ScaledModel(model, Scaling(**scaling))
+
+
+@click.command(short_help="Label new points by the model of a run.")
+@click.argument("model", type=ANY_PATH, metavar="MODEL")
+@click.argument("files", nargs=-1, required=True, type=ANY_PATH, metavar="FILE...")
+@click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
+@click.option("--id-column", metavar="NAME", help="Names of the points, copied to the labels.")
+@click.option("--out", type=ANY_PATH, default=OUT, show_default=True, metavar="OUT.csv")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+def predict(
+    model: Path,
+    files: tuple[Path, ...],
+    client_column: str | None,
+    id_column: str | None,
+    out: Path,
+    force: bool,
+) -> None:
+    """Label the points of FILEs by the model that `secfc run --model MODEL` kept.
+
+    One FILE a client, called like that of the run or given in the same order; columns are matched by name. A
+    client may have no FILE. Where centers are hidden they stay so: the parties label new points over shares.
+
+    \b
+    Examples:
+      secfc run a.csv b.csv c.csv -k 4 --model model.npz
+      secfc predict model.npz a.csv b.csv c.csv
+      secfc predict model.npz next/a.csv --id-column patient --out labels.csv
+    """
+    screen = Screen.stderr()
+    with bad_input(OSError):
+        kept = Kept.read(model)
+    if kept.party:
+        raise Refused(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
+    check_output(out, "--out", (*files, model), force=force)
+    with screen.status("Reading the data"):
+        federation, real = new_points(kept, files, client_column, id_column)
+    with screen.status("Labeling"), bad_input(ValueError, KeyError):
+        labels = labeled(kept, model, federation)
+    with writing("--out"):
+        write_all({out: csv_of(lines(federation, labels, real))}, overwrite=force)
+    count = sum(len(own) for name, own in zip(federation.names, labels, strict=True) if name in real)
+    click.echo(f"{count} labels written to {out}")
+
+
+def new_points(
+    kept: Kept, files: Sequence[Path], client_column: str | None, id_column: str | None
+) -> tuple[Federation, set[str]]:
+    """New points of all clients of the run, and which of them have any: the others have a row of zeros."""
+    import numpy as np
+
+    from secfc.data.federation import Federation
+    from secfc.data.party import Party
+
+    clients, features = list(kept.facts["clients"]), kept.facts["features"]
+    with bad_input(OSError):
+        read = Federation.from_files(
+            files, client_column=client_column, id_column=id_column,
+            columns=None if features is None else tuple(features),
+        )  # fmt: skip
+    found = {party.name: party for party in read.parties}
+    if not set(found) <= set(clients):
+        if len(found) != len(clients):
+            raise Refused(
+                f"{', '.join(list(found)[:6])}: these are not the clients of the run, which are "
+                f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
+            )
+        found = {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
+    parties = [found.get(name, Party(name, np.zeros((1, read.d)))) for name in clients]
+    named = any(party.ids for party in found.values())
+    if named:  # a row of zeros needs a name of the same kind
+        kind = type(next(party.ids for party in found.values() if party.ids)[0])
+        parties = [p if p.ids else replace(p, ids=(kind(),)) for p in parties]
+    made = Federation(tuple(parties), feature_names=read.feature_names)
+    return (made if features is None else made.ordered(features)), set(found)
+
+
+def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
+    """Labels by client.  What the clients agreed to label is written down as spent first."""
+    from field.secrets.coins import SystemCoins
+    from secfc.fitting import drive
+
+    model = model_of(kept)
+    shares = getattr(model, "model", model)
+    if kept.kind == "shares":
+        left = kept.facts["model"]["left"]
+        for client, allowance in shares.allowances.items():
+            left[client] = allowance.left - federation.m
+        if min(left.values()) >= 0:  # else the parties refuse
+            kept.write(path)
+    found: list[Any] = model.predict(federation, coins=lambda party: SystemCoins(), drive=partial(drive))
+    return found
+
+
+def lines(federation: Federation, labels: Sequence[Any], real: set[str]) -> Iterator[Sequence[Any]]:
+    """Rows of the file, as `secfc run` writes them."""
+    named = any(party.ids for party in federation.parties if party.name in real)
+    yield ("client", "row", *(("id",) if named else ()), "label")
+    for party, own in zip(federation.parties, labels, strict=True):
+        if party.name in real:
+            for row, label in enumerate(own.tolist()):
+                name = () if not named else (party.ids[row] if party.ids else "",)
+                shown = tuple(
+                    n.decode("utf-8", "backslashreplace") if isinstance(n, bytes) else n for n in name
+                )
+                yield (party.name, row, *shown, label)
