@@ -17,7 +17,7 @@ from secfc.cli.method import Asked
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.options import COARSE, STARTS
 from secfc.cli.outputs import ANY_PATH, draw, dumped
-from secfc.cli.settings import names, positive
+from secfc.cli.settings import names, of_text_files, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -51,6 +51,7 @@ attack.add_command(membership)
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
+@of_text_files
 @click.option("--init", type=click.Choice(STARTS), help="The start. Default: bisecting.")
 @click.option("--n-init", type=click.IntRange(1), default=1, show_default=True,
               help="Starts: each shows the server more.")  # fmt: skip

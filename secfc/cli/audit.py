@@ -15,7 +15,7 @@ from secfc.cli.method import Asked
 from secfc.cli.methods.feddp import METHOD as FEDDP
 from secfc.cli.outputs import ANY_PATH, dumped
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Clusters, Settings, check_k, names
+from secfc.cli.settings import Clusters, Settings, check_k, names, of_text_files
 
 if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
@@ -42,6 +42,7 @@ def of_feddp(command: Command) -> Command:
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
+@of_text_files
 @of_feddp
 @click.option("--client", metavar="CLIENT", help="Whose row, or which client. Default: the first.")
 @click.option("--row", type=click.IntRange(0), help="A row of the client, counted from 0, as the canary. "

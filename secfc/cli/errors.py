@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +13,10 @@ import click
 
 # Parameters of the library that its messages name, and are options here; quoted ones are the user's.
 PARAMETERS = re.compile(
-    r"(?<!['\w])(client_column|id_column|label_column|k_local|columns(?==))(?!\w)(?:=(?!\w))?"
+    r"(?<!['\w])(client_column|id_column|label_column|k_local|(?:columns|encoding|delimiter)(?==))(?!\w)(?:=(?!\w))?"
 )
+# How text files are written, with a value.
+WRITTEN = re.compile(r"""\b(encoding|delimiter|decimal)=(['"])(.*?)\2""")
 # What else its messages offer, and how that is asked for here.
 OFFERS = {
     '(neighbors=Neighbors(unit="data point"))': "(--protect point)",
@@ -106,6 +109,7 @@ def as_option(parameter: re.Match[str]) -> str:
 
 def in_options(message: str) -> str:
     """A message of the library in words of the command line."""
+    message = WRITTEN.sub(lambda found: f"--{found[1]} {shlex.quote(found[3])}", message)
     for policy, option in OFFERS.items():
         message = message.replace(policy, option)
     return PARAMETERS.sub(as_option, message)

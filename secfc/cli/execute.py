@@ -48,6 +48,9 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
                 gaps=settings.missing != "refuse",
                 categorical=dict(settings.categorical),
                 agree=agree,
+                encoding=settings.encoding,
+                delimiter=settings.delimiter,
+                decimal=settings.decimal,
             )
             if settings.features == "common" and not method.refines:
                 federation = federation.on_common()

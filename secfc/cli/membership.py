@@ -19,7 +19,7 @@ from secfc.cli.method import Asked, Method
 from secfc.cli.methods import methods, options
 from secfc.cli.outputs import ANY_PATH, check_output, draw, dumped
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Settings, check_k, names, refuse
+from secfc.cli.settings import Settings, check_k, names, of_text_files, refuse
 
 if TYPE_CHECKING:
     from secfc.attacks.halves import Opened
@@ -43,6 +43,7 @@ def offered(command: Any) -> Any:
 @click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all columns.")
 @click.option("--id-column", metavar="NAME", help="A column that is no feature.")
 @click.option("--label-column", metavar="NAME", help="A column that is no feature.")
+@of_text_files
 @click.option(
     "--algorithm", type=click.Choice(list(methods())), default="secfc", show_default=True,
     help="Whose centers are read; its options are those of run.",

@@ -15,7 +15,7 @@ from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.method import Asked
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.outputs import ANY_PATH, draw, dumped
-from secfc.cli.settings import names, positive
+from secfc.cli.settings import TEXT_FILES, names, positive
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -32,6 +32,7 @@ OPTIONS = (
     click.option("--columns", metavar="A,B,...", callback=names, help="Features to use. Default: all."),
     click.option("--id-column", metavar="NAME", help="A column that is no feature."),
     click.option("--label-column", metavar="NAME", help="A column that is no feature."),
+    *TEXT_FILES,
     click.option("--bound", type=float, callback=positive, help="A public limit on absolute values, which "
                  "the attacker knows as well. Default: as for run, off the data."),
     click.option("--max-iter", type=click.IntRange(1), default=300, show_default=True, help="Steps."),

@@ -21,7 +21,7 @@ from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, draw, dump
 from secfc.cli.preparing import check as check_preparing
 from secfc.cli.preparing import prepared, without_gaps
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Clusters, Settings, check_choice, check_k, names, refuse
+from secfc.cli.settings import Clusters, Settings, check_choice, check_k, names, of_text_files, refuse
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -68,6 +68,7 @@ def offered(part: str) -> Callable[[Command], Command]:
     "with --membership private also what makes two rows the same point.",
 )  # fmt: skip
 @click.option("--label-column", metavar="NAME", help="Known classes: only used to score the result.")
+@of_text_files
 @prepared
 @offered("disclosure")
 @offered("steps")
@@ -116,9 +117,9 @@ def offered(part: str) -> Callable[[Command], Command]:
 def run(context: click.Context, /, **values: Any) -> None:
     """Cluster the points of several clients; no point leaves its client in the clear.
 
-    FILE is CSV, Parquet, .npz or .npy: one file a client, or one file for all with --client-column.
-    Without FILE, a demonstration: images of the handwritten digit 3, turned by 0, 90, 180 and 270
-    degrees, held by 10 clients; the clusters to find are the four directions.
+    FILE is CSV (.csv, .tsv, .csv.gz), .xlsx, Parquet, .npz or .npy: one file a client, or one file for all
+    with --client-column. Without FILE, a demonstration: images of the handwritten digit 3, turned by 0, 90,
+    180 and 270 degrees, held by 10 clients; the clusters to find are the four directions.
 
     Labels are written with the columns client, row (counted from 0 within the client), id (with
     --id-column) and label.
@@ -129,6 +130,7 @@ def run(context: click.Context, /, **values: Any) -> None:
       secfc run a.csv b.csv c.csv -k 4
       secfc run all.csv --client-column hospital --id-column patient -k 5
       secfc run a.csv b.csv c.csv -k 2..12 --plot costs.png     choose k, and draw why
+      secfc run a.csv b.csv c.csv -k 4 --delimiter ';' --decimal , --encoding cp1252
       secfc run *.parquet -k 8 --columns age,weight --bound 200 --n-init 5
       secfc run a.npy b.npy c.npy -k 3 --json --labels out.csv
       secfc run a.csv b.csv c.csv -k 4 --id-column patient --membership private
@@ -198,8 +200,11 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
     check_k(settings)
     check_choice(settings, method.name, method.chooses)
     if not settings.files:
-        columns = ("client_column", "columns", "features", "id_column", "label_column")
-        refuse(context, columns, "{option} needs a FILE whose columns it names.")
+        columns = (
+            "client_column", "columns", "features", "id_column", "label_column",
+            "delimiter", "decimal", "encoding",
+        )  # fmt: skip
+        refuse(context, columns, "{option} needs a FILE that it describes.")
     asked = method.settle(Asked.of(context, method, settings))
     check_preparing(asked)
     if not asked.noisy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,26 @@ class Settings:
     outside: str | None = None
     missing: str = "refuse"
     categorical: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
+    encoding: str | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+
+
+TEXT_FILES = (
+    click.option("--delimiter", metavar="C", help="What separates cells of CSV files: a character, or tab. "
+                 "Default: what each file shows."),
+    click.option("--decimal", type=click.Choice([".", ","]), help="The decimal sign of CSV files. Default: "
+                 "what each file shows; 1,234 alone is refused."),
+    click.option("--encoding", metavar="NAME", help="Of CSV files, as cp1252. Default: UTF-8, or what a byte "
+                 "order mark says."),
+)  # fmt: skip
+
+
+def of_text_files(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says how text files are written."""
+    for option in reversed(TEXT_FILES):
+        command = option(command)
+    return command
 
 
 class Clusters(click.ParamType[Any]):

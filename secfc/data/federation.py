@@ -337,8 +337,11 @@ class Federation:
         gaps: bool = False,
         categorical: Mapping[str, Sequence[str] | None] | None = None,
         agree: Agree = joined,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        decimal: str | None = None,
     ) -> Federation:
-        """A federation read from CSV, Parquet, .npz or .npy files; see `files.load_parties`."""
+        """A federation read from CSV, Excel, Parquet, .npz or .npy files; see `files.load_parties`."""
         parties, features = load_parties(
             paths,
             client_column=client_column,
@@ -349,6 +352,9 @@ class Federation:
             gaps=gaps,
             categorical=categorical,
             agree=agree,
+            encoding=encoding,
+            delimiter=delimiter,
+            decimal=decimal,
         )
         return cls(parties, feature_names=features)
 

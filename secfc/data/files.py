@@ -1,9 +1,11 @@
-"""The parties of a federation from files: CSV, Parquet, .npz and .npy, one file a client or one for all.
+"""The parties of a federation from files: CSV, Excel, Parquet, .npz, .npy, one file a client or one for all.
 
 What is read, by extension:
 
-.csv      comma separated, UTF-8.  The first row is a header if none of its cells is a number, or if
-          it holds all the columns asked for; a first row of numbers is data.
+.csv      also .tsv, .csv.gz and .tsv.gz.  Encoding, delimiter and decimal are those given, or what the
+          file says beyond doubt (`secfc.data.dialects`).  The first row is a header if none of its cells
+          is a number, or if it holds all the columns asked for; a first row of numbers is data.
+.xlsx     the only sheet, as a CSV.  Needs openpyxl (the extra `excel`).
 .parquet  numeric columns.  One client's points stay in the file and are read by row group.
           Needs pyarrow (the extra `files`).
 .npz      either one (m_j, d) array a client, named by its key, or by the file if it is alone; or X
@@ -30,11 +32,16 @@ import numpy as np
 
 from secfc.data.arguments import a_kind, shown
 from secfc.data.categories import Agree, agreed, bits, joined, named
+from secfc.data.dialects import Dialect, extension
+from secfc.data.extras import require
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
 from secfc.data.parquet import ParquetRows
 from secfc.data.party import Identifier, Party
 from secfc.data.readers import READERS, Table, Wanted
+
+# Extensions whose readers come with an extra.
+NEEDS = {".parquet": "files", ".xlsx": "excel"}
 
 __all__ = ["MissingFileError", "ParquetRows", "load_parties"]
 
@@ -54,6 +61,9 @@ def load_parties(
     gaps: bool = False,
     categorical: Mapping[str, Sequence[str] | None] | None = None,
     agree: Agree = joined,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
@@ -66,6 +76,7 @@ def load_parties(
     (`secfc.data.gaps`).
     categorical: columns of text, each with its categories, which are public, or None: then `agree` finds
     them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others.
+    encoding, delimiter, decimal: of text files (`secfc.data.dialects.Dialect`), None for what it tells.
     id_column becomes the ids of points; label_column their truth, integers as they are, anything
     else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
@@ -78,7 +89,9 @@ def load_parties(
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
     chosen = None if columns is None else tuple(columns)
-    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps, tuple(categorical or ()))
+    dialect = Dialect(encoding, delimiter, decimal)
+    texts = tuple(categorical or ())
+    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps, texts, dialect)
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
@@ -108,12 +121,15 @@ def load_parties(
     return parties, None if union else tables[0].features
 
 
-def load_points(path: str | PathLike[str], columns: Sequence[str] | None = None) -> Array:
-    """Public points (s, d) from one CSV, Parquet, .npz or .npy file; columns: features, in this order.
+def load_points(
+    path: str | PathLike[str], columns: Sequence[str] | None = None, dialect: Dialect | None = None
+) -> Array:
+    """Public points (s, d) from one file; columns: features, in this order.  dialect: of text files.
 
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
-    wanted = Wanted(None if columns is None else tuple(columns), None, None, None)
+    chosen = None if columns is None else tuple(columns)
+    wanted = Wanted(chosen, None, None, None, dialect=dialect or Dialect())
     tables = _read_all(_checked_paths(path), wanted)
     owner = str(path)
     return np.concatenate([read(checked_points(table.points, owner), owner) for table in tables])
@@ -123,7 +139,7 @@ def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:
     """The tables of all files, in their order: one a file, unless there is only one file."""
     tables: list[Table] = []
     for path in files:
-        reader = READERS[path.suffix.lower()]
+        reader = READERS[extension(path)]
         found = reader(path, wanted, tables[0].features if tables and not wanted.union else None)
         if len(files) > 1 and (len(found) > 1 or found[0].clients is not None):
             raise InputError(
@@ -159,14 +175,16 @@ def _checked_paths(paths: Any) -> list[Path]:
             raise MissingFileError(f"{path} does not exist. Check the path.")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read. Change its permissions.")
-        if path.suffix.lower() not in READERS:
+        if extension(path) not in READERS:
             raise InputError(
-                f"{path} has the extension {path.suffix!r}: {', '.join(READERS)} are read. Convert "
+                f"{path} has the extension {extension(path)!r}: {', '.join(READERS)} are read. Convert "
                 "or rename it."
             )
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
         seen.add(path.resolve())
+        if extra := NEEDS.get(extension(path)):
+            require(f"{path}", extra)
     return files
 
 

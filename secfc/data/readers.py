@@ -1,4 +1,4 @@
-"""Files as tables: CSV, Parquet, .npz and .npy, read one at a time.
+"""Files as tables: CSV, Excel, Parquet, .npz and .npy, read one at a time.
 
 Every reader takes (path, wanted, expected): the columns the caller named, and the feature names of
 the first file, whose order all files follow (None for the first).  It returns the tables found in
@@ -22,18 +22,26 @@ from typing import Any
 
 import numpy as np
 
+from secfc.data.dialects import Dialect, pointed, stem
+from secfc.data.excel import open_excel
 from secfc.data.inputs import InputError, Rows, check_shape, names_listed
 from secfc.data.parquet import ParquetRows, open_parquet
 
 # Cells of missing values, in lower case.
 ABSENT = ("", "na", "n/a", "nan", "null")
+# Days and times as people and spreadsheets write them.
+DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ]\d{1,2}:\d{2}.*)?"
+    r"|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})( \d{1,2}:\d{2}.*)?"
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+)
 
 
 @dataclass(frozen=True)
 class Wanted:
     """The columns the caller named.  union: files may have other features than the first, and some only.
 
-    gaps: values may be missing.  texts: columns of categories.
+    gaps: values may be missing.  texts: columns of categories.  dialect: how text files are written.
     """
 
     columns: tuple[str, ...] | None
@@ -43,6 +51,7 @@ class Wanted:
     union: bool = False
     gaps: bool = False
     texts: tuple[str, ...] = ()
+    dialect: Dialect = field(default_factory=Dialect)
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named) or self.columns == ():
@@ -75,31 +84,27 @@ class Table:
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        several = self.name != self.path.stem
+        several = self.name != stem(self.path)
         owner = f"{self.path}, array {self.name!r}," if several else f"{self.path}"
         check_shape(tuple(self.points.shape), owner)
 
 
 def _read_csv(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as handle:
-            lines = csv.reader(handle, strict=True)
-            try:
-                return [_csv_table(path, lines, wanted, expected)]
-            except csv.Error as error:
-                raise InputError(
-                    f"{path}, line {lines.line_num}: not valid CSV ({error}). Check the quotes."
-                ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from error
+    with wanted.dialect.opened(path) as (lines, decimal):
+        try:
+            return [row_table(path, lines, wanted, expected, decimal)]
+        except csv.Error as error:
+            raise InputError(
+                f"{path}, line {lines.line_num}: not valid CSV ({error}). Check the quotes."
+            ) from error
 
 
-def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
-    """Rows of a csv.reader as a table; line numbers are the reader's."""
+def row_table(path: Path, lines: Any, wanted: Wanted, expected: Any, decimal: str = ".") -> Table:
+    """Rows of a csv.reader, or what has its line_num, as a table; line numbers are the reader's."""
     first = next((row for row in lines if row), None)
     if first is None:
         raise InputError(f"{path} is empty: a client needs at least one point. Leave it out.")
-    header = _header(path, lines.line_num, first, wanted)
+    header = _header(path, lines.line_num, first, wanted, decimal)
     width = len(first)
     names = list(header) if header else [str(column) for column in range(width)]
     features = _choose(path, header, wanted, expected) if header else tuple(names)
@@ -116,6 +121,8 @@ def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
                 "Every row needs the same number: correct the row."
             )
         cells = [row[position] for position in positions]
+        if decimal == ",":
+            cells = [pointed(cell) for cell in cells]
         if wanted.gaps:
             cells = ["nan" if cell.strip().lower() in ABSENT else cell for cell in cells]
         elif wanted.union:
@@ -124,7 +131,7 @@ def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
         try:
             values.extend(map(float, cells))
         except ValueError:
-            raise _bad_cell(path, lines.line_num, features, cells) from None
+            raise _bad_cell(path, lines.line_num, features, cells, row, positions) from None
         if "_" in "".join(cells):  # Python reads 1_2 as twelve.
             raise _bad_cell(path, lines.line_num, features, cells)
         for position, name, column in columns:
@@ -136,20 +143,15 @@ def _csv_table(path: Path, lines: Any, wanted: Wanted, expected: Any) -> Table:
     if not values:
         raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
     points = np.frombuffer(values, dtype=np.float64).reshape(-1, len(features))
-    return _set_apart(Table(path, path.stem, points, features if header else None), wanted, apart)
+    return _set_apart(Table(path, stem(path), points, features if header else None), wanted, apart)
 
 
-def _header(path: Path, line: int, first: list[str], wanted: Wanted) -> tuple[str, ...] | None:
+def _header(path: Path, line: int, first: list[str], wanted: Wanted, decimal: str) -> tuple[str, ...] | None:
     """Column names if the first row has them, None if it is data."""
     cells = tuple(cell.strip() for cell in first)
-    if len(cells) == 1 and (separator := re.search(r"[;\t|]", cells[0])):
-        raise InputError(
-            f"{path}, line {line}: one column, which contains {separator[0]!r}. Columns are "
-            "separated by commas: save the file with commas."
-        )
     if wanted.named and set(wanted.named) <= set(cells):
         return cells
-    numbers = [_is_number(cell) for cell in cells]
+    numbers = [_is_number(pointed(cell) if decimal == "," else cell) for cell in cells]
     if not any(numbers):
         return cells
     if not all(numbers):
@@ -165,8 +167,29 @@ def _header(path: Path, line: int, first: list[str], wanted: Wanted) -> tuple[st
     return None
 
 
-def _bad_cell(path: Path, line: int, features: Sequence[str], cells: Sequence[str]) -> InputError:
+def _bad_cell(
+    path: Path,
+    line: int,
+    features: Sequence[str],
+    cells: Sequence[str],
+    row: Sequence[str] | None = None,
+    positions: Sequence[int] = (),
+) -> InputError:
+    """cells: as they were read.  row: as they stand in the file, those of features at positions."""
     at = next(i for i, cell in enumerate(cells) if "_" in cell or not _is_number(cell))
+    written = (cells[at] if row is None else row[positions[at]]).strip()
+    if DATE.fullmatch(written):
+        return InputError(
+            f"{path}, line {line}, column {features[at]!r}: the cell is a date or a time, and features must "
+            "be numbers. Write what distance means for it, as years of age or days since an event, or leave "
+            "the column out with columns=."
+        )
+    if re.fullmatch(r"[+-]?\d[\d.,]*", written):
+        return InputError(
+            f"{path}, line {line}, column {features[at]!r}: the cell is a number of another kind than the "
+            'rows above, or groups thousands. Say what its comma is (decimal=",", decimal="."), and save the '
+            "file without separators of thousands."
+        )
     what = "is not a number" if cells[at].strip() else "is empty"
     absent = cells[at].strip().lower() in ABSENT
     more = ""
@@ -342,8 +365,17 @@ def _set_apart(table: Table, wanted: Wanted, apart: dict[str, list[Any]]) -> Tab
     return replace(table, clients=clients, ids=ids, labels=labels, texts=texts)
 
 
+def _read_excel(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:
+    with open_excel(path) as rows:
+        return [row_table(path, rows, wanted, expected)]
+
+
 READERS: dict[str, Callable[[Path, Wanted, tuple[str, ...] | None], list[Table]]] = {
     ".csv": _read_csv,
+    ".csv.gz": _read_csv,
+    ".tsv": _read_csv,
+    ".tsv.gz": _read_csv,
+    ".xlsx": _read_excel,
     ".parquet": _read_parquet,
     ".npz": _read_npz,
     ".npy": _read_npy,

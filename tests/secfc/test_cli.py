@@ -349,7 +349,7 @@ BAD: list[tuple[str, str]] = [
     ("a.npy b.npy c.npy", "-k is missing"),
     ("nowhere.csv -k 2", "nowhere.csv does not exist"),
     (". -k 2", "is a directory"),
-    ("notes.txt -k 2", ".csv, .parquet"),
+    ("notes.txt -k 2", ".xlsx, .parquet"),
     ("ragged.csv -k 2", "line 3"),
     ("nan.csv -k 2", "NaN"),
     ("empty.csv -k 2", "empty"),

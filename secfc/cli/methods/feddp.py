@@ -38,9 +38,13 @@ def settle(asked: Asked) -> Asked:
 
 def extend(asked: Asked, federation: Federation) -> Federation:
     """The federation with the server's points."""
+    from secfc.data.dialects import Dialect
     from secfc.data.files import load_points
 
-    return replace(federation, server_points=load_points(asked["server_file"], federation.common_names))
+    settings = asked.settings
+    dialect = Dialect(settings.encoding, settings.delimiter, settings.decimal)
+    points = load_points(asked["server_file"], federation.common_names, dialect)
+    return replace(federation, server_points=points)
 
 
 def choose(asked: Asked, public: Public) -> Choice:

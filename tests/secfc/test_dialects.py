@@ -1,0 +1,187 @@
+"""Files as people have them: what is found out, what must be said, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+from secfc.data.dialects import Dialect
+from secfc.data.federation import Federation, InputError
+
+
+def packed(content: bytes) -> bytes:
+    """A .gz that is the same at any time, as names of tests must be."""
+    return gzip.compress(content, mtime=0)
+
+
+POINTS = [[1.5, -20.25], [1000.0, 0.125]]
+PLAIN = "größe,y\n1.5,-20.25\n1000,0.125\n"
+EUROPEAN = "größe;y\n1,5;-20,25\n1000;0,125\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("a.csv", PLAIN.encode(), {}),
+        ("a.csv", PLAIN.encode("utf-8-sig"), {}),
+        ("a.csv", PLAIN.encode("utf-16"), {}),
+        ("a.csv", PLAIN.encode("utf-32"), {}),
+        ("a.csv", PLAIN.encode("cp1252"), {"encoding": "cp1252"}),
+        ("a.csv", EUROPEAN.encode(), {}),
+        ("a.csv", EUROPEAN.encode(), {"delimiter": ";", "decimal": ","}),
+        ("a.csv", EUROPEAN.encode("utf-16"), {"delimiter": "semicolon"}),
+        ("a.csv", EUROPEAN.replace(";", "|").encode(), {}),
+        ("a.csv", PLAIN.replace(",", "\t").encode(), {}),
+        ("a.tsv", EUROPEAN.replace(";", "\t").encode(), {}),
+        ("a.csv", PLAIN.replace(",", ":").encode(), {"delimiter": ":"}),
+        ("a.csv.gz", packed(EUROPEAN.encode()), {}),
+        ("a.tsv.gz", packed(PLAIN.replace(",", "\t").encode("utf-16")), {}),
+        ("a.csv", b'"gr","y"\n"1,5","-20,25"\n1000,"0,125"\n', {}),
+        ("a.csv", b"1,5;-20,25\n1000;0,125\n", {}),
+    ],
+)
+def test_what_a_file_says_is_taken(
+    tmp_path: Path, name: str, content: bytes, options: dict[str, Any]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    federation = Federation.from_files(tmp_path / name, **options)
+    assert federation.stacked().tolist() == POINTS
+    assert federation.names == ("a",)
+
+
+LATE = "x;y\n" + "1;2\n" * 300
+REFUSED: list[tuple[str, bytes, dict[str, Any], str]] = [
+    ("a.csv", b"x;y\n1,234;2\n", {}, 'may be a decimal or group thousands.*decimal=","'),
+    ("a.csv", b"x;y\n1,234;2\n1,234,567;3\n", {}, "may be a decimal or group thousands"),
+    ("a.csv", b"x;y\n1,5;2\n1.234,5;3\n", {}, "line 3, column 'x': .*another kind .* thousands"),
+    ("a.csv", b"x;y\n1,5;2\n1.5;3\n", {}, "line 3, column 'x': .*another kind"),
+    ("a.csv", (LATE + "1,5;2\n").encode(), {}, "line 302, column 'x'.*another kind"),
+    ("a.csv", (LATE + "1,234;2\n").encode(), {}, "line 302, column 'x'.*another kind"),
+    ("a.csv", b"x,a;b\nu,a;b\n", {}, "could be separated by ',' or ';'.*Say which with delimiter="),
+    ("a.csv", PLAIN.encode("cp1252"), {}, "a.csv is not UTF-8 text.*cp1252.*encoding="),
+    ("a.csv", PLAIN.encode(), {"encoding": "ascii"}, "a.csv is not ASCII text"),
+    ("a.csv", PLAIN.encode(), {"encoding": "klingon"}, "encoding='klingon' is unknown: .*cp1252"),
+    ("a.csv", b"x\n1\n", {"delimiter": "ab"}, "delimiter='ab': one character"),
+    ("a.csv", b"x\n1\n", {"delimiter": "1"}, "delimiter='1': one character"),
+    ("a.csv", b"x\n1\n", {"decimal": "'"}, 'decimal="\'": "." or ","'),
+    ("a.csv", b"x\n1\n", {"delimiter": ",", "decimal": ","}, "one comma cannot be both"),
+    ("a.csv.gz", b"x\n1\n", {}, "no whole gzip file"),
+    ("a.csv.gz", packed(b"x\n" + b"1\n" * 9)[:-6], {}, "no whole gzip file"),
+    ("a.txt.gz", b"", {}, "extension '.txt.gz'"),
+    ("a.csv", b"x,day\n1,2024-01-31\n", {}, "line 2, column 'day': the cell is a date or a time.*columns="),
+    ("a.csv", b"x,day\n1,31.01.2024\n", {}, "is a date"),
+    ("a.csv", b"x,day\n1,1/31/24 12:30\n", {}, "is a date"),
+    ("a.csv", b"x,at\n1,12:30\n", {}, "is a date"),
+    ("a.csv", b"x;day\n1,5;31.01.2024\n", {}, "is a date"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "options", "message"), REFUSED)
+def test_doubt_is_refused(
+    tmp_path: Path, name: str, content: bytes, options: dict[str, Any], message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        Federation.from_files(tmp_path / name, **options)
+    assert "2024" not in str(caught.value)
+    assert "1,234;" not in str(caught.value)
+
+
+def test_a_comma_before_three_digits_is_a_decimal_if_told_or_if_others_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("x;y\n1,234;2\n")
+    assert Federation.from_files(path, decimal=",").stacked().tolist() == [[1.234, 2]]
+    path.write_text("x;y\n1,234;2,5\n")
+    assert Federation.from_files(path).stacked().tolist() == [[1.234, 2.5]]
+    with pytest.raises(InputError, match="another kind"):
+        Federation.from_files(path, decimal=".")
+
+
+def test_dialects_know_words() -> None:
+    assert Dialect(delimiter="tab") == Dialect(delimiter="\t")
+
+
+def workbook(path: Path, *sheets: list[list[Any]]) -> Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets):
+        sheet = book.create_sheet(f"s{number}")
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+    return path
+
+
+def test_excel_is_read_as_it_was_written(tmp_path: Path) -> None:
+    values = np.round(np.random.default_rng(0).normal(size=(20, 3)) * 1e5, 6)  # openpyxl writes 16 digits
+    rows = [["x", "y", "z", "who"], *([*row, f"p{i}"] for i, row in enumerate(values.tolist())), [None] * 4]
+    path = workbook(tmp_path / "a.xlsx", rows)
+    federation = Federation.from_files(path, id_column="who")
+    assert federation.stacked().tobytes() == values.tobytes()
+    assert federation.parties[0].ids[-1] == "p19"
+
+
+@pytest.mark.parametrize(
+    ("sheets", "message"),
+    [
+        ([[["x", "y"], [1, datetime.date(2024, 1, 31)]]], "line 2, column 'y': the cell is a date"),
+        ([[["x", "y"], [1, datetime.datetime(2024, 1, 31, 5, 6)]]], "the cell is a date"),
+        ([[["x", "y"], [1, None]]], "line 2, column 'y': the cell is empty"),
+        ([[["x", "y"], [1, 2, 3]]], "line 2: 3 cells"),
+        ([[["x", "y"], [1, True]]], "is not a number"),
+        ([[["x"], [1]], [["x"], [2]]], "has 2 visible sheets: one is needed"),
+        ([[]], "is empty"),
+    ],
+)
+def test_bad_excel_is_refused(tmp_path: Path, sheets: list[Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Federation.from_files(workbook(tmp_path / "a.xlsx", *sheets))
+
+
+def test_what_is_no_workbook_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    (tmp_path / "a.xlsx").write_text("x\n1\n")
+    with pytest.raises(InputError, match=r"not a readable \.xlsx"):
+        Federation.from_files(tmp_path / "a.xlsx")
+
+
+COMMANDS = [
+    "run",
+    "audit",
+    "attack geometry",
+    "attack differences",
+    "attack reconstruct",
+    "attack membership",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_all_commands_take_the_same_options(command: str, tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, [*command.split(), "--help"]).output
+    assert all(option in shown for option in ("--delimiter", "--decimal", "--encoding"))
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"x;y\n1,234;2\n", "", "Say --decimal , if it is"),
+        (PLAIN.encode("cp1252"), "", "say which with --encoding"),
+        (b"x\n1\n", "--delimiter ab", "--delimiter ab: one character is needed"),
+        (b"x\n1\n", "--encoding klingon", "--encoding klingon is unknown"),
+        (b"x\n1\n", "--decimal x", "'x' is not one of '.', ','"),
+    ],
+)
+def test_the_shell_speaks_of_options(tmp_path: Path, content: bytes, options: str, message: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    done = CliRunner().invoke(main, ["run", str(path), "-k", "2", "--json", *options.split()])
+    assert done.exit_code == 2
+    assert message in done.stderr
