@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from field.secrets.coins import Coins
-from secfc.algorithm import Algorithm, Clustering, Public, check_columns, gathered
+from field.secrets.coins import Coins, SystemCoins
+from secfc.algorithm import Algorithm, Array, Clustering, Model, Public, check_columns, gathered
 from secfc.data.arguments import SWITCH, Kind, a_kind, having, optional, shown
 from secfc.data.federated import federated
 from secfc.data.inputs import InputError, refusing, seeded
@@ -152,6 +152,14 @@ def drive(
     description: of their plan.  secrets: coins of every party, for the keys of sealed messages.
     """
     return simulate(seal(roles, description, secrets) if sealed else roles)
+
+
+def predicted(model: Model, federation: Federation) -> list[Array]:
+    """Labels of new points by a model that was kept: one (m_j,) int32 array a client, all in this process.
+
+    Raises what `Model.predict` raises.
+    """
+    return model.predict(federation, coins=lambda party: SystemCoins(), drive=drive)
 
 
 def seal(

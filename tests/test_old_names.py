@@ -12,6 +12,7 @@ import pytest
 OLD = json.loads((Path(__file__).parent / "names-0.1.0.json").read_text())
 # What is no more, as nothing does it any more.
 GONE = {
+    "field.tournament": "DIRECT",  # what a network costs decides which shape a contest takes
     "secfc.coded": "unheard",  # outcomes say what who missed the end has
     "psu.merge": "reciprocals",  # merged rows are multiplied, never divided
     "secfc.dealing": "judge_rows publish_shares",  # challenges, which the test of rows replaced

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +131,7 @@ def new_points(
 
 def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
     """Labels by client.  What the clients agreed to label is written down as spent first."""
-    from field.secrets.coins import SystemCoins
-    from secfc.fitting import drive
+    from secfc.fitting import predicted
 
     model = model_of(kept)
     shares = getattr(model, "model", model)
@@ -143,8 +141,7 @@ def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
             left[client] = allowance.left - federation.m
         if min(left.values()) >= 0:  # else the parties refuse
             kept.write(path)
-    found: list[Any] = model.predict(federation, coins=lambda party: SystemCoins(), drive=partial(drive))
-    return found
+    return predicted(model, federation)
 
 
 def lines(federation: Federation, labels: Sequence[Any], real: set[str]) -> Iterator[Sequence[Any]]:
