@@ -154,7 +154,7 @@ def drive(
     return simulate(seal(roles, description, secrets) if sealed else roles)
 
 
-def predicted(model: Model, federation: Federation) -> list[Array]:
+def predicted(model: Model, federation: Any) -> list[Array]:
     """Labels of new points by a model that was kept: one (m_j,) int32 array a client, all in this process.
 
     Raises what `Model.predict` raises.
