@@ -108,6 +108,11 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="With -k auto or 2..12: a picture of the costs by which k was chosen.",
 )  # fmt: skip
 @click.option(
+    "--processes", is_flag=True,
+    help="A rehearsal: every party a process of this machine, by the commands of `secfc deploy`, over a hub. "
+    "It takes several cores, and shows what a deployment will need.",
+)  # fmt: skip
+@click.option(
     "--model", type=ANY_PATH, metavar="MODEL.npz",
     help="Keep the model for `secfc predict`. The file is secret: it holds the shares of all clients.",
 )  # fmt: skip
@@ -150,13 +155,19 @@ def run(context: click.Context, /, **values: Any) -> None:
     method = methods()[values["algorithm"]]
     settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
     asked = checked(context, method, settings)
+    if settings.processes:
+        from secfc.cli.processes import check
+
+        check(asked)
     screen = Screen.stderr(settings.as_json)
     with screen.status("Reading the data"):
         federation, source = load(method, asked)
         federation, kept = without_gaps(settings, federation)
     outputs = Outputs.of(asked)
+    if settings.processes:
+        context.exit(rehearsed(method, asked, federation, kept, outputs, screen))
     result, found = execute(method, asked, federation, source, screen, given(context))
-    labels = None if found.verified is False else label_lines(federation, result, kept)
+    labels = None if found.verified is False else label_lines(federation, result.labels, kept)
     outputs.write(labels, found)
     if settings.model is not None:
         keep(result, settings.model)
@@ -167,6 +178,24 @@ def run(context: click.Context, /, **values: Any) -> None:
     _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
     if found.verified is False:
         context.exit(1)
+
+
+def rehearsed(
+    method: Method, asked: Asked, federation: Federation, kept: Any, outputs: Outputs, screen: Screen
+) -> int:
+    """Every party a process: the exit code.  Raises Refused, Failed, InputError."""
+    from secfc.cli.processes import rehearse, show
+
+    found = rehearse(method, asked, federation, screen)
+    if outputs.labels is not None and found.same is not False:
+        lines = label_lines(federation, list(found.labels.values()), kept)
+        if outputs.to_stdout:
+            csv_of(lines)(sys.stdout)
+        else:
+            with writing("--labels"):
+                write_all({outputs.labels: csv_of(lines)}, overwrite=outputs.force)
+    show(found, federation, as_json=asked.settings.as_json)
+    return int(found.same is False)
 
 
 def keep(result: Clustering, path: Path) -> None:
@@ -266,7 +295,7 @@ class Outputs:
         labels, report = settings.labels, settings.report
         if settings.files:
             labels = labels or LABELS
-            report = report or (None if settings.as_json else REPORT)
+            report = report or (None if settings.as_json or settings.processes else REPORT)
         if labels == STDOUT and settings.as_json:
             raise Refused("--labels - and --json both want stdout: name a file for one, as with --labels.")
         if labels and report and labels.resolve() == report.resolve():
@@ -303,15 +332,15 @@ class Outputs:
 
 
 def label_lines(
-    federation: Federation, result: Clustering, kept: Mapping[str, Any] | None = None
+    federation: Federation, found: Sequence[Any], kept: Mapping[str, Any] | None = None
 ) -> Iterator[Sequence[Any]]:
     """Rows of the labels file, its header first: client, row, id if any client has ids, label.
 
-    kept: by client which of its rows these are, where some were dropped.
+    found: labels, an array a client.  kept: by client which of its rows these are, where some were dropped.
     """
     with_ids = any(party.ids is not None for party in federation.parties)
     yield ("client", "row", *(("id",) if with_ids else ()), "label")
-    for party, labels in zip(federation.parties, result.labels, strict=True):
+    for party, labels in zip(federation.parties, found, strict=True):
         ids = party.ids or ("",) * len(labels)
         rows = range(len(labels)) if kept is None else kept[party.name].tolist()
         for row, label, name in zip(rows, labels.tolist(), ids, strict=True):

@@ -33,6 +33,7 @@ class Settings:
     report: Path | None = None
     plot: Path | None = None
     model: Path | None = None
+    processes: bool = False
     features: str = "same"
     standardize: bool = False
     to_range: bool = False

@@ -1,0 +1,93 @@
+"""`secfc run --processes`: the run file it writes builds the same run, and a whole rehearsal by night."""
+
+import csv
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("websockets")
+
+from secfc.cli import main, processes
+from secfc.cli.deploy.building import built
+from secfc.cli.deploy.place import Site
+from secfc.cli.execute import load
+from secfc.cli.method import Asked
+from secfc.cli.methods import methods
+from secfc.cli.run import run as command
+from secfc.deploy.runfile import RunFile
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(1)
+    for name in "abc":
+        points = rng.normal(rng.integers(0, 3, (14, 1)) * 9.0, 1.0, (14, 2))
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("id", "x", "y"))
+            writer.writerows((f"{name}{i}", *row) for i, row in enumerate(points.tolist()))
+    return [str(tmp_path / f"{name}.csv") for name in "abc"]
+
+
+def asked_of(*words):
+    from dataclasses import fields
+
+    from secfc.cli.run import checked
+    from secfc.cli.settings import Settings
+
+    context = command.make_context("run", list(map(str, words)))
+    method = methods()[context.params["algorithm"]]
+    settings = Settings(**{field.name: context.params[field.name] for field in fields(Settings)})
+    return method, checked(context, method, settings)
+
+
+@pytest.mark.parametrize("words", [
+    (), ("--disclosure", "own-labels", "--reveal-centers"), ("--standardize", "--limit", "8"),
+    ("--ranges", "x=-9:40,y=-9:40"), ("--algorithm", "k-fed"), ("-k", "2..4"), ("-k", "auto", "-t", "1"),
+    ("--epsilon", "4", "--radius", "30"), ("--membership", "private", "--init", "random", "--bound", "64"),
+])  # fmt: skip
+def test_the_run_file_of_a_rehearsal_builds_what_was_asked_for(files, tmp_path, words):
+    words = words if "-k" in words else ("-k", "3", *words)
+    method, asked = asked_of(*files, "--id-column", "id", *words)
+    federation, _ = load(method, asked)
+    folder = tmp_path / "rehearsal"
+    folder.mkdir()
+    processes.lay_out(folder, method, asked, federation)
+    made = built(RunFile.read(folder / "run.toml"))
+    chosen = method.choose(Asked(asked.settings, asked.options, asked.given), made.public).algorithm
+    assert getattr(made.algorithm, "algorithm", made.algorithm) == chosen
+    for party in federation.parties:
+        site = Site.read(folder / party.name / "site.toml")
+        read, _ = site.party(site.agreed())
+        assert (read.read() == party.read()).all()  # to the last bit
+        assert read.ids == party.ids
+        assert (folder / party.name / "site.key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("words", "why"), [
+    (("--plot", "p.png", "-k", "2..4"), "--plot draws"), (("--checkpoint", "d"), "--checkpoint is what"),
+    (("--report", "r.json"), "--report is for"), (("--model", "m.npz"), "--model keeps"),
+    (("--categorical", "id"), "--categorical makes"),
+])  # fmt: skip
+def test_what_a_rehearsal_does_not_do_is_refused(files, tmp_path, words, why):
+    words = words if "-k" in words else ("-k", "3", *words)
+    plain = [str(tmp_path / word) if "." in word and ".." not in word else word for word in words]
+    more = ["--processes", "--labels", str(tmp_path / "l.csv")]
+    done = CliRunner().invoke(main, ["run", *files, *plain, *more])
+    assert done.exit_code == 2
+    assert why in done.stderr
+
+
+@pytest.mark.nightly
+@pytest.mark.deployment
+def test_a_whole_rehearsal_gives_the_labels_of_plaintext(files, tmp_path):
+    out = tmp_path / "l.csv"
+    words = ["-k", "3", "--id-column", "id", "--processes", "--labels", str(out)]
+    done = CliRunner().invoke(main, ["run", *files, *words])
+    assert done.exit_code == 0, done.output
+    assert "they are those of plaintext k-means" in done.output
+    plain = tmp_path / "p.csv"
+    words = ["-k", "3", "--id-column", "id", "--labels", str(plain), "--report", str(tmp_path / "r.json")]
+    assert CliRunner().invoke(main, ["run", *files, *words, "--no-attack"]).exit_code == 0
+    assert out.read_text() == plain.read_text()
