@@ -56,6 +56,8 @@ class Report:
     about choices made for them.  comparison: None if nothing was verified.  ordinary: the labels against
     k-means on the unrounded points, None if that was not compared.  resolution: steps of rounding within the
     spread of each feature, None if not judged.  quantizer: how points became integers, None if they did not.
+    digests: of every client's labels, by name, and of all under "" (`secfc.metrics.labels_digest`); None
+    where no budget paid for labels.
     curve: the costs by which k was chosen, None if it was given; of what a policy opens, so under a budget
     they are paid for.
     withheld: clusters with points whose centers stay closed where others are open.
@@ -82,6 +84,7 @@ class Report:
     quantizer: Quantizer | None
     n_iter: int
     converged: bool
+    digests: Mapping[str, str] | None
     curve: Curve | None
     moved: bool
     steps: int
@@ -177,6 +180,7 @@ def report(
         quantizer=quantizer if rounding else None,
         n_iter=result.n_iter,
         converged=result.converged,
+        digests=digests(result, federation) if told or account.follows else None,
         curve=result.curve,
         moved=bool(result.history or result.sizes),
         steps=rounds(result),
@@ -200,6 +204,15 @@ def report(
         finding=finding if told else None,
         risk=risk(result, labels, delta, noisy=account.delta is not None),
     )
+
+
+def digests(result: Clustering, federation: Federation) -> dict[str, str]:
+    """Of each client's labels, and of all."""
+    each = zip(federation.names, result.labels, strict=True)
+    return {
+        **{name: metrics.labels_digest([own]) for name, own in each},
+        "": metrics.labels_digest(result.labels),
+    }
 
 
 def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: str | None) -> Account:

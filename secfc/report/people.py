@@ -237,6 +237,9 @@ def _iterations(found: Report) -> list[tuple[str, str]]:
         if found.noisy:
             end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{found.n_iter} ({end})"))
+    if found.digests is not None:
+        said = f"{found.digests[''][:16]}..., equal wherever labels are, on any machine, with any threads"
+        lines.append(("Digest of labels", said))
     return [*lines, *_sizes(found)] if found.labels_paid else lines
 
 

@@ -51,6 +51,8 @@ def as_json(found: Report) -> dict[str, Any]:
         "choice": _choice(found.curve),
         "n_iter": found.n_iter,
         "converged": found.converged,
+        "labels_digest": None if found.digests is None else found.digests[""],
+        "labels_digests": _of_clients(found.digests),
         "cluster_sizes": None if counts is None else counts.clusters,
         "centers": None if found.centers is None else found.centers.tolist(),
         "centers_withheld": list(found.withheld),
@@ -143,3 +145,7 @@ def strict(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def _of_clients(digests: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if digests is None else {name: digest for name, digest in digests.items() if name}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -487,3 +490,32 @@ def test_a_report_holds_no_point_and_no_id() -> None:
     held = pickle.dumps(found)
     assert b"secret-" not in held
     assert not any(value.tobytes() in held for array in arrays for value in array.ravel())
+
+
+def test_the_digest_of_labels_is_that_of_plaintext_with_any_threads():
+    rng = np.random.default_rng(8)
+    federation = secfc.Federation.from_arrays(np.split(rng.normal(size=(90, 3)), 5))
+    found = []
+    for threads in (1, 3):
+        algorithm = secfc.SecFC(k=3, t=1, threads=threads, coarse="allow")
+        result = secfc.fit(algorithm, federation)
+        found.append(report.as_json(report.report(result, federation=federation, algorithm=algorithm)))
+    plain = secfc.fit(secfc.Lloyd(3, coarse="allow"), federation)
+    assert {one["labels_digest"] for one in found} == {metrics.labels_digest(plain.labels)}
+    for name, own in zip(federation.names, plain.labels, strict=True):
+        assert found[0]["labels_digests"][name] == metrics.labels_digest([own])
+    assert metrics.labels_digest([plain.labels[0] + 1]) != metrics.labels_digest([plain.labels[0]])
+
+
+@pytest.mark.nightly
+def test_the_digest_of_the_demonstration_is_the_same_with_portable_kernels(tmp_path):
+    def digest(**environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "secfc.cli", "run", "--json", "--no-attack"], capture_output=True,
+            text=True, check=True, env={**os.environ, **environment},
+        )  # fmt: skip
+        return json.loads(done.stdout)["labels_digest"]
+
+    portable = digest(SECFC_KERNELS="portable", NUMBA_CACHE_DIR=str(tmp_path / "portable"))
+    narrow = digest(NUMBA_CPU_NAME="x86-64-v3", NUMBA_CACHE_DIR=str(tmp_path / "narrow"))
+    assert digest() == portable == narrow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secfc.cli.deploy.model import MODEL, kept_of
 from secfc.cli.errors import Refused
 from secfc.cli.outputs import dumped, write_all
+from secfc.metrics import labels_digest
 
 if TYPE_CHECKING:
     from secfc.cli.deploy.building import Built
@@ -91,7 +91,7 @@ def report(site: Site, asked: Built, outcome: Any, log: Log, started: datetime) 
         "started": started.isoformat(timespec="seconds"),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "rows": None if own is None else len(own),
-        "labels_digest": None if own is None else digest(own),
+        "labels_digest": None if own is None else labels_digest([own]),
         "iterations": outcome.n_iter,
         "converged": outcome.converged,
         "cost": outcome.cost,
@@ -104,11 +104,6 @@ def report(site: Site, asked: Built, outcome: Any, log: Log, started: datetime) 
         "rounds": log.rounds,
         "bytes_sent": log.sent,
     }
-
-
-def digest(labels: Any) -> str:
-    """SHA-256 of labels as 32-bit little-endian integers: equal wherever labels are."""
-    return hashlib.sha256(labels.astype("<i4").tobytes()).hexdigest()
 
 
 def _finite(centers: Any) -> list[list[float] | None]:
