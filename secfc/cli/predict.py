@@ -12,11 +12,11 @@ import click
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
 from secfc.cli.screen import Screen
-from secfc.data.kept import Kept
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
+    from secfc.data.kept import Kept
 
 OUT = Path("secfc-predicted.csv")
 NOBODY = bytes(32)
@@ -24,6 +24,7 @@ NOBODY = bytes(32)
 
 def kept_of(result: Clustering) -> Kept | None:
     """The model of a run, for a file; None if there is none that could be kept."""
+    from secfc.data.kept import Kept
     from secfc.exact.predict import CodedModel
     from secfc.exact.saved import values_of
     from secfc.lloyd.centers import CentersModel
@@ -81,6 +82,8 @@ def predict(
       secfc predict model.npz a.csv b.csv c.csv
       secfc predict model.npz next/a.csv --id-column patient --out labels.csv
     """
+    from secfc.data.kept import Kept
+
     screen = Screen.stderr()
     with bad_input(OSError):
         kept = Kept.read(model)
