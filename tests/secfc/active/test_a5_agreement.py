@@ -433,6 +433,8 @@ def test_fields_that_are_left_out_are_these():
         "Public.observed",
         # The plan of the clustering after scaling is compared by its own roles; who was told is no matter.
         "ScaledPlan.terms", "ScaledPlan.inner", "Scaled.told",
+        # Where the hub is, who vouches for it and how long to wait change nothing that another party sees.
+        "RunFile.hub", "RunFile.authority", "RunFile.waiting", "RunFile.folder",
         # How a client clusters at home is its own matter.
         "OverlapPlan.terms", "OpenPlan.terms", "MaskedLloyd.coarse", "Overlap2.local",
         "MaxMin.local", "NearestMerge.local", "Constrained.local", "Synchronized.local", "Automatic.local",
