@@ -19,7 +19,7 @@ from secfc.deploy.keys import draw
 from secfc.deploy.runfile import RunFile, Waiting
 
 ROOT = Path(__file__).parents[3]
-QUICK = Waiting(arrival=40.0, patience=20.0, rejoin=6.0, pulse=6.0)
+QUICK = Waiting(arrival=120.0, patience=60.0, rejoin=30.0, pulse=15.0)
 HERE = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 SECFC = [sys.executable, "-m", "secfc.cli", "deploy"]
 
@@ -111,12 +111,12 @@ class Sites:
         self.processes[name].send_signal(number)
         self.processes[name].wait(10)
 
-    def wait(self, *names, seconds=60):
+    def wait(self, *names, seconds=150):
         """Exit codes, in the order of the names."""
         end = time.monotonic() + seconds
         return [self.processes[name].wait(max(0.1, end - time.monotonic())) for name in names]
 
-    def everybody(self, seconds=60):
+    def everybody(self, seconds=150):
         """Exit codes of all parties, the hub still being there."""
         names = (*self.rows, "server")
         return dict(zip(names, self.wait(*names, seconds=seconds), strict=True))
@@ -137,7 +137,7 @@ class Sites:
         lines = [line for line in self.log(name).splitlines() if line.startswith("{")]
         return [json.loads(line) for line in lines]
 
-    def until(self, name, note, seconds=40, count=1):
+    def until(self, name, note, seconds=120, count=1):
         """Wait until a party has said so often that it is in this phase."""
         end = time.monotonic() + seconds
         while sum(e.get("note") == note for e in self.events(name)) < count:
@@ -145,7 +145,7 @@ class Sites:
                 raise AssertionError(f"{name} never came to {note!r}:\n{self.log(name)}")
             time.sleep(0.01)
 
-    def until_said(self, name, words, seconds=40):
+    def until_said(self, name, words, seconds=120):
         """Wait until these words stand in a log."""
         end = time.monotonic() + seconds
         while words not in self.log(name):

@@ -93,7 +93,7 @@ def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
             # Nothing that could be resumed, or read by others, is left.
             assert not list((tmp_path / client / "journal").iterdir())
             assert (tmp_path / client / "results" / "labels.csv").stat().st_mode & 0o777 == 0o600
-        assert run.start("site-0").wait(20) == 2
+        assert run.start("site-0").wait(90) == 2
         assert "exists already" in run.log("site-0")
 
 
@@ -165,7 +165,7 @@ def test_terms_below_a_floor_are_refused_before_any_data_are_opened(tmp_path, nu
         rows = tmp_path / "site-0" / "rows.csv"
         rows.unlink()
         os.mkfifo(rows)  # whoever opened it would wait here for ever
-        assert run.start("site-0").wait(20) == 4
+        assert run.start("site-0").wait(90) == 4
         assert f"`{floor}`" in run.log("site-0")
         assert not (tmp_path / "site-0" / "remembered.json").exists()
 
@@ -182,7 +182,7 @@ def test_budgets_add_up_over_runs_and_resuming_spends_nothing_twice(tmp_path, nu
         # Another run on the same rows, at this site.
         other = replace(run.run, session=bytes(32))
         (tmp_path / "run.toml").write_text(other.toml())
-        assert run.start("site-0", "--force").wait(20) == 4
+        assert run.start("site-0", "--force").wait(90) == 4
         assert "after 6 in earlier runs" in run.log("site-0")
 
 
@@ -198,8 +198,8 @@ def test_another_run_file_is_named_to_all_at_once(tmp_path, nursery, change, why
         site.write_text(site.read_text().replace("../run.toml", "run.toml"))
         run.start_all()
         begun = time.monotonic()
-        assert set(run.everybody(seconds=20).values()) == {1}
-        assert time.monotonic() - begun < 10
+        assert set(run.everybody(seconds=90).values()) == {1}
+        assert time.monotonic() - begun < 60  # patience is as long, and nobody waits for that
         assert why in run.log("site-2")
         assert all("site-2" in run.log(name) for name in ROWS)
 
@@ -210,7 +210,7 @@ def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub
         key = tmp_path / "site-2" / "site.key"
         kept = key.read_bytes()
         key.write_bytes((tmp_path / "other.key").read_bytes())
-        assert run.start("site-2").wait(20) == 2
+        assert run.start("site-2").wait(90) == 2
         assert "another key than the run file has for site-2" in run.log("site-2")
         # With a run file of its own that pins it, the hub does not let it in.
         own = tmp_path / "site-2" / "run.toml"
@@ -218,7 +218,7 @@ def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub
         site = tmp_path / "site-2" / "site.toml"
         site.write_text(site.read_text().replace("../run.toml", "run.toml"))
         run.start("hub")
-        assert run.start("site-2").wait(20) == 1
+        assert run.start("site-2").wait(90) == 1
         assert "does not let 'site-2' in" in run.log("site-2")
         assert kept not in key.read_bytes()
 
@@ -229,7 +229,7 @@ def test_an_interrupted_site_resumes(tmp_path, nursery):
         run.start_all()
         run.until("site-0", "clustering")
         run.processes["site-0"].send_signal(signal.SIGINT)
-        assert run.processes["site-0"].wait(20) == 130
+        assert run.processes["site-0"].wait(90) == 130
         run.start("site-0")
         assert set(run.everybody().values()) == {0}
 
@@ -237,19 +237,19 @@ def test_an_interrupted_site_resumes(tmp_path, nursery):
 def test_check_says_what_is_ready_and_what_is_not(tmp_path, nursery):
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
         path = str(tmp_path / "site-0" / "site.toml")
-        assert run.start("check", path).wait(20) == 1
+        assert run.start("check", path).wait(90) == 1
         assert "fail  hub" in run.log("check")
-        assert run.start("check", path, "--offline").wait(20) == 0
+        assert run.start("check", path, "--offline").wait(90) == 0
         run.start("hub")
         run.until_said("hub", "listens")
-        assert run.start("check", path).wait(20) == 0
+        assert run.start("check", path).wait(90) == 0
         assert "knows this party" in run.log("check")
         assert "14 rows" not in run.log("check")  # of others nothing is known
         run.write_rows("site-0", ROWS["site-0"] * 100)
-        assert run.start("check", path, "--offline").wait(20) == 2
+        assert run.start("check", path, "--offline").wait(90) == 2
         assert "beyond the bound" in run.log("check")
         run.write_site("site-0", named=False, floors="smallest_t = 3")
-        assert run.start("check", path, "--offline").wait(20) == 4
+        assert run.start("check", path, "--offline").wait(90) == 4
 
 
 @pytest.mark.parametrize(("options", "preparing"), [
@@ -309,7 +309,7 @@ def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
         words = [str(tmp_path / "site-0" / "site.toml"), str(tmp_path / "site-0" / "rows.csv")]
         # Centers are known: a site labels alone.
         out = tmp_path / "own.csv"
-        assert run.command("predict", "predict", *words, "--out", str(out)).wait(20) == 0
+        assert run.command("predict", "predict", *words, "--out", str(out)).wait(90) == 0
         federation = secfc.Federation.from_arrays(list(ROWS.values()), names=list(ROWS))
         fit = secfc.fit(secfc.KFed(3, 2, seed=3), federation, seed=3)
         assert run.labels("site-0", out).tolist() == fit.predict(federation)[0].tolist()
@@ -319,9 +319,9 @@ def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
             ((tmp_path / "site-1" / "results" / "model.npz").read_bytes(), "is site-1's"),
         ):  # fmt: skip
             path.write_bytes(data)
-            assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(20) == 2
+            assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(90) == 2
             assert why in run.log("predict")
         path.write_bytes(whole)
         (tmp_path / "run.toml").write_text(replace(run.run, name="another").toml())
-        assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(20) == 2
+        assert run.command("predict", "predict", *words, "--force", "--out", str(out)).wait(90) == 2
         assert "of another run" in run.log("predict")
