@@ -186,7 +186,7 @@ def pump(source, target):
         end.close()
 
 
-@pytest.mark.parametrize("secure", [True, False])
+@pytest.mark.parametrize("secure", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_sites_go_out_through_the_proxy_of_their_environment(tmp_path, nursery, secure):
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
         if secure:
@@ -337,6 +337,7 @@ def test_open_sockets_are_those_that_the_page_lists(tmp_path, nursery):
 PAGE = Path(__file__).parents[3] / "secfc" / "deploy" / "README.md"
 
 
+@pytest.mark.nightly
 def test_the_hospitals_of_the_page_come_to_labels(tmp_path):
     part = PAGE.read_text().split("<!-- hospitals -->")[1].split("<!-- end of hospitals -->")[0]
     script = part.split("```sh\n")[1].split("```")[0].replace("8443", str(free_port()))

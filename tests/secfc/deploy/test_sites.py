@@ -54,9 +54,9 @@ def case(options, way, **more):
 CASES = {
     "default": case(BASE, DEFAULT),
     "own labels": case({**BASE, "disclosure": "own-labels"}, secfc.SecFC(3, 1, disclosure=secfc.OwnLabels())),
-    "no bound": case({"t": 1}, DEFAULT),
 }
 MORE = {
+    "no bound": case({"t": 1}, DEFAULT),
     "distances": case({**BASE, "disclosure": "distances"}, secfc.SecFC(3, 1, disclosure=secfc.Distances())),
     "final labels": case(
         {**BASE, "disclosure": "final-labels", "max_iter": 3},
@@ -97,7 +97,10 @@ def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
         assert "exists already" in run.log("site-0")
 
 
-@pytest.mark.parametrize("victims", [("site-2",), ("server",), ("hub",), ("hub", "server", *ROWS)])
+@pytest.mark.parametrize("victims", [
+    ("hub", "server", *ROWS),
+    *(pytest.param((name,), marks=pytest.mark.nightly) for name in ("site-2", "server", "hub")),
+])  # fmt: skip
 def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, victims):
     options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
     with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
@@ -113,7 +116,12 @@ def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, vi
             assert (run.labels(client) == want[client]).all()
 
 
-@pytest.mark.parametrize("phase", ["sharing points", "agreeing on keys", "clustering"])
+PHASES = ("sharing points", "agreeing on keys")
+
+
+@pytest.mark.parametrize("phase", [
+    "clustering", *(pytest.param(phase, marks=pytest.mark.nightly) for phase in PHASES),
+])  # fmt: skip
 def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
     options = {**BASE, "init": "random", "n_init": 4}
     algorithm = secfc.SecFC(3, 1, init=secfc.RandomLabels(), n_init=4)
@@ -131,6 +139,7 @@ def test_one_that_never_comes_back_is_done_without(tmp_path, nursery, phase):
             assert (run.labels(client) == want[client]).all()
 
 
+@pytest.mark.nightly
 def test_one_that_pauses_is_waited_for_and_one_that_stays_away_is_left_out(tmp_path, nursery):
     options = {**BASE, "init": "random", "n_init": 4}
     algorithm = secfc.SecFC(3, 1, init=secfc.RandomLabels(), n_init=4)
@@ -170,6 +179,7 @@ def test_terms_below_a_floor_are_refused_before_any_data_are_opened(tmp_path, nu
         assert not (tmp_path / "site-0" / "remembered.json").exists()
 
 
+@pytest.mark.nightly
 def test_budgets_add_up_over_runs_and_resuming_spends_nothing_twice(tmp_path, nursery):
     noise = {"t": 1, "epsilon": 6.0, "radius": 20.0, "max_iter": 1}
     with sites(tmp_path, ROWS, k=3, options=noise, nursery=nursery) as run:
@@ -253,7 +263,10 @@ def test_check_says_what_is_ready_and_what_is_not(tmp_path, nursery):
 
 
 @pytest.mark.parametrize(("options", "preparing"), [
-    (BASE, {}), ({**BASE, "disclosure": "own-labels"}, {}), ({"t": 1}, {"standardize": True}),
+    ({**BASE, "disclosure": "own-labels"}, {}),
+    *(pytest.param(*words, marks=pytest.mark.nightly) for words in (
+        (BASE, {}), ({"t": 1}, {"standardize": True}),
+    )),
 ])  # fmt: skip
 def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, preparing):
     new = {"site-0": POOL[50:55] + 0.01, "site-3": POOL[:2] + 0.01}

@@ -108,7 +108,9 @@ def test_a_line_that_goes_dead_is_made_anew_in_half_a_pulse():
     assert time.monotonic() - begin < 60 * SECOND + 60  # a busy machine; patience is longer by night
 
 
-@pytest.mark.parametrize("phase", ["share", "pair", "distances"])
+@pytest.mark.parametrize("phase", [
+    "distances", *(pytest.param(phase, marks=pytest.mark.nightly) for phase in ("share", "pair")),
+])  # fmt: skip
 def test_a_client_that_is_late_by_a_minute_is_waited_for(phase):
     async def nothing(line):
         await asyncio.sleep(0)
@@ -171,7 +173,7 @@ def test_noise_of_strangers_disturbs_nobody():
     assert asyncio.run(run()) == b"word"
 
 
-@pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.parametrize("after", [1, *(pytest.param(n, marks=pytest.mark.nightly) for n in (0, 3))])
 def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(after):
     async def run():
         async with hub("a", "b").serving() as server:
