@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secfc.cli.deploy.model import MODEL, kept_of
 from secfc.cli.errors import Refused
 from secfc.cli.outputs import dumped, write_all
-from secfc.metrics import labels_digest
+from secfc.report.digests import labels_digest
 
 if TYPE_CHECKING:
     from secfc.cli.deploy.building import Built

@@ -234,7 +234,7 @@ def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub
 
 
 def test_an_interrupted_site_resumes(tmp_path, nursery):
-    options = {**BASE, "init": "random", "n_init": 4}
+    options = {**BASE, "init": "random", "n_init": 40}
     with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
         run.start_all()
         run.until("site-0", "clustering")

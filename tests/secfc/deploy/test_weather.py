@@ -92,6 +92,7 @@ def test_a_line_that_is_reset_every_five_seconds_changes_nothing():
     assert seen.count("came back") >= 10
 
 
+@pytest.mark.nightly
 def test_a_line_that_goes_dead_is_made_anew_in_half_a_pulse():
     async def dies(line):
         while len(line.connections) < 2 * len(NAMES) * (len(NAMES) - 1):
