@@ -89,6 +89,8 @@ def be(words, log, folder, environment):
     code = 70
     try:
         os.environ.update(environment)
+        # Where the suite runs in the background, its children would be deaf to it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(folder)
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         null = os.open(os.devnull, os.O_RDONLY)
