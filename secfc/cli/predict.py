@@ -103,7 +103,7 @@ def predict(
 def new_points(
     kept: Kept, files: Sequence[Path], client_column: str | None, id_column: str | None
 ) -> tuple[Federation, set[str]]:
-    """New points of all clients of the run, and which of them have any: the others have a row of zeros."""
+    """New points of all clients of the run, and which of them have any: the others have a blank row."""
     import numpy as np
 
     from secfc.data.federation import Federation
@@ -123,7 +123,10 @@ def new_points(
                 f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
             )
         found = {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
-    parties = [found.get(name, Party(name, np.zeros((1, read.d)))) for name in clients]
+    # On a scale of the run the middle is a row that no limit refuses.
+    scaling = kept.facts["scaling"]
+    blank = np.zeros((1, read.d)) if scaling is None else np.nan_to_num([scaling["centers"]])
+    parties = [found.get(name, Party(name, blank)) for name in clients]
     named = any(party.ids for party in found.values())
     if named:  # a row of zeros needs a name of the same kind
         kind = type(next(party.ids for party in found.values() if party.ids)[0])

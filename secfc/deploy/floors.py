@@ -56,7 +56,7 @@ class Floors:
     policies: those it accepts.  smallest_t: clients that may collude and learn nothing.  largest_epsilon,
     largest_delta: of one run; a run with noise needs both to fit.  total_epsilon: over all runs of this site,
     basic composition.  open_centers: whether centers may be opened; smallest_center: points of a cluster
-    whose center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: own rows that
+    whose exact center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: rows that
     must differ from those of the last run whose output was opened, if any do: 0, or at least 10, as the
     difference of two outputs tells of the rows between.  coordinators: public identities of servers.
     """
@@ -126,7 +126,9 @@ class Floors:
                 yield "total_epsilon", asked, f"at most {self.total_epsilon:g} over all runs"
         if stakes.centers and not self.open_centers:
             yield "open_centers", "opened centers", "they stay closed"
-        if stakes.centers and stakes.smallest < self.smallest_center:
+        # Under a budget centers are noisy, and it covers clusters of any size.
+        exact = stakes.centers and stakes.epsilon is None
+        if exact and stakes.smallest < self.smallest_center:
             asked = f"opened centers of clusters of {stakes.smallest} points"
             yield "smallest_center", asked, f"at least {self.smallest_center} points"
         if stakes.sizes and not self.show_sizes:

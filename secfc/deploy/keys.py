@@ -19,7 +19,7 @@ def fingerprint(public: bytes) -> str:
     """Eight groups of four characters that stand for a public identity (32 bytes), to be read out aloud.
 
     >>> fingerprint(bytes(32))
-    'kqkf nn4k vxz6 zwqj 7ulo k4ds ajch xqie'
+    'inf4 5igl gzng irpl xwyb hzs6 vokh 4f5q'
     """
     import base64
 

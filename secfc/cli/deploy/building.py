@@ -168,7 +168,6 @@ def _stakes(run: RunFile, algorithm: Any, asked: Asked) -> Stakes:
         epsilon=asked.get("epsilon"),
         delta=asked.get("delta") if noisy else None,
         centers=bool(asked.get("reveal_centers")) if secret else True,
-        # Noise covers single points; without it the smallest cluster may be one.
         smallest=int(asked.get("smallest_center") or 1) if secret else 1,
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],

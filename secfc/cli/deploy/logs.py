@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from secfc.roles.exchange import Role
+from secfc.roles.exchange import Exchange, Role
 from secfc.transport import wire
 
 R = TypeVar("R")
@@ -59,22 +59,17 @@ class Log:
 
     def watched(self, role: Role[R]) -> Role[R]:
         """The same role, counted and told of."""
-        inbox: Any = None
-        try:
-            while True:
-                try:
-                    exchange = role.send(inbox)
-                except StopIteration as done:
-                    result: R = done.value
-                    return result
-                phase = exchange.phase
-                self.rounds[phase] = self.rounds.get(phase, 0) + 1
-                size = sum(map(wire.encoded_size, exchange.send.values()))
-                self.sent[phase] = self.sent.get(phase, 0) + size
-                words = PHASES.get(phase, phase)
-                if words and words != self._last:
-                    self._last = words
-                    self.say("phase", note=words, resumed=exchange.taken is not None)
-                inbox = yield exchange
-        finally:
-            role.close()
+        from secfc.fitting import watched
+
+        return watched(self.party, role, self.count)
+
+    def count(self, party: str, exchange: Exchange) -> None:
+        """What a party sends next, and in which phase."""
+        phase = exchange.phase
+        self.rounds[phase] = self.rounds.get(phase, 0) + 1
+        size = sum(map(wire.encoded_size, exchange.send.values()))
+        self.sent[phase] = self.sent.get(phase, 0) + size
+        words = PHASES.get(phase, phase)
+        if words and words != self._last:
+            self._last = words
+            self.say("phase", note=words, resumed=exchange.taken is not None)

@@ -109,7 +109,8 @@ def _together(
             plan = model.plan_for(counts, session)
             if party is None:
                 return model.server(way, plan, coins)
-            return model.client(way, plan, scaled(kept, party), coins, None)
+            points = party if new is None else scaled(kept, party)  # its own making is on the run's scale
+            return model.client(way, plan, points, coins, None)
 
         return log.watched(forecast(site.run.session, site.run.clients, me, mine, spend, labeling))
 

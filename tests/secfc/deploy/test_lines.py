@@ -265,7 +265,10 @@ def test_rows_and_their_names_are_nowhere_but_at_their_site(tmp_path, nursery, m
     marks = (NAME.encode(), str(VALUE).encode(), struct.pack("<d", VALUE))
     options = LONG if membership == "open" else {**LONG, "membership": membership}
     patient = replace(QUICK, pulse=40.0, rejoin=40.0, patience=40.0)
-    with sites(tmp_path, rows, ids=ids, k=3, options=options, nursery=nursery, waiting=patient) as run:
+    # Command lines and environments are those of processes that were started, not forked.
+    started = membership == "private"
+    parent = None if started else nursery
+    with sites(tmp_path, rows, ids=ids, k=3, options=options, nursery=parent, waiting=patient) as run:
         run.start_all()
         run.until("site-0", "clustering")
         stopped = tuple(run.processes)
@@ -284,7 +287,8 @@ def test_rows_and_their_names_are_nowhere_but_at_their_site(tmp_path, nursery, m
         }  # fmt: skip
         assert {f"{name}.log" for name in (*rows, "server")} <= {Path(path).name for path in said}
         assert any(path.startswith("journal/") for path in said)
-        for process in run.processes.values():
+        for process in run.processes.values() if started else ():
+            assert str(tmp_path).encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes()
             for part in ("cmdline", "environ"):
                 said[f"{process.pid} {part}"] = Path(f"/proc/{process.pid}/{part}").read_bytes()
         assert marks[0] in (tmp_path / "site-0" / "rows.csv").read_bytes()

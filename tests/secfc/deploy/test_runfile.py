@@ -116,7 +116,7 @@ MILD = Stakes("own-labels", 3, 1.0, 1e-6, True, 20, False, IDENTITIES["server"])
     ("policies", {"policies": ("final-labels",)}), ("smallest_t", {"smallest_t": 4}),
     ("largest_epsilon", {"largest_epsilon": 0.5}), ("largest_delta", {"largest_delta": 1e-9}),
     ("total_epsilon", {"total_epsilon": 1.5}), ("open_centers", {"open_centers": False}),
-    ("smallest_center", {"smallest_center": 21}), ("coordinators", {"coordinators": (bytes(32),)}),
+    ("coordinators", {"coordinators": (bytes(32),)}),
 ])  # fmt: skip
 def test_a_run_below_a_floor_is_refused(floor, demand):
     Floors().check(MILD, spent=0.6)
@@ -132,6 +132,14 @@ def test_sizes_and_budgets_that_are_not_there_are_below_a_floor():
             Floors(**demand).check(shown)
     with pytest.raises(InputError, match="at least 10"):
         Floors(changed_rows=3)
+
+
+def test_small_clusters_keep_their_exact_centers_and_noise_covers_any():
+    exact = Stakes("own-labels", 3, None, None, True, 20, True, IDENTITIES["server"])
+    Floors(smallest_center=20).check(exact)
+    with pytest.raises(BelowFloor, match="`smallest_center`"):
+        Floors(smallest_center=21).check(exact)
+    Floors(smallest_center=21).check(MILD)  # a budget covers it
 
 
 SITE = """
