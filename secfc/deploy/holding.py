@@ -71,11 +71,13 @@ async def hold(
     seconds to wait for all peers to be there, before the role begins.  resuming: whether the run began
     before: then peers may be lost for good, and it goes on without those that do not come within `rejoin` of
     the first that does.  watch: told whenever a peer "came", "broke" or "came back"; "fell silent", too, so
-    that its connection is made anew.  meter: told how this party fares.  waiting: of `run_party`.
+    that its connection is made anew; once, that one "cannot be met yet" where no connection can be made.
+    meter: told how this party fares.  waiting: of `run_party`.
 
     Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
     """
     links: dict[PartyId, Link] = {}
+    why: list[str] = []  # a connection failed last
     if meter is not None:
         meter.links = links
 
@@ -87,7 +89,10 @@ async def hold(
                 channel = await meet(peer)
             except NotAdmitted:
                 raise
-            except OSError:
+            except OSError as error:
+                if not links and not why:  # nobody was met yet, so it is no matter of this peer
+                    watch(peer, "cannot be met yet")
+                why[:] = [str(error)]
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LATER)
                 continue
@@ -112,7 +117,7 @@ async def hold(
     running: asyncio.Future[R] | None = None
     try:
         await _all_there(
-            links, peers, keepers, arrival, waiting.get("rejoin", REJOIN) if resuming else arrival
+            links, peers, keepers, arrival, waiting.get("rejoin", REJOIN) if resuming else arrival, why
         )
         for peer in peers:
             if peer not in links:
@@ -149,6 +154,7 @@ async def _all_there(
     keepers: list[asyncio.Task[None]],
     arrival: float,
     rest: float,
+    why: list[str],
 ) -> None:
     """Wait until every peer came once, or some did and the rest had so many seconds from then on.
 
@@ -169,6 +175,11 @@ async def _all_there(
                 await asyncio.sleep(0.02)
             return
     missing = ", ".join(peer for peer in peers if peer not in links)
+    if why and not links:
+        raise TimeoutError(
+            f"nobody could be met within {arrival:g} s ({why[0]}): see that whoever joins the parties runs "
+            "and can be reached from here (`secfc deploy check`), and start this party again"
+        )
     raise TimeoutError(
         f"{missing} did not come within {arrival:g} s: see that it runs, with the same run file, "
         "and start this party again"

@@ -274,3 +274,21 @@ def test_without_websockets_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"secfc-clustering\[deploy\]"):
         importlib.reload(secfc.deploy)
+
+
+def test_a_hub_that_cannot_be_reached_is_named_at_once_and_at_the_end():
+    with sockets.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    seen = []
+
+    def role():
+        yield Exchange({}, ("b",))
+
+    async def run():
+        with pytest.raises(TimeoutError, match="nobody could be met within 1 s"):
+            await party(role(), f"ws://127.0.0.1:{port}", "a", ("b", "c"), arrival=1.0,
+                        watch=lambda peer, what: seen.append(what))  # fmt: skip
+
+    asyncio.run(run())
+    assert seen == ["cannot be met yet"]
