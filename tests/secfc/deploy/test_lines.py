@@ -7,7 +7,6 @@ import signal
 import socket
 import ssl
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 import secfc
 from tests.secfc.deploy.nursery import Nursery
-from tests.secfc.deploy.sites import HERE, QUICK, blobs, free_port, sites
+from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
 
 pytestmark = pytest.mark.deployment
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -334,34 +333,3 @@ def test_open_sockets_are_those_that_the_page_lists(tmp_path, nursery):
         assert {(s[0], s[1]) for s in found} == {("tcp", hub)}
         assert len(found) == 1 + len(ROWS) * (len(ROWS) + 1)
         assert set(run.everybody().values()) == {0}
-
-
-# --- the page --------------------------------------------------------------------------------------------
-
-PAGE = Path(__file__).parents[3] / "secfc" / "deploy" / "README.md"
-
-
-@pytest.mark.nightly
-def test_the_hospitals_of_the_page_come_to_labels(tmp_path):
-    part = PAGE.read_text().split("<!-- hospitals -->")[1].split("<!-- end of hospitals -->")[0]
-    script = part.split("```sh\n")[1].split("```")[0].replace("8443", str(free_port()))
-    tool = tmp_path / "secfc"
-    tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m secfc.cli "$@"\n')
-    tool.chmod(0o700)
-    for name, own in zip("abc", blobs((40, 50, 60), d=2).values(), strict=True):
-        (tmp_path / name).mkdir()
-        rows = [f"{name}{i},{x},{y}" for i, (x, y) in enumerate(own.tolist())]
-        (tmp_path / name / "patients.csv").write_text("\n".join(("patient,age,pressure", *rows)) + "\n")
-    (tmp_path / "office").mkdir()
-    environment = {**HERE, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    ending = "\ncode=$?; sleep 1; kill $hub; wait; exit $code\n"
-    with (tmp_path / "said").open("w") as said:
-        done = subprocess.run(
-            ["bash", "-c", script + ending], cwd=tmp_path, env=environment, stdout=said, stderr=said,
-            stdin=subprocess.DEVNULL, timeout=120,
-        )  # fmt: skip
-    text = (tmp_path / "said").read_text()
-    assert done.returncode == 0, text
-    assert "row,id,label\n0,a0," in text
-    for name in "abc":
-        assert len((tmp_path / name / "results" / "labels.csv").read_text().splitlines()) > 40
