@@ -4,18 +4,22 @@
     python -m benchmarks.deploy --carrier hub --carrier sockets -n 5 -m 2000 --latency 0
     python -m benchmarks.deploy messages          # a message and its acknowledgment, by size
     python -m benchmarks.deploy shaped            # whole runs over a slow line, beside what it takes
+    python -m benchmarks.deploy -n 9 -m 1000000 -k 10 --steps 5 --carrier hub --policy distances
 
 Every party is a process of this machine, sealed and pinned, started warm; so is the hub.  `iteration` is the
 median over the steps of a run from random labels, by the server's clock; rounds are the longest chain of
 messages each of which answers the one before, and bytes the transcript's, both of an iteration.  `wire` is
 what the hub forwarded in the whole run, over the transcript's bytes.  With a latency every connection of a
 party is delayed on its way (`benchmarks.shaping`), so that a word from one party to another takes that long.
+Over FLARE (`benchmarks.flare`, if it is installed) it is FLARE's own processes that start all; there is no
+latency, and `hub MB` is the server's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import json
 import multiprocessing
 import resource
@@ -365,7 +369,10 @@ def measure(cell: Row, bandwidth: float = 0.0) -> Iterator[Row]:
         }  # fmt: skip
         return
     making = {name: (made, (cell, name, dict(secrets))) for name in names}
-    found, of_hub = processes(cell["carrier"], making, secrets, Shape(cell["latency"], bandwidth))
+    if cell["carrier"] == "flare":
+        found, of_hub = over_flare(making, secrets)
+    else:
+        found, of_hub = processes(cell["carrier"], making, secrets, Shape(cell["latency"], bandwidth))
     iteration, whole, steps = iteration_of(found[SERVER]["marks"])
     nbytes = sum(one["nbytes"] for one in found.values())
     row: Row = {
@@ -378,10 +385,17 @@ def measure(cell: Row, bandwidth: float = 0.0) -> Iterator[Row]:
         "parties_cpu_ms": 1e3 * sum(one["all"] for one in found.values()) / steps,
         "memory": max(one["memory"] for one in found.values()),
     }
-    if of_hub:
-        row |= {"hub_memory": of_hub["memory"], "wire": of_hub["forwarded"] / nbytes}
-        row["hub_cpu_ms"] = 1e3 * of_hub["cpu"] / steps
+    row |= {f"hub_{key}": value for key, value in of_hub.items()}
+    if "forwarded" in of_hub:
+        row |= {"wire": of_hub["forwarded"] / nbytes, "hub_cpu_ms": 1e3 * of_hub["cpu"] / steps}
     yield row
+
+
+def over_flare(making: Any, secrets: Secrets) -> tuple[dict[PartyId, Row], Row]:
+    """The same over FLARE's processes."""
+    from benchmarks.flare import processes as farmed
+
+    return farmed(making, secrets)
 
 
 def chain(found: Mapping[PartyId, Row]) -> int:
@@ -442,10 +456,19 @@ def messages(cell: Row) -> Iterator[Row]:
         "a": (talking, (asking, size, times, "a", dict(secrets))),
         "b": (talking, (answering, size, times, "b", dict(secrets))),
     }
-    found, of_hub = processes(cell["carrier"], roles, secrets, Shape())
+    if cell["carrier"] == "flare":
+        secrets[SERVER] = SystemCoins().bytes(32)  # FLARE has a server, which says nothing here
+        found, of_hub = over_flare({**roles, SERVER: (silent, ())}, secrets)
+    else:
+        found, of_hub = processes(cell["carrier"], roles, secrets, Shape())
     seconds = found["a"]["result"]
     row = {"median_ms": 1e3 * float(np.median(seconds)), "best_ms": 1e3 * min(seconds)}
     yield row | {f"hub_{key}": value for key, value in of_hub.items()}
+
+
+def silent() -> Role[None]:
+    """A party that takes no part."""
+    yield from ()
 
 
 def talking(kind: Any, size: int, times: int, me: PartyId, secrets: Secrets) -> Role[Any]:
@@ -469,19 +492,20 @@ def shaped_run(cell: Row) -> Iterator[Row]:
 # --- the grid ------------------------------------------------------------------------------------------
 
 BASE: Row = {"policy": "default", "n": 5, "m": 2000, "d": 20, "k": 4, "steps": 10, "latency": 0.0}
+EVERY = ("simulator", *CARRIERS, "flare")
 SIZES = (1000, 1_000_000, 100_000_000)
 
 
 def cells(carriers: tuple[str, ...], ns: tuple[int, ...], ms: tuple[int, ...], latencies: tuple[float, ...],
-          policies: tuple[str, ...]) -> Iterator[Row]:  # fmt: skip
+          policies: tuple[str, ...], shape: Row) -> Iterator[Row]:  # fmt: skip
     """One parameter after the other."""
     for policy in policies:
         for carrier in carriers:
             for n in ns:
                 for m in ms:
-                    for latency in latencies if carrier != "simulator" else (0.0,):
+                    for latency in latencies if carrier in CARRIERS else (0.0,):
                         own = {"policy": policy, "carrier": carrier, "n": n, "m": m, "latency": latency}
-                        yield BASE | own
+                        yield BASE | shape | own
 
 
 def text(row: Row) -> list[str]:
@@ -497,21 +521,34 @@ def text(row: Row) -> list[str]:
 
 @click.command(help=__doc__.split("\n")[0])
 @click.argument("what", type=click.Choice(["grid", "messages", "shaped"]), default="grid")
-@click.option("--carrier", "carriers", type=click.Choice(["simulator", *CARRIERS]), multiple=True)
+@click.option("--carrier", "carriers", type=click.Choice(EVERY), multiple=True,
+              help="Default: all, FLARE where it is installed.")  # fmt: skip
 @click.option("--policy", "policies", type=click.Choice(list(POLICIES)), multiple=True, default=["default"])
 @click.option("-n", "ns", type=int, multiple=True, default=[3, 5, 10, 30], help="Clients.")
 @click.option("-m", "ms", type=int, multiple=True, default=[2000, 250_000, 2_500_000], help="Points.")
 @click.option("--latency", "latencies", type=float, multiple=True, default=[0.0, 0.02, 0.1],
               help="Seconds from one party to another, one way.")  # fmt: skip
+@click.option("-d", type=int, default=BASE["d"], show_default=True, help="Features.")
+@click.option("-k", type=int, default=BASE["k"], show_default=True, help="Clusters.")
+@click.option("--steps", type=int, default=BASE["steps"], show_default=True, help="Steps at most.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
     what: str, carriers: tuple[str, ...], policies: tuple[str, ...], ns: tuple[int, ...], ms: tuple[int, ...],
-    latencies: tuple[float, ...], out: Path | None,
+    latencies: tuple[float, ...], d: int, k: int, steps: int, out: Path | None,
 ) -> None:  # fmt: skip
     """Run what was asked for, and print a table."""
     require("websockets", "websockets", "deploy")
+    if "flare" in carriers:
+        require("nvflare", "NVIDIA FLARE", "nvflare")
+    there = "flare" if importlib.util.find_spec("nvflare") else ""
+    every = carriers or tuple(carrier for carrier in EVERY if carrier in ("simulator", *CARRIERS, there))
     if what == "messages":
-        todo = [{"carrier": carrier, "size": size} for carrier in carriers or CARRIERS for size in SIZES]
+        todo = [
+            {"carrier": carrier, "size": size}
+            for carrier in every
+            if carrier != "simulator"
+            for size in SIZES
+        ]
         rows = list(run_grid(todo, messages, out))
         lines = [
             [r["cell"]["carrier"], f"{r['cell']['size']:,}", f"{r['median_ms']:.2f}", f"{r['best_ms']:.2f}"]
@@ -532,13 +569,23 @@ def main(
         columns = ["policy", "rounds", "MB", "rounds and bytes take s", "took s", "over"]
         show("Whole runs, 50 ms round trip and 100 Mbit/s", columns, lines)
         return
-    todo = list(cells(carriers or ("simulator", *CARRIERS), ns, ms, latencies, policies))
+    todo = list(cells(every, ns, ms, latencies, policies, {"d": d, "k": k, "steps": steps}))
     rows = list(run_grid(todo, measure, out))
     columns = [
         "carrier", "policy", "n", "m", "one way ms", "step ms", "rounds", "MB", "wire", "party MB", "hub MB",
     ]  # fmt: skip
-    show("An iteration, d=20, k=4", columns, [text(row) for row in rows])
+    show(f"An iteration, d={d}, k={k}", columns, [text(row) for row in rows])
+    parts = [
+        [row["cell"]["policy"], str(row["cell"]["n"]), str(row["cell"]["m"]), phase, str(part["rounds"]),
+         f"{part['bytes'] / 1e6:.3f}"]
+        for row in rows for phase, part in row.get("phases", {}).items()
+    ]  # fmt: skip
+    if parts:
+        show("A whole run by phase", ["policy", "n", "m", "phase", "rounds", "MB"], parts)
 
 
 if __name__ == "__main__":
-    main()
+    # What parties are handed names functions of this module, not of the program that was started.
+    from benchmarks.deploy import main as started
+
+    started()

@@ -3,12 +3,7 @@
 import contextlib
 import csv
 import json
-import os
-import re
 import shutil
-import signal
-import socket as sockets
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,21 +17,19 @@ pytest.importorskip(
 pytest.importorskip("websockets")
 
 import secfc
+from benchmarks.flare import DONE, LEAD, Farm
 from field.secrets.coins import SystemCoins
 from secfc.cli.deploy.building import built
-from secfc.deploy.flare.cards import Kit
 from secfc.deploy.flare.policy import fit as fitted
 from secfc.deploy.flare.project import write
 from secfc.deploy.keys import draw
-from secfc.deploy.runfile import RunFile, Waiting
 from secfc.roles.exchange import SERVER
 
 pytestmark = [pytest.mark.deployment, pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 
 CLIENTS = ("north", "south", "west")
 PARTIES = (*CLIENTS, SERVER)
-DONE, FAILED = "FINISHED:COMPLETED", "FINISHED:EXECUTION_EXCEPTION"
-LEAD = "lead@example.org"
+FAILED = "FINISHED:EXECUTION_EXCEPTION"
 MARKER = "patient-0815-"
 RNG = np.random.default_rng(2)
 POINTS = RNG.normal(RNG.integers(0, 3, (90, 1)) * 4, 0.5, (90, 3))
@@ -45,44 +38,16 @@ APART = [range(0, 30), range(30, 55), range(55, 90)]
 SHARED = [range(0, 45), range(30, 70), range(60, 90)]
 
 
-def free_ports():
-    """Two that follow each other."""
-    while True:
-        with sockets.socket() as one, sockets.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
-            with contextlib.suppress(OSError):
-                two.bind(("127.0.0.1", port + 1))
-                return port
-
-
-class Farm:
-    """A server of FLARE and a site for every client, on this machine; runs are submitted in turn."""
+class Runs(Farm):
+    """A farm, and runs on it that are submitted in turn."""
 
     def __init__(self, home):
-        self.home, self.port = home, free_ports()
-        self.keys = {party: draw(home / f"{party}.key") for party in PARTIES}
-        self.project, _ = write(self.run(), home / "flare", LEAD)
-        nvflare = Path(sys.executable).parent / "nvflare"
-        subprocess.run(
-            [nvflare, "provision", "-p", self.project, "-w", home / "flare/kits"],
-            check=True,
-            capture_output=True,
-        )
-        self.kits = {p: Kit(home / "flare/kits/secfc/prod_00" / self.name(p)) for p in PARTIES}
-        self.processes = {}
+        super().__init__(home, {party: draw(home / f"{party}.key").public for party in PARTIES})
         self.number = 0
-
-    @staticmethod
-    def name(party):
-        return "localhost" if party == SERVER else party
 
     def run(self, **words):
         """A run file."""
-        identities = {party: self.keys[party].public for party in PARTIES}
-        words = {"k": 3, "seed": 5, "waiting": Waiting(60, 60, 20, 10), **words}
-        hub = f"nvflare://localhost:{self.port}"
-        return RunFile("a run", SystemCoins().bytes(32), hub, identities, FEATURES, **words)
+        return self.run_file(FEATURES, **words)
 
     def prepare(self, run, rows=APART, floors="", command=()):
         """Run file, site files and data of a run; what every kit knows of it; and its job."""
@@ -105,85 +70,11 @@ class Farm:
             fitted(self.kits[party], run.session, folder / "site.toml", command or SECFC)
         return home, write(run, home / "flare", LEAD)[1]
 
-    def start(self, *parties):
-        """FLARE's own process of each."""
-        for party in parties or (SERVER, *CLIENTS):
-            side = "server" if party == SERVER else "client"
-            command = [
-                sys.executable, "-u", "-m", f"nvflare.private.fed.app.{side}.{side}_train",
-                "-m", str(self.kits[party].folder), "-s", f"fed_{side}.json",
-                "--set", "secure_train=true", "config_folder=config", f"org={party}",
-                *(() if party == SERVER else (f"uid={party}",)),
-            ]  # fmt: skip
-            with (self.home / f"{party}.out").open("ab") as out:
-                self.processes[party] = subprocess.Popen(
-                    command, cwd=self.kits[party].folder, stdout=out, stderr=out, start_new_session=True
-                )
-
-    def processes_of(self, party):
-        """Of this party: FLARE's own, its job's, and its role's."""
-        found = {"site": [], "job": [], "role": [], "whisper": []}
-        kit, sites = str(self.kits[party].folder), re.compile(rf"run \d+/{party}/site.toml")
-        for entry in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):
-                line = (entry / "cmdline").read_bytes().decode(errors="replace")
-                if not entry.name.isdigit() or str(self.home) not in line:
-                    continue
-                if sites.search(line):
-                    found["whisper" if "whisper.py" in line else "role"].append(int(entry.name))
-                elif kit in line and ("worker_process" in line or "runner_process" in line):
-                    found["job"].append(int(entry.name))
-                elif kit in line:
-                    found["site"].append(int(entry.name))
-        return found
-
-    def kill(self, party, *kinds):
-        for kind in kinds:
-            for pid in self.processes_of(party)[kind]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-
-    def stop(self):
-        for party in PARTIES:
-            self.kill(party, "role", "whisper", "job", "site")
-        for process in self.processes.values():
-            process.wait()
-
-    def session(self):
-        from nvflare.fuel.flare_api.flare_api import new_secure_session
-
-        end = time.monotonic() + 60
-        while True:
-            try:
-                return new_secure_session(LEAD, str(self.kits[SERVER].folder.parent / LEAD), timeout=5.0)
-            except Exception:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.5)
-
-    def submit(self, job):
-        """The job's number, once all sites are there."""
-        with contextlib.closing(self.session()) as session:
-            while len(session.get_system_info().client_info) < len(CLIENTS):
-                time.sleep(0.3)
-            return session.submit_job(str(job))
-
-    def ended(self, number, seconds=150):
-        """How the job ended."""
-        end = time.monotonic() + seconds
-        with contextlib.closing(self.session()) as session:
-            while time.monotonic() < end:
-                status = session.get_job_meta(number).get("status", "")
-                if status.startswith("FINISHED"):
-                    return status
-                time.sleep(0.3)
-        raise TimeoutError(f"job {number} has not ended: see the logs under {self.home}")
-
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory):
     home = tmp_path_factory.mktemp("flare")
-    made = Farm(home)
+    made = Runs(home)
     made.start()
     try:
         yield made
