@@ -439,3 +439,14 @@ def test_large_shares_arrive_unchanged_and_aligned():
     assert got.start == 4
     assert (got.values == values).all()
     assert got.values.flags.aligned
+
+
+@pytest.mark.nightly
+def test_shares_beyond_what_the_cipher_takes_at_once_arrive_unchanged():
+    # 2.1 GiB: the cipher refuses 2 GiB, and pieces are 64 MiB.
+    a, b = pair()
+    values = np.arange(2200 << 17, dtype=np.uint64).reshape(1, 1 << 17, 2200)
+    whole = a.seal(9, Shares(4, values, values[:, :2, :1]))
+    assert len(whole.ciphertext) > 1 << 31
+    got = b.open(at(9), whole)
+    assert np.array_equal(got.values, values)
