@@ -83,10 +83,13 @@ def role_of(cell: Row, name: PartyId, secrets: Secrets, federation: secfc.Federa
 
 
 def algorithm_of(cell: Row) -> secfc.SecFC:
-    """From random labels, so that what is timed are steps; t up to a third of n."""
+    """From random labels, so that what is timed are steps; t up to a third; coarse if need be."""
     t = min(-(-cell["n"] // 3), (cell["n"] + 1) // 2 - 1)
     policy = POLICIES[cell["policy"]]()
-    return secfc.SecFC(k=cell["k"], t=t, max_iter=cell["steps"], init=secfc.RandomLabels(), disclosure=policy)
+    return secfc.SecFC(
+        k=cell["k"], t=t, max_iter=cell["steps"], init=secfc.RandomLabels(), disclosure=policy,
+        scale=cell["scale"], coarse="allow",
+    )  # fmt: skip
 
 
 def bound_of(federation: secfc.Federation) -> float:
@@ -491,7 +494,16 @@ def shaped_run(cell: Row) -> Iterator[Row]:
 
 # --- the grid ------------------------------------------------------------------------------------------
 
-BASE: Row = {"policy": "default", "n": 5, "m": 2000, "d": 20, "k": 4, "steps": 10, "latency": 0.0}
+BASE: Row = {
+    "policy": "default",
+    "n": 5,
+    "m": 2000,
+    "d": 20,
+    "k": 4,
+    "steps": 10,
+    "scale": None,
+    "latency": 0.0,
+}
 EVERY = ("simulator", *CARRIERS, "flare")
 SIZES = (1000, 1_000_000, 100_000_000)
 
@@ -531,10 +543,12 @@ def text(row: Row) -> list[str]:
 @click.option("-d", type=int, default=BASE["d"], show_default=True, help="Features.")
 @click.option("-k", type=int, default=BASE["k"], show_default=True, help="Clusters.")
 @click.option("--steps", type=int, default=BASE["steps"], show_default=True, help="Steps at most.")
+@click.option("--scale", type=float, help="Integer steps a unit. Default: the most that fit, at least 1024.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
     what: str, carriers: tuple[str, ...], policies: tuple[str, ...], ns: tuple[int, ...], ms: tuple[int, ...],
-    latencies: tuple[float, ...], d: int, k: int, steps: int, out: Path | None,
+    latencies: tuple[float, ...], d: int, k: int, steps: int, scale: float | None,
+    out: Path | None,
 ) -> None:  # fmt: skip
     """Run what was asked for, and print a table."""
     require("websockets", "websockets", "deploy")
@@ -569,7 +583,8 @@ def main(
         columns = ["policy", "rounds", "MB", "rounds and bytes take s", "took s", "over"]
         show("Whole runs, 50 ms round trip and 100 Mbit/s", columns, lines)
         return
-    todo = list(cells(every, ns, ms, latencies, policies, {"d": d, "k": k, "steps": steps}))
+    shape = {"d": d, "k": k, "steps": steps, "scale": scale}
+    todo = list(cells(every, ns, ms, latencies, policies, shape))
     rows = list(run_grid(todo, measure, out))
     columns = [
         "carrier", "policy", "n", "m", "one way ms", "step ms", "rounds", "MB", "wire", "party MB", "hub MB",

@@ -149,6 +149,11 @@ def judge(guess: Guess, points: Array) -> Judgement:
     )
 
 
+def shuffled(points: Array) -> Array:
+    """The points in another order, always the same: what a guess is worth that knows nothing of them."""
+    return np.asarray(points)[np.random.default_rng(0).permutation(len(points))]
+
+
 def aligned(guess: Array, points: Array, freedom: Freedom) -> Array:
     """The guess (m, any) moved onto the points (m, d) as far as its freedom allows: (m, d).
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+PAGES = (".html", ".htm")
 LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 
 
@@ -100,8 +101,13 @@ def offered(part: str) -> Callable[[Command], Command]:
     help=f"Where labels go; - is stdout, and the report then goes to stderr. Default with files: {LABELS}.",
 )  # fmt: skip
 @click.option(
-    "--report", type=ANY_PATH, metavar="OUT.json",
-    help=f"Where the report goes. Default with files and without --json: {REPORT}.",
+    "--report", type=ANY_PATH, metavar="OUT", multiple=True,
+    help="Where the report goes: .json for programs, .html for people, a page that needs no network and is "
+    f"printed to PDF by any browser; may be repeated. Default with files and without --json: {REPORT}.",
+)  # fmt: skip
+@click.option(
+    "--readers", type=click.Choice(["everybody", "holders"]), default="everybody", show_default=True,
+    help="Of the page: what may be published, or also what only those should see who may see the data.",
 )  # fmt: skip
 @click.option(
     "--plot", type=ANY_PATH, metavar="OUT.png",
@@ -117,6 +123,7 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Keep the model for `secfc predict`. The file is secret: it holds the shares of all clients.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite existing output files.")
+@click.option("--verbose", is_flag=True, help="The whole report on the screen, and its summary last.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout, and nothing else.")
 @click.pass_context
 def run(context: click.Context, /, **values: Any) -> None:
@@ -168,7 +175,7 @@ def run(context: click.Context, /, **values: Any) -> None:
         context.exit(rehearsed(method, asked, federation, kept, outputs, screen))
     result, found = execute(method, asked, federation, source, screen, given(context))
     labels = None if found.verified is False else label_lines(federation, result.labels, kept)
-    outputs.write(labels, found)
+    outputs.write(labels, found, partial(_sketch, result, federation, found))
     if settings.model is not None:
         keep(result, settings.model)
     if settings.plot is not None and found.curve is not None:
@@ -210,6 +217,17 @@ def keep(result: Clustering, path: Path) -> None:
         )
     with writing("--model"):
         kept.write(path)
+
+
+def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
+    """Points of a plane, None where no budget paid for them and nobody asked."""
+    from secfc.report import sketch
+
+    return None if found.noisy and not found.evaluated else sketch(result, federation)
+
+
+def _print_page(page: str, file: Any) -> None:
+    file.write(page)
 
 
 def _picture(curve: Curve) -> Any:
@@ -255,24 +273,20 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
     """The report on stdout: JSON, or text that ends with what was written."""
     from rich.console import Console
 
-    from secfc.report import as_json, show
+    from secfc.report import SIMULATED, as_json, brief, notes, show
 
     if settings.as_json:
         click.echo(dumped(as_json(found)))
     else:
         console = Console(markup=False, highlight=False, emoji=False, stderr=outputs.to_stdout)
-        show(console, found)
-        if outputs.labels or outputs.report or settings.plot:
-            console.print()
-        if settings.model:
-            console.print(f"Model written to {settings.model}: secret, for secfc predict", soft_wrap=True)
-        if settings.plot:
-            console.print(f"Picture written to {settings.plot}", soft_wrap=True)
-        if outputs.labels and not withheld and not outputs.to_stdout:
-            own = "" if found.labels_paid else " (each client's own: not covered by epsilon)"
-            console.print(f"Labels written to {outputs.labels}{own}", soft_wrap=True)
-        if outputs.report:
-            console.print(f"Report written to {outputs.report}", soft_wrap=True)
+        console.print(SIMULATED, soft_wrap=True)
+        if settings.verbose:
+            show(console, found)
+        else:
+            notes(console, found)
+        brief(console, found)
+        for name, value in _written(settings, found, outputs, withheld):
+            console.print(f"{name:<11} {value}", soft_wrap=True)
     if found.verified is False:
         click.echo(
             "Error: the labels are not those of plaintext k-means." + " None were written." * withheld,
@@ -280,51 +294,89 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
         )
 
 
+def _written(
+    settings: Settings, found: Report, outputs: Outputs, withheld: bool
+) -> Iterator[tuple[str, str]]:
+    """What lies where, and who may have it."""
+    files = [str(path) for path in outputs.reports]
+    if outputs.labels and not withheld and not outputs.to_stdout:
+        who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
+        files.insert(0, f"{outputs.labels} ({who})")
+    if settings.plot:
+        files.append(str(settings.plot))
+    if settings.model:
+        files.append(f"{settings.model} (secret, for secfc predict)")
+    if files:
+        yield "Written", ", ".join(files)
+    if not settings.verbose:
+        yield "More", "--verbose, or --report page.html for people to read"
+
+
 @dataclass(frozen=True)
 class Outputs:
-    """Where results go, None for nowhere; checked before anything is computed."""
+    """Where results go, None for nowhere; checked before anything is computed.
+
+    readers: whom pages are for.
+    """
 
     labels: Path | None
-    report: Path | None
+    reports: tuple[Path, ...]
     force: bool
+    readers: str = "everybody"
 
     @classmethod
     def of(cls, asked: Asked) -> Outputs:
         """The output files of a run.  Raises Refused for one that could not or must not be written."""
         settings = asked.settings
-        labels, report = settings.labels, settings.report
+        labels, reports = settings.labels, settings.report
         if settings.files:
             labels = labels or LABELS
-            report = report or (None if settings.as_json or settings.processes else REPORT)
+            if not (reports or settings.as_json or settings.processes):
+                reports = (REPORT,)
         if labels == STDOUT and settings.as_json:
             raise Refused("--labels - and --json both want stdout: name a file for one, as with --labels.")
-        if labels and report and labels.resolve() == report.resolve():
-            raise Refused(f"--labels and --report are both {labels}: give them different names.")
-        named = {labels, report} - {None}
-        if settings.plot and settings.plot.resolve() in {path.resolve() for path in named if path}:
+        for report in reports:
+            if labels and labels.resolve() == report.resolve():
+                raise Refused(f"--labels and --report are both {labels}: give them different names.")
+        if len({report.resolve() for report in reports}) < len(reports):
+            raise Refused(f"--report {reports[-1]} is there twice: name every file once.")
+        named = {path for path in (labels, *reports) if path}
+        if settings.plot and settings.plot.resolve() in {path.resolve() for path in named}:
             raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
         if settings.plot and not find_spec("matplotlib"):
             raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
-        written = {"--labels": labels, "--report": report, "--plot": settings.plot, "--model": settings.model}
-        for option, path in written.items():
+        written = [("--labels", labels), *(("--report", report) for report in reports)]
+        for option, path in (*written, ("--plot", settings.plot), ("--model", settings.model)):
             if path is not None and not (path == STDOUT and option == "--labels"):
                 check_output(path, option, asked.read, force=settings.force)
-        return cls(labels, report, settings.force)
+        for report in reports:
+            if report.suffix.lower() not in (".json", *PAGES):
+                raise Refused(f"--report {report}: name a file that ends in .json or in .html.")
+        if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
+            raise Refused("--readers holders is about a page: add --report page.html, or leave it out.")
+        return cls(labels, reports, settings.force, settings.readers)
 
     @property
     def to_stdout(self) -> bool:
         """Whether stdout is for the labels."""
         return self.labels == STDOUT
 
-    def write(self, labels: Iterator[Sequence[Any]] | None, found: Report) -> None:
-        """Write all files, or none of them."""
-        from secfc.report import as_json
+    def write(
+        self, labels: Iterator[Sequence[Any]] | None, found: Report, sketch: Callable[[], Any] = lambda: None
+    ) -> None:
+        """Write all files, or none of them.  sketch: makes a picture of points, for pages that show it."""
+        from secfc.report import as_html, as_json
 
         texts: dict[Path, Callable[[Any], None]] = {}
         if self.labels is not None and labels is not None and not self.to_stdout:
             texts[self.labels] = csv_of(labels)
-        if self.report is not None:
-            texts[self.report] = lambda file: print(dumped(as_json(found)), file=file)
+        for path in self.reports:
+            if path.suffix.lower() not in PAGES:
+                texts[path] = lambda file: print(dumped(as_json(found)), file=file)
+                continue
+            holders = self.readers == "holders"
+            page = as_html(found, holders=holders, sketch=sketch() if holders else None)
+            texts[path] = partial(_print_page, page)
         with writing("--labels and --report"):
             write_all(texts, overwrite=self.force)
         if self.to_stdout and labels is not None:

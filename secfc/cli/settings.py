@@ -30,7 +30,9 @@ class Settings:
     evaluate: bool = False
     checkpoint: Path | None = None
     labels: Path | None = None
-    report: Path | None = None
+    report: tuple[Path, ...] = ()
+    readers: str = "everybody"
+    verbose: bool = False
     plot: Path | None = None
     model: Path | None = None
     processes: bool = False

@@ -12,26 +12,35 @@ from secfc.report.costs import rounds, seconds, time_table, traffic_table
 from secfc.report.data import Report, report
 from secfc.report.ordinary import Ordinary, against_ordinary
 from secfc.report.outcome import Comparison, compare, in_row_order, pooled
+from secfc.report.page import as_html
 from secfc.report.people import as_text, show, verdict
 from secfc.report.pictures import plot_curve
 from secfc.report.programs import as_json, strict
+from secfc.report.sketch import sketch
+from secfc.report.summary import SIMULATED, brief, notes, summary
 
 __all__ = [
+    "SIMULATED",
     "Comparison",
     "Ordinary",
     "Report",
     "against_ordinary",
+    "as_html",
     "as_json",
     "as_text",
+    "brief",
     "compare",
     "in_row_order",
+    "notes",
     "plot_curve",
     "pooled",
     "report",
     "rounds",
     "seconds",
     "show",
+    "sketch",
     "strict",
+    "summary",
     "time_table",
     "traffic_table",
     "verdict",

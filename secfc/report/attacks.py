@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from secfc.attacks.judging import Judgement
-from secfc.report.curious import Finding
+from secfc.report.curious import LABELS, NO_RUN, Finding
 
 COMMAND = "secfc attack geometry"
 
@@ -15,15 +15,16 @@ def rebuilt(finding: Finding) -> list[str]:
     """What the attacks found, one sentence each; what was not tried is said as well."""
     if not finding.asked:
         return []
-    labels = finding.judgements.get("labels alone")
+    labels, nothing = finding.judgements.get(LABELS), finding.judgements.get(NO_RUN)
     if not finding.used:
         return [f"what these let it rebuild was not tried, for the size of the data: {COMMAND} does"]
     first = finding.exposes in ("sizes", "steps")
     which = "the first labels, the only ones that it saw," if first else "labels alone"
     guess = f"what {which} let it guess was not tried, which needs pip install 'secfc-clustering[attacks]'"
     if labels is not None:
-        guess = f"{which} let it guess {_share(labels)}"
-    tried = [judgement for name, judgement in finding.judgements.items() if name != "labels alone"]
+        against = "" if nothing is None else f", against {_percent(nothing)} without any run"
+        guess = f"{which} let it guess {_share(labels)}{against}"
+    tried = [judgement for name, judgement in finding.judgements.items() if name not in (LABELS, NO_RUN)]
     if tried:
         alone, joint = tried
         lines = (_noisy if finding.exposes == "noisy distances" else _exact)(alone, joint, guess)
@@ -73,4 +74,19 @@ def as_object(finding: Finding | None) -> dict[str, Any] | None:
 
 
 def _share(judgement: Judgement) -> str:
-    return f"{100 * judgement.share[-1]:.1f} % of their variance"
+    return f"{_percent(judgement)} of their variance"
+
+
+def _percent(judgement: Judgement) -> str:
+    return f"{100 * judgement.share[-1]:.1f} %"
+
+
+def outsider(finding: Finding) -> str:
+    """What labels are worth to whoever knows nothing else, beside what is known without any run.
+
+    Empty where that was not tried.
+    """
+    labels, nothing = finding.judgements.get(LABELS), finding.judgements.get(NO_RUN)
+    if labels is None or nothing is None:
+        return ""
+    return f"labels tell outsiders {_percent(labels)} of the variance, no run at all {_percent(nothing)}"

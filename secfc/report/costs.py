@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.table import Table
-
 from secfc.algorithm import Clustering
 from secfc.report import text
+from secfc.report.parts import Grid
 from secfc.roles.exchange import SERVER, STRIDE
 
 # Client or server work by the phase it is booked under, in words; a phase not listed is shown as it is.
@@ -144,27 +143,30 @@ def seconds(result: Clustering) -> dict[str, dict[str, float]]:
     }
 
 
-def time_table(times: Mapping[str, Mapping[str, float]], steps: int) -> Table:
+def time_table(times: Mapping[str, Mapping[str, float]], steps: int) -> Grid:
     """Milliseconds by role and phase (`seconds`), and a step of this many."""
-    table = text.table("Who", "Work", "ms", "slowest client", *["ms a step"] * bool(steps), text=2)
+    columns = ("Who", "Work", "ms", "slowest client", *["ms a step"] * bool(steps))
+    rows: list[list[str]] = []
 
     def add(who: str, phase: str, spent: float, slowest: str) -> None:
         work = [who, WORK.get(phase, phase), text.ms(spent), slowest]
-        if steps and phase in ("distances", "blind", "assign"):
-            work.append(text.ms(spent / steps))
-        table.add_row(*work)
+        if steps:
+            each = phase in ("distances", "blind", "assign")
+            work.append(text.ms(spent / steps) if each else "")
+        rows.append(work)
 
     for phase, mean in times["client_mean"].items():
         add("each client", phase, mean, text.ms(times["client_max"][phase]))
     for phase, spent in times["server"].items():
         add("server", phase, spent, "")
-    return table
+    return Grid(columns, rows, 2)
 
 
-def traffic_table(traffic: Mapping[str, Mapping[str, tuple[int, int]]]) -> Table:
+def traffic_table(traffic: Mapping[str, Mapping[str, tuple[int, int]]]) -> Grid:
     """Messages and bytes by direction and kind (`Transcript.summary`)."""
-    table = text.table("Direction", "Contents", "messages", "bytes", text=2)
-    for direction, kinds in sorted(traffic.items()):
-        for kind, (count, size) in kinds.items():
-            table.add_row(direction, CONTENTS.get(kind, kind), f"{count:,}", text.size_of(size))
-    return table
+    rows = [
+        (direction, CONTENTS.get(kind, kind), f"{count:,}", text.size_of(size))
+        for direction, kinds in sorted(traffic.items())
+        for kind, (count, size) in kinds.items()
+    ]
+    return Grid(("Direction", "Contents", "messages", "bytes"), rows, 2)

@@ -16,7 +16,7 @@ import numpy as np
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Located, attack
 from secfc.attacks.history import History, history
-from secfc.attacks.judging import Judgement, judge
+from secfc.attacks.judging import Judgement, judge, shuffled
 from secfc.data.extras import installed
 from secfc.data.federation import Federation
 from secfc.disclosure import Disclosure, Exposure
@@ -26,13 +26,17 @@ from secfc.roles.exchange import SERVER
 # Work that a report may cost, in products: about two seconds.
 LIMIT = 2 * 10**9
 
+# The guess from labels, and what the same guess is worth to whoever saw no labels of these points.
+LABELS, NO_RUN = "labels alone", "labels of other points"
+
 
 @dataclass(frozen=True)
 class Finding:
     """What a curious server could make of a run.
 
     exposes: what the disclosure policy shows it.  judgements: of every attack that was tried, by what it
-    used: the distances, noisy or not, the same with the points of a client, the labels alone (with scipy).
+    used: the distances, noisy or not, the same with the points of a client, the labels alone (with scipy),
+    and labels that are dealt to other points, beside which the last is to be seen.
     asked: questions of the server.  used: how many of the first ones the attacks were given.
     """
 
@@ -88,5 +92,6 @@ def curious_server(
             labels = history(replace(both, parties=(SERVER,)))
         else:
             labels = history(replace(both, parties=(SERVER,)), result if used == asked else None)
-        found["labels alone"] = judge(labels, both.points)
+        found[LABELS] = judge(labels, both.points)
+        found[NO_RUN] = judge(labels, shuffled(both.points))
     return Finding(exposes, found, asked, used)

@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class Report:
     curve: the costs by which k was chosen, None if it was given; of what a policy opens, so under a budget
     they are paid for.
     withheld: clusters with points whose centers stay closed where others are open.
+    changes: how many labels every iteration changed, None if nobody knows.
     steps: how often distances were asked for.  moved: whether labels were improved step by step.
     traffic: (messages, bytes) by direction and kind.  ledger, delta: what privacy is reported for.
     origin: of a command, what it was given.  evaluated: whether what no budget paid for is in it.
@@ -87,6 +89,7 @@ class Report:
     digests: Mapping[str, str] | None
     curve: Curve | None
     moved: bool
+    changes: tuple[int, ...] | None
     steps: int
     centers: Array | None
     withheld: tuple[int, ...]
@@ -183,6 +186,7 @@ def report(
         digests=digests(result, federation) if told or account.follows else None,
         curve=result.curve,
         moved=bool(result.history or result.sizes),
+        changes=changes(result) if told or account.follows else None,
         steps=rounds(result),
         centers=result.centers,
         withheld=result.withheld if told or account.follows else (),
@@ -204,6 +208,14 @@ def report(
         finding=finding if told else None,
         risk=risk(result, labels, delta, noisy=account.delta is not None),
     )
+
+
+def changes(result: Clustering) -> tuple[int, ...] | None:
+    """How many labels each iteration changed, None where the labels of steps are not known."""
+    history = result.history
+    if len(history) <= result.n_iter or any(len(a) != len(b) for a, b in pairwise(history)):
+        return None
+    return tuple(int((a != b).sum()) for a, b in pairwise(history))
 
 
 def digests(result: Clustering, federation: Federation) -> dict[str, str]:

@@ -12,9 +12,13 @@ from secfc.report.attacks import rebuilt
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.data import Counts, Report
 from secfc.report.ordinary import Ordinary
+from secfc.report.parts import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Section, Words
 from secfc.report.privacy import spent
+from secfc.report.versions import versions
 
 COLUMNS = 40  # names that are listed; all are in the JSON report
+WIDE, MOST = 12, 100  # columns and rows of tables
+FEW = 10  # people in a cluster, of whom its size may tell
 
 
 def as_text(found: Report, width: int = 100) -> str:
@@ -26,84 +30,164 @@ def as_text(found: Report, width: int = 100) -> str:
 
 def show(console: Console, found: Report) -> None:
     """Print the whole report."""
-    text.heading(console, found.account.title)
-    text.pairs(console, _setup(found))
-    for note in found.notes:
-        text.paragraph(console, f"Note: {note}", "yellow")
-    text.heading(console, "Result")
-    style = {True: "bold green", False: "bold red", None: ""}[found.verified]
-    if found.verified and found.ordinary is not None and not found.ordinary.same:
-        style = "bold yellow"
-    text.paragraph(console, verdict(found), style)
-    if found.ordinary is not None and found.verified is not False:
-        text.paragraph(console, unrounded(found.ordinary), style)
-    text.pairs(console, _iterations(found))
-    if not found.noisy:
-        text.pairs(console, _quality(found))
-    if lines := _dishonest(found):
-        text.heading(console, "Clients that did not follow the protocol")
-        text.items(console, lines)
-    if not found.noisy:
-        _times(console, found)
-    text.heading(console, "Traffic")
-    console.print(traffic_table(found.traffic))
-    text.heading(console, "What the server learned")
-    text.items(console, found.learned)
-    if found.finding is not None and not found.noisy:
-        text.items(console, rebuilt(found.finding))
-    if found.risk is not None and not found.noisy:
-        text.heading(console, "What the centers tell of who took part")
-        text.items(console, [found.risk.sentence])
-    text.heading(console, "Differential privacy")
-    text.items(console, spent(found.ledger, found.delta))
-    if found.risk is not None and found.noisy:
-        text.items(console, [found.risk.sentence])
-    if found.noisy:
-        _evaluation(console, found)
-    if found.account.hidden:
-        text.heading(console, "What private membership hides")
-        text.items(console, found.account.hidden)
-        text.heading(console, "What it opens")
-        text.items(console, found.account.opened)
+    for section in sections(found):
+        text.section(console, section)
 
 
-def _times(console: Console, found: Report) -> None:
-    if found.seconds is None or found.wall is None:
-        return
-    together = f" Together: {text.duration(found.wall['fit'])}." if "fit" in found.wall else ""
-    text.heading(console, "Computing time")
-    text.paragraph(
-        console,
-        "All parties were simulated in this process, one after another; waiting and networks are not "
-        f"counted.{together}",
+def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
+    """The whole report, for renderers; those that only holders of the data should read say so.
+
+    sketch: a picture of points, if there is one.
+    """
+    parts = (
+        Section(
+            found.account.title,
+            (Pairs(_setup(found)), *(Words(f"Note: {note}", CAUTION) for note in found.notes)),
+        ),
+        _result(found),
+        Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
+        _clusters(found),
+        _centers(found),
+        Section("Cost", () if found.noisy else (Pairs(_quality(found)),), holders=True),
+        *((Section("Picture", (sketch,), holders=True),) if sketch is not None else ()),
+        Section("What the server learned", (Items(found.learned), Items(_tried(found)))),
+        Section("What the centers tell of who took part", (Items([] if found.noisy else _risk(found)),)),
+        Section("Differential privacy", (Items(spent(found.ledger, found.delta) + _covered(found)),)),
+        _evaluation(found),
+        Section("What private membership hides", (Items(found.account.hidden),)),
+        Section("What it opens", (Items(found.account.opened),)),
+        _rounding(found),
+        Section("Computing time", () if found.noisy else _times(found)),
+        Section("Traffic", (traffic_table(found.traffic),)),
+        Section("How to reproduce it", (Pairs(_origin(found)),)),
+        Section("Files", (_files(found),), holders=True),
     )
-    console.print(time_table(found.seconds, found.steps))
+    return tuple(section.trimmed for section in parts if not section.empty)
 
 
-def _evaluation(console: Console, found: Report) -> None:
+def _result(found: Report) -> Section:
+    tone = {True: GOOD, False: BAD, None: ""}[found.verified]
+    if found.verified and found.ordinary is not None and not found.ordinary.same:
+        tone = CAUTION
+    said = [Words(verdict(found), tone)]
+    if found.ordinary is not None and found.verified is not False:
+        said.append(Words(unrounded(found.ordinary), tone))
+    changes = [(f"step {number}", many) for number, many in enumerate(found.changes or (), 1)]
+    moved = Bars("points that changed their cluster, by step", changes[:MOST])
+    return Section("Result", (*said, Pairs(_iterations(found)), moved))
+
+
+def _clusters(found: Report) -> Section:
+    """How many points each cluster has: for everybody if none is so small that it tells of people."""
+    if found.counts is None or not found.labels_paid:
+        return Section("Clusters", ())
+    sizes = found.counts.clusters
+    few = any(0 < size < FEW for size in sizes)
+    bars = Bars("points, by cluster", [(str(h), size) for h, size in enumerate(sizes[:MOST])])
+    return Section("Clusters", (Pairs(_sizes(found)), bars), holders=few)
+
+
+def _centers(found: Report) -> Section:
+    """The opened centers, by the names of features."""
+    if found.centers is None:
+        return Section("Centers", ())
+    d = found.centers.shape[1]
+    names = found.columns or tuple(f"feature {i}" for i in range(d))
+    sizes = found.counts.clusters if found.counts is not None and found.labels_paid else None
+    rows = [
+        [
+            str(h),
+            *([f"{sizes[h]:,}"] if sizes is not None else []),
+            *("" if math.isnan(value) else f"{value:.5g}" for value in center[:WIDE]),
+        ]
+        for h, center in enumerate(found.centers[:MOST].tolist())
+    ]
+    columns = ("cluster", *(("points",) if sizes is not None else ()), *names[:WIDE])
+    shown = min(d, WIDE) * min(len(found.centers), MOST)
+    rest = "" if shown == found.centers.size else f"The first {shown:,} of {found.centers.size:,} numbers."
+    return Section("Centers", (Grid(columns, rows), Words(rest)), holders=not found.noisy)
+
+
+def _rounding(found: Report) -> Section:
+    """Steps of rounding within the spread of features, the coarsest first."""
+    judged = found.resolution
+    if judged is None or math.isinf(judged.coarsest):
+        return Section("Rounding", ())
+    by_steps = sorted(zip(judged.steps, judged.names, strict=True))
+    rows = [
+        (name.strip("'"), "all" if math.isinf(steps) else f"{steps:,.0f}") for steps, name in by_steps[:WIDE]
+    ]
+    more = len(by_steps) - len(rows)
+    rest = f"Of the other {more} features there are more." if more else ""
+    return Section("Rounding", (Grid(("feature", "steps within its spread"), rows), Words(rest)))
+
+
+def _origin(found: Report) -> list[tuple[str, str]]:
+    """What whoever has the same files types to get the same labels."""
+    if found.origin is None:
+        return []
+    had = ", ".join(f"{name} {version}" for name, version in versions().items())
+    lines = [("Started", found.origin.started), ("Versions", had), ("Command", found.origin.command)]
+    if found.digests is not None:
+        lines.append(("Labels", f"SHA-256 {found.digests['']}, of all rows in their order"))
+    return lines
+
+
+def _files(found: Report) -> Grid:
+    """Digests tell whoever guesses a file that the guess is right."""
+    files = () if found.origin is None or found.noisy else found.origin.files or ()
+    rows = [(str(file["path"]), str(file["sha256"]), text.size_of(file["bytes"])) for file in files]
+    return Grid(("file", "SHA-256", "bytes"), rows, 2)
+
+
+def _tried(found: Report) -> list[str]:
+    return rebuilt(found.finding) if found.finding is not None and not found.noisy else []
+
+
+def _risk(found: Report) -> list[str]:
+    return [] if found.risk is None else [found.risk.sentence]
+
+
+def _covered(found: Report) -> list[str]:
+    """Of noisy centers the risk follows from the budget."""
+    return _risk(found) if found.noisy else []
+
+
+def _times(found: Report) -> tuple[Words | Grid, ...]:
+    if found.seconds is None or found.wall is None:
+        return ()
+    together = f" Together: {text.duration(found.wall['fit'])}." if "fit" in found.wall else ""
+    said = (
+        "All parties were simulated in this process, one after another; waiting and networks are not "
+        f"counted.{together}"
+    )
+    return Words(said), time_table(found.seconds, found.steps)
+
+
+def _evaluation(found: Report) -> Section:
     """What the budget has not paid for: apart, and marked as that; or what was left out."""
-    text.heading(console, "Evaluation")
+    if not found.noisy:
+        return Section("Evaluation", ())
     if not found.evaluated:
         more = "" if found.labels_paid else ", row counts, cluster sizes"
-        text.paragraph(
-            console,
+        said = (
             "Left out is what was computed from the exact data, as no budget paid for it: cost, accuracy"
             f"{more}, computing times, and what a curious server could rebuild. --evaluate shows it, for "
-            "whoever may see the data.",
+            "whoever may see the data."
         )
-        return
-    text.paragraph(
-        console,
+        return Section("Evaluation", (Words(said),))
+    said = (
         "NOT covered by epsilon: what follows is computed from the exact data. Show it to nobody who may not "
-        "see the data.",
-        "bold yellow",
+        "see the data."
     )
-    if not found.labels_paid:
-        text.pairs(console, [("Data", _shape(found, found.counts))])
-    text.pairs(console, _quality(found))
-    if found.finding is not None:
-        text.items(console, rebuilt(found.finding))
-    _times(console, found)
+    counts = [] if found.labels_paid else [("Data", _shape(found, found.counts))]
+    tried = rebuilt(found.finding) if found.finding is not None else []
+    own = [] if found.labels_paid else _sizes(found)
+    times = _times(found)
+    title = (Words("Computing time:"),) if times else ()
+    figures = Pairs([*counts, *_quality(found), *own])
+    parts = (Words(said, CAUTION), figures, Items(tried), *title, *times)
+    return Section("Evaluation", parts, holders=True)
 
 
 def verdict(found: Report) -> str:
@@ -226,7 +310,7 @@ def _quality(found: Report) -> list[tuple[str, str]]:
         )
     where = "" if found.cost_known else ", computed for this report: no party knows it"
     lines.append(("Cost", f"{found.cost:.8g} (squared distances to the cluster means{where})"))
-    return lines if found.labels_paid else [*lines, *_sizes(found)]
+    return lines
 
 
 def _iterations(found: Report) -> list[tuple[str, str]]:
@@ -238,9 +322,9 @@ def _iterations(found: Report) -> list[tuple[str, str]]:
             end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{found.n_iter} ({end})"))
     if found.digests is not None:
-        said = f"{found.digests[''][:16]}..., equal wherever labels are, on any machine, with any threads"
-        lines.append(("Digest of labels", said))
-    return [*lines, *_sizes(found)] if found.labels_paid else lines
+        said = f"{found.digests[''][:16]}, a digest that is equal on any machine, with any threads"
+        lines.append(("Same labels", said))
+    return lines
 
 
 def _sizes(found: Report) -> list[tuple[str, str]]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
-import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-import secfc
 from secfc.lloyd.elbow import Curve
 from secfc.report import privacy
 from secfc.report.attacks import as_object
 from secfc.report.data import Report
 from secfc.report.outcome import Comparison
+from secfc.report.versions import versions
 
 # What is computed from the exact data, and what numbers of points tell.
 EXACT = ("truth", "cost", "seconds", "attack", "files")
@@ -87,16 +85,6 @@ def _paid(report: dict[str, Any], found: Report) -> dict[str, Any]:
     if unpaid and found.evaluated:
         evaluation = {"covered_by_epsilon": False, **{name: report[name] for name in unpaid}}
     return {**report, **dict.fromkeys(unpaid), "evaluation": evaluation}
-
-
-def versions() -> dict[str, str]:
-    """Versions of what computed the result."""
-    return {
-        "secfc": secfc.__version__,
-        "python": platform.python_version(),
-        "numpy": importlib.metadata.version("numpy"),
-        "numba": importlib.metadata.version("numba"),
-    }
 
 
 def _verification(comparison: Comparison | None) -> dict[str, Any] | None:

@@ -10,6 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from secfc.report.parts import BAD, CAUTION, GOOD, Grid, Items, Pairs, Section, Words
+
+STYLES = {GOOD: "bold green", BAD: "bold red", CAUTION: "yellow", "": ""}
+
 
 def heading(console: Console, title: str) -> None:
     """A blank line and a title."""
@@ -29,7 +33,7 @@ def paragraph(console: Console, sentence: str, style: str = "", first: str = "",
 def pairs(console: Console, lines: Iterable[tuple[str, str]]) -> None:
     """Print names, and beside them sentences."""
     for name, value in lines:
-        paragraph(console, value, first=f"{name:<12}", rest=" " * 12)
+        paragraph(console, value, first=f"{name:<11} ", rest=" " * 12)
 
 
 def items(console: Console, sentences: Iterable[str]) -> None:
@@ -38,12 +42,39 @@ def items(console: Console, sentences: Iterable[str]) -> None:
         paragraph(console, sentence, first="- ", rest="  ")
 
 
+def section(console: Console, shown: Section) -> None:
+    """Print a section; pictures are for pages."""
+    heading(console, shown.title)
+    for part in shown.parts:
+        if isinstance(part, Words):
+            paragraph(console, part.sentence, STYLES[part.tone])
+        elif isinstance(part, Pairs):
+            pairs(console, part.lines)
+        elif isinstance(part, Items):
+            items(console, part.sentences)
+        elif isinstance(part, Grid):
+            console.print(grid(part))
+
+
+def grid(part: Grid) -> Table:
+    """A table of these cells."""
+    made = table(*part.columns, text=part.words)
+    for row in part.rows:
+        made.add_row(*row)
+    return made
+
+
 def table(*columns: str, text: int) -> Table:
     """A table whose first `text` columns are words and whose others are numbers."""
     made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="")
     for place, name in enumerate(columns):
         made.add_column(name, justify="left" if place < text else "right", overflow="fold")
     return made
+
+
+def clipped(sentence: str, most: int) -> str:
+    """The sentence, cut at a word if it has more letters than this."""
+    return textwrap.shorten(sentence, most, placeholder=" ...")
 
 
 def count(number: int, what: str) -> str:

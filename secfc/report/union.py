@@ -11,7 +11,8 @@ from rich.table import Table
 
 from psu import Server, UnionResult
 from secfc.report import text
-from secfc.report.programs import strict, versions
+from secfc.report.programs import strict
+from secfc.report.versions import versions
 
 ROLES = {"client": "each client", "member": "each member", "server": "server"}
 

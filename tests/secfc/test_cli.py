@@ -8,12 +8,14 @@ import io
 import json
 import os
 import pty
+import re
 import shlex
 import signal
 import stat
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -42,7 +44,7 @@ PROGRAM = [sys.executable, "-m", "secfc.cli"]
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, ["run", *arguments])
+    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def strict_json(text: str) -> Any:
@@ -111,6 +113,11 @@ def test_the_demonstration_explains_itself_and_writes_nothing(monkeypatch: pytes
         "tried: labels alone let it guess",
     ):
         assert phrase in result.stdout, phrase
+    # The first screen of the page says what everybody's first run ends with.
+    digest = re.search(r"^Same labels (\w{16}) on any machine", result.stdout, re.MULTILINE).group(1)  # type: ignore[union-attr]
+    root = Path(__file__).parents[2]
+    assert f"`Same labels {digest}`" in (root / "README.md").read_text().split("<!-- commands -->")[0]
+    assert tomllib.loads((root / "benchmarks/same_labels.toml").read_text())["digest"].startswith(digest)
     assert "distances place" not in result.stdout
     assert result.stderr == ""
     assert written() == set()
@@ -178,8 +185,7 @@ def read_labels(path: str = "secfc-labels.csv") -> list[list[str]]:
 def test_files_give_the_labels_of_the_library_with_ids() -> None:
     result = run(*CSV, "-k", "3", "--id-column", "pid", "--label-column", "kind", "--seed", "3")
     assert result.exit_code == 0, result.output
-    assert "Labels written to secfc-labels.csv" in result.stdout
-    assert "Report written to secfc-report.json" in result.stdout
+    assert "secfc-labels.csv (for data holders), secfc-report.json" in result.stdout
     federation = secfc.Federation.from_files(CSV, id_column="pid", label_column="kind")
     fitted = secfc.fit(secfc.SecFC(3, t=1), federation, seed=3)
     expected = [
@@ -304,7 +310,7 @@ def test_names_are_printed_as_they_are() -> None:
     result = run("[red]a:smile:.npy", "b.npy", "c.npy", "-k", "2", "--labels", "[red]:smile:")
     assert result.exit_code == 0
     assert "[red]a:smile:.npy, b.npy" in result.stdout
-    assert "Labels written to [red]:smile:\n" in result.stdout
+    assert "Written     [red]:smile: (for data holders)" in result.stdout
     assert read_labels("[red]:smile:")[1][0] == "[red]a:smile:"
 
 
@@ -442,7 +448,7 @@ def test_the_report_says_where_it_came_from() -> None:
     assert "Columns     weight, age\n" in result.stdout
     found = strict_json(Path("where it came from.json").read_text())
     assert found["columns"] == ["weight", "age"]
-    assert shlex.split(found["command"]) == ["secfc", "run", *CSV, *options]
+    assert shlex.split(found["command"]) == ["secfc", "run", "--verbose", *CSV, *options]
     assert before <= datetime.fromisoformat(found["started"]) <= datetime.now(UTC)
     assert found["files"] == [
         {"path": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -635,7 +641,7 @@ def test_a_pipe_gets_json_only_and_a_terminal_gets_progress_on_stderr_only() -> 
     assert b"Preparing the compiled kernels" in shown
     assert b"Clustering" in shown
     assert b"SecFC" not in shown
-    assert "Exact: the labels equal" in out
+    assert "those of plaintext k-means (Lloyd), exactly" in out
     assert "Preparing" not in out
     assert "\x1b" not in out
     piped = subprocess.run([*command, "--json", "--force"], capture_output=True, text=True, check=False)

@@ -20,7 +20,7 @@ def files(tmp_path, monkeypatch):
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(main, ["run", *map(str, arguments)])
+    return CliRunner().invoke(main, ["run", "--verbose", *map(str, arguments)])
 
 
 FEDDP = ("-k", 3, "--algorithm", "feddp", "--epsilon", 3)

@@ -22,7 +22,7 @@ IDS = ("--id-column", "pid")
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, ["run", *arguments])
+    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def write(name: str, rows: list[int], points: Any, kinds: Any) -> None:

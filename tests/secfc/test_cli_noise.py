@@ -18,7 +18,9 @@ def _sites(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.main, ["run", "a.npy", "b.npy", "c.npy", "-k", "2", *arguments])
+    return CliRunner().invoke(
+        cli.main, ["run", "--verbose", "a.npy", "b.npy", "c.npy", "-k", "2", *arguments]
+    )
 
 
 NOISY = ("--epsilon", "4", "--radius", "1.5", "--bound", "1")

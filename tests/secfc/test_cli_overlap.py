@@ -11,7 +11,7 @@ from tests.secfc.overlap.cases import CHAIN, COMMON, NAMES, clusters
 
 
 def run(*args):
-    return CliRunner().invoke(main, ["run", *map(str, args)])
+    return CliRunner().invoke(main, ["run", "--verbose", *map(str, args)])
 
 
 @pytest.fixture

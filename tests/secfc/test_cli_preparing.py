@@ -15,7 +15,7 @@ FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.main, ["run", *arguments])
+    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def asked(*arguments):

@@ -455,7 +455,7 @@ def test_the_shell_chooses_k_and_draws_why(algorithm, files):
     assert len(report["choice"]["costs"]) == report["choice"]["most"] == 8
     assert (report["choice"]["silhouettes"] is None) == (algorithm != "lloyd")
     assert report["choice"]["words"].startswith(f"The elbow at k = {report['choice']['k']}")
-    assert "Choice of k" in found.output
+    assert " (chosen among " in found.output
     assert (files / "k.png").read_bytes().startswith(b"\x89PNG")
     assert report["verified"] is (True if algorithm == "secfc" else None)
 

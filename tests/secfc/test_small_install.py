@@ -51,7 +51,7 @@ def test_the_main_job_runs_and_extras_are_named_first(
         Path(f"{name}.csv").write_text("x,y,kind\n" + "\n".join(rows) + "\n")
     files = "run a.csv b.csv c.csv -k 2"
     told = blocked(
-        f"{files} --label-column kind --force --reveal-centers --consent",
+        f"{files} --label-column kind --force --reveal-centers --consent --verbose",
         f"{files} --label-column kind --algorithm k-fed --force",
         f"{files} --label-column kind --epsilon 5 --radius 3 --force",
         f"{files} --columns x,y --features union --force",
