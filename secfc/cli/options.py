@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from secfc.cli.method import Asked, Option
@@ -10,11 +12,34 @@ from secfc.cli.settings import positive
 STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting")
 COARSE = ("refuse", "allow")
 
+
+class Workers(click.ParamType[Any]):
+    """A number of workers, or their names."""
+
+    name = "number or names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.strip().lstrip("+-").isdigit():
+            return int(value)
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names):
+            self.fail(f"{value!r} has an empty name: give a number, or names with commas between", param, ctx)
+        return names
+
+
 T = Option(
     "-t", type=click.IntRange(0), metavar="T", part="sharing",
     help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
     "Default: the most that n clients can have, "
     "at most a third of them, rounded up.",
+)  # fmt: skip
+WORKERS = Option(
+    "--workers", type=Workers(), metavar="W|NAME,...", part="sharing",
+    help="Who holds shares and computes: so many clients, spread over all, or these. All others deal theirs "
+    "once, and hear the labels of their own points. At least 2 (ell + t - 1) + 1, and one more for each that "
+    "may be lost; t counts colluding workers. Default: all clients.",
 )  # fmt: skip
 
 K_LOCAL = Option(

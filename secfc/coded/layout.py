@@ -7,6 +7,8 @@ of them is a value.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any, ClassVar, Protocol
 
 from numpy.typing import NDArray
@@ -51,12 +53,23 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class OwnRows:
-    """Client j shares its own counts[j] rows, one client's after the other's.  Owners are public."""
+    """Client j shares its own counts[j] rows, one client's after the other's.  Owners are public.
+
+    seats: where only some clients compute, the numbers of these, ascending; they are then the n clients, and
+    the rows of all others are nobody's.
+    """
 
     counts: tuple[int, ...]
     multiple: int = 1
+    seats: tuple[int, ...] = ()
 
     mixed: ClassVar[bool] = False
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """(first row, number of rows) of everybody's."""
+        firsts = accumulate(self.counts, initial=0)
+        return tuple(zip(firsts, self.counts, strict=False))
 
     @property
     def m(self) -> int:
@@ -64,14 +77,14 @@ class OwnRows:
 
     @property
     def n(self) -> int:
-        return len(self.counts)
+        return len(self.seats or self.counts)
 
     def span(self, client: int) -> tuple[int, int]:
-        return sum(self.counts[:client]), self.counts[client]
+        return self.spans[self.seats[client] if self.seats else client]
 
     def without(self, contributors: Array) -> OwnRows:
         kept = tuple(c if there else 0 for c, there in zip(self.counts, contributors, strict=True))
-        return OwnRows(kept, self.multiple)
+        return OwnRows(kept, self.multiple, self.seats)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -82,6 +83,7 @@ class Plan:
     predictions: int = 1  # new points that may be labeled after the run
     elbow: Elbow | None = None  # by which k is chosen, with `most` a number
     network: Network = Network()  # what messages cost, by which comparisons take their shape
+    workers: tuple[PartyId, ...] = ()  # who holds shares and computes; nobody named: all clients
 
     def __post_init__(self) -> None:
         least = {
@@ -93,8 +95,8 @@ class Plan:
                 raise ValueError(f"{name}={value} is too small: it must be at least 1")
         if self.k > self.m:
             raise ValueError(f"k={self.k} clusters of m={self.m} points: lower k or add points")
-        if not len(self.clients) == self.layout.n == self.code.n:
-            raise ValueError(f"{len(self.clients)} clients for a code of n={self.code.n}")
+        if len(self.clients) != self.layout.n or len(self.computing) != self.code.n:
+            raise ValueError(f"{len(self.computing)} clients for a code of n={self.code.n}")
         if self.m >= 2**30:
             raise ValueError(f"m={self.m} points: cluster sizes are compared exactly below 2**30")
         if self.largest < 1:
@@ -118,9 +120,10 @@ class Plan:
         check_choice(self.init, self.choice)
         if self.elbow is not None:
             self.elbow.among(self.m)
-        strangers = set(self.revealing) - set(self.clients)
+        strangers = set(self.revealing) - set(self.computing)
         if strangers:
-            raise ValueError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a client")
+            what = "worker: name workers, who hold the shares" if self.workers else "client"
+            raise ValueError(f"{', '.join(sorted(strangers))} cannot reveal centers: not a {what}")
         if self.revealing and len(self.revealing) < self.code.threshold(1):
             raise ValueError(
                 f"{len(self.revealing)} clients cannot reveal the centers: ell+t = "
@@ -156,6 +159,36 @@ class Plan:
     def chosen(self, k: int) -> Plan:
         """The same plan for k clusters, once that is known."""
         return self if self.elbow is None else replace(self, k=k, elbow=None)
+
+    @property
+    def computing(self) -> tuple[PartyId, ...]:
+        """Who holds shares and computes on them, in the order of the code's points."""
+        return self.workers or self.clients
+
+    @cached_property
+    def resting(self) -> tuple[PartyId, ...]:
+        """The clients that deal shares of their rows, and hear the result."""
+        working = set(self.computing)
+        return tuple(c for c in self.clients if c not in working)
+
+    @cached_property
+    def numbers(self) -> Mapping[PartyId, int]:
+        """The number of every client, of those who deal."""
+        return {name: j for j, name in enumerate(self.clients)}
+
+    @cached_property
+    def seats(self) -> Mapping[PartyId, int]:
+        """The number of every worker among the code's points."""
+        return {name: seat for seat, name in enumerate(self.computing)}
+
+    @cached_property
+    def at_work(self) -> Plan:
+        """The same run among those who compute: its clients are the workers, its rows those of all."""
+        if not self.workers:
+            return self
+        seats = tuple(self.numbers[name] for name in self.workers)
+        layout: Any = replace(self.layout, seats=seats)  # type: ignore[type-var]
+        return replace(self, clients=self.workers, workers=(), layout=layout)
 
     @cached_property
     def chunk(self) -> int:

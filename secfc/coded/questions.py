@@ -55,15 +55,16 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
             other = message.k > k if plan.elbow else message.k != k
             _refuse(other, f"ended with another number of clusters than k={plan.choice}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
-            _check_centers(plan, message.centers)
+            check_centers(plan, message.centers)
         case Ended():
             other = len(message.sizes) > k if plan.elbow else len(message.sizes) != k
             _refuse(other, f"ended with another number of clusters than k={plan.choice}")
-            _check_centers(plan, message.centers)
+            check_centers(plan, message.centers)
     return message, (number - due) // STRIDE
 
 
-def _check_centers(plan: Plan, shown: Any) -> None:
+def check_centers(plan: Plan, shown: Any) -> None:
+    """Raises FaultyServer for centers that the plan keeps closed, or of other features."""
     _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")
     if shown is not None:
         _refuse(shown.shape[1] != plan.d, f"shows centers of other than d={plan.d} features")

@@ -6,6 +6,7 @@ sent is shown.
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import Any
 
@@ -19,9 +20,22 @@ from secfc.coded.membership import Contribution
 from secfc.coded.messages import Shares
 from secfc.coded.plan import Plan
 from secfc.coded.screening import Screening, Standing
-from secfc.coded.validity import Received, judge_at_server, prove_rows
+from secfc.coded.validity import Received, hide_rows, judge_at_server, prove_rows, testing
+from secfc.coded.validity_messages import Counted
 from secfc.roles.accept import check_residues, checked, well_formed
-from secfc.roles.exchange import SERVER, SHARE, STRIDE, Exchange, FaultyClient, PartyId, Role
+from secfc.roles.exchange import (
+    SERVER,
+    SHARE,
+    STRIDE,
+    Exchange,
+    FaultyClient,
+    PartyId,
+    Role,
+    SuspectedParties,
+    TooFewReplies,
+    take,
+    to_all,
+)
 
 Array = NDArray[Any]
 
@@ -32,7 +46,7 @@ def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1
     Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones; with each
     go the masks that its test will be hidden under.
     """
-    me = plan.clients.index(mine.name)
+    me = plan.numbers[mine.name]
     rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), threads=threads)
     masks: dict[PartyId, list[Array]] = {c: [] for c in plan.clients}
     dealt: list[Array] = []
@@ -41,7 +55,7 @@ def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1
         send: dict[PartyId, Shares] = {}
         if number < plan.chunks[me]:
             shares, secret = share_chunk(plan, me, mine, number, coins)
-            send = dict(zip(plan.clients, shares, strict=True))
+            send = dict(zip(plan.computing, shares, strict=True))
             dealt.append(secret)
         own = {c: send.pop(c) for c in (mine.name,) if c in send}
         senders = tuple(
@@ -58,6 +72,21 @@ def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1
     return Received(rows, masks, complete, dealt)
 
 
+def deal_rows(plan: Plan, mine: Contribution, coins: Coins) -> Role[None]:
+    """The part of a client that does not work: deal out my rows, and hide their test under the coins tossed.
+
+    Raises MasksSpent, FaultyServer, TooFewReplies.
+    """
+    me, dealt = plan.numbers[mine.name], list[Array]()
+    for number in range(plan.chunks[me]):
+        shares, secret = share_chunk(plan, me, mine, number, coins)
+        dealt.append(secret)
+        send = dict(zip(plan.computing, shares, strict=True))
+        yield Exchange(send, round=SHARE + number, phase="share")
+    if dealt:
+        yield from hide_rows(plan, mine, dealt)
+
+
 def settle_contributors(
     plan: Plan, mine: Contribution, received: Received, coins: Coins
 ) -> Role[tuple[Plan, CodedRows]]:
@@ -68,6 +97,8 @@ def settle_contributors(
     Raises what `prove_rows` raises, and RowsLost if hidden membership spread somebody's rows over all others.
     """
     contributors = yield from prove_rows(plan, mine, received, coins)
+    if plan.workers:
+        yield from confirm(plan, mine.name, contributors)
     kept = plan.without(contributors)
     if kept is plan:
         return plan, received.rows
@@ -84,9 +115,30 @@ def settle_contributors_at_server(
     Raises TooFewReplies if fewer clients are there than decoding needs, LiarsExceeded, FaultyClient,
     SuspectedParties, RowsRefused.
     """
-    screening = Screening(plan, coins, standing)
+    screening = Screening(plan.at_work, coins, standing)
     counted = yield from judge_at_server(plan, screening)
     return plan.without(counted), screening
+
+
+def confirm(plan: Plan, name: PartyId, contributors: Array) -> Role[None]:
+    """Workers tell one another whose rows count, as the server told them: who dealt may have left.
+
+    So many must have been told the same that a server with t workers cannot have two sums of rows computed,
+    unless more than t workers are there beyond those that are needed.
+
+    Raises SuspectedParties, TooFewReplies.
+    """
+    told = np.packbits(contributors).tobytes() + len(contributors).to_bytes(4, "little")
+    mine = Counted(hashlib.blake2b(told, digest_size=32, key=plan.digest(), person=b"secfc counted").digest())
+    others = tuple(c for c in plan.computing if c != name)
+    inbox = yield Exchange(to_all(others, mine), others, 0, round=testing(plan) + 2, phase="share")
+    for sender, message in take(inbox, Counted).items():
+        if message.digest != mine.digest:
+            raise SuspectedParties(
+                (SERVER, sender), f"{sender} says that it was told other contributors than were told here"
+            )
+    if len(inbox) + 1 < plan.code.threshold(2):
+        raise TooFewReplies(plan.code.threshold(2), (name, *inbox))
 
 
 def share_chunk(
@@ -103,7 +155,7 @@ def share_chunk(
 
 def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> None:
     """Raises FaultyClient naming the sender of other shares than those that were due."""
-    j = plan.clients.index(sender)
+    j = plan.numbers[sender]
     begin, end = plan.part(j, number)
     start = plan.layout.span(j)[0] + begin
     if message.start != start:

@@ -70,8 +70,11 @@ class Ending(Protocol):
         """The end of a run, of which trace is the best restart: the centers (k, d), if they are opened."""
         ...
 
-    def prediction(self, source: CodedSource, sizes: Array) -> Role[None]:
-        """New points are labeled by retained centers, of clusters of these sizes (k,)."""
+    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+        """New points are labeled by retained centers, of clusters of these sizes (k,).
+
+        Their labels (m,), None where the server does not learn them.
+        """
         ...
 
 
@@ -86,11 +89,12 @@ class Published:
         yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
         return centers
 
-    def prediction(self, source: CodedSource, sizes: Array) -> Role[None]:
-        labels = compact_labels((yield from source.retained(sizes)))
+    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+        labels: Array = compact_labels((yield from source.retained(sizes)))
         final = Final(len(sizes), labels, None)
         clients = source.quorum.plan.clients
         yield Exchange(to_all(clients, final), round=next(source.rounds), phase="finish")
+        return labels
 
 
 PUBLISHED = Published()

@@ -28,7 +28,7 @@ from field.secrets.coins import Coins
 from secfc.coded.membership import Contribution
 from secfc.coded.plan import Plan
 from secfc.coded.screening import Screening
-from secfc.coded.validity_messages import Hiding, Projected
+from secfc.coded.validity_messages import Hiding, Projected, TossedSeed
 from secfc.coded.verified import counted_by_server, judge_dealers
 from secfc.roles.accept import check_residues, checked, well_formed
 from secfc.roles.exchange import (
@@ -43,6 +43,8 @@ from secfc.roles.exchange import (
     RowsRefused,
     SuspectedParties,
     TooFewReplies,
+    only,
+    take,
     to_all,
 )
 from secfc.roles.messages import Contributors
@@ -76,13 +78,13 @@ class Received:
 def table_of(plan: Plan) -> Table:
     """Who tosses the coins that signs are drawn from, right after sharing."""
     needed = plan.code.threshold(2) + plan.liars
-    return Table(plan.clients, plan.digest(), needed, SHARE + max(plan.chunks))
+    return Table(plan.computing, plan.digest(), needed, SHARE + max(plan.chunks))
 
 
 def testing(plan: Plan) -> int:
     """The round in which projections are hidden; they are told in the next one."""
     # A toss takes two rounds, and once more for each client that falls silent.
-    return SHARE + max(plan.chunks) + 2 * len(plan.clients)
+    return SHARE + max(plan.chunks) + 2 * len(plan.computing)
 
 
 def pattern_of(plan: Plan, seed: bytes) -> Pattern:
@@ -103,17 +105,17 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
 
     Raises FaultyClient, SuspectedParties, RowsRefused, MasksSpent, FaultyServer, TooFewReplies.
     """
-    me, number = plan.clients.index(mine.name), testing(plan)
+    me, number = plan.numbers[mine.name], testing(plan)
     seed, there = yield from toss_with(table_of(plan), mine.name, coins)
     pattern = pattern_of(plan, seed)
-    present = tuple(c for c, tossed in zip(plan.clients, there, strict=True) if tossed)
+    present = tuple(c for c, tossed in zip(plan.computing, there, strict=True) if tossed)
     others = tuple(c for c in present if c != mine.name)
     send: dict[PartyId, Any] = {}
     chosen: dict[int, list[Choice]] = {}
     if plan.blocks[me]:
         chosen[me] = hidden(plan, mine, received.own, pattern)
         send = to_all(others, _announced(seed, chosen[me]))
-    awaited = tuple(c for c in others if _awaited(plan, received, plan.clients.index(c)))
+    awaited = tuple(c for c in (*others, *plan.resting) if _awaited(plan, received, plan.numbers[c]))
     inbox = yield Exchange(send, awaited, 0, round=number, phase="share")
     chosen |= heard(plan, seed, inbox)
     told = projected(plan, received, chosen, pattern)
@@ -130,9 +132,24 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
     if not plan.liars and (contributors & ~told.complete).any():
         raise FaultyServer(SERVER, "counts on rows that did not come")
     if mine.name in verifying:
-        heard_of = {me: told} | {plan.clients.index(c): m for c, m in good.items()}
+        heard_of = {plan.seats[mine.name]: told} | {plan.seats[c]: m for c, m in good.items()}
         verify(plan, pattern, heard_of, contributors, coins)
     return contributors
+
+
+def hide_rows(plan: Plan, mine: Contribution, dealt: list[Array]) -> Role[None]:
+    """The part of a client that does not work: hear the coins from the server, hide projections.
+
+    dealt: the integers of the masks that it dealt.  A server that told it other coins than the workers gets
+    nothing for it: they tell of a dealing only under the coins that they tossed.
+
+    Raises MasksSpent; TooFewReplies if the server fell silent.
+    """
+    number = testing(plan)
+    inbox = yield Exchange({}, (SERVER,), round=number, phase="share")
+    seed = only(take(inbox, TossedSeed), SERVER).value
+    hiding = _announced(seed, hidden(plan, mine, dealt, pattern_of(plan, seed)))
+    yield Exchange(to_all(plan.computing, hiding), round=number, phase="share")
 
 
 def _awaited(plan: Plan, received: Received, dealer: int) -> bool:
@@ -146,7 +163,7 @@ def verifiers(plan: Plan, present: tuple[PartyId, ...]) -> tuple[PartyId, ...]:
 
 def hidden(plan: Plan, mine: Contribution, masks: list[Array], pattern: Pattern) -> list[Choice]:
     """The mask words that hide projections of my rows, for each message of shares."""
-    me = plan.clients.index(mine.name)
+    me = plan.numbers[mine.name]
     out = []
     for number, mask in enumerate(masks):
         sums = project_integers(mine.read(*plan.part(me, number)), plan.code.ell, pattern.signs)
@@ -170,7 +187,7 @@ def heard(plan: Plan, seed: bytes, inbox: Mapping[PartyId, Any]) -> dict[int, li
     out: dict[int, list[Choice]] = {}
     taken = (well_formed if plan.liars else checked)(inbox, Hiding, partial(check_hiding, plan))
     for sender, message in taken.items():
-        j = plan.clients.index(sender)
+        j = plan.numbers[sender]
         if message.digest != echo_of(seed):
             if plan.liars:
                 continue
@@ -192,7 +209,7 @@ def _parts(plan: Plan, dealer: int, message: Hiding) -> list[Choice]:
 
 def check_hiding(plan: Plan, sender: PartyId, message: Hiding) -> None:
     """Raises FaultyClient naming who chose masks that it did not deal, or one of them twice."""
-    j = plan.clients.index(sender)
+    j = plan.numbers[sender]
     if message.masks.shape != (plan.blocks[j],) or len(message.used) != plan.blocks[j]:
         raise FaultyClient(sender, "hides other rows than it dealt")
     for number, choice in enumerate(_parts(plan, j, message)):
@@ -273,7 +290,7 @@ def verify(plan: Plan, pattern: Pattern, told: Mapping[int, Projected], counted:
             continue
         words = {j: opened[j].of(where) for j, m in told.items() if m.complete[list(group)].all()}
         if len(words) < plan.code.threshold(2):
-            raise TooFewReplies(plan.code.threshold(2), tuple(plan.clients[j] for j in words))
+            raise TooFewReplies(plan.code.threshold(2), tuple(plan.computing[j] for j in words))
         errors = (len(words) - plan.code.threshold(1)) // 2
         finding = found(plan, pattern, words, min(plan.liars, errors) if plan.liars else errors)
         if finding.good or (plan.liars and finding.on_code and finding.small):
@@ -285,10 +302,11 @@ def verify(plan: Plan, pattern: Pattern, told: Mapping[int, Projected], counted:
             raise FaultyClient(dealer, OFF_CODE)
         if not finding.on_code:
             # Of so few words a single false one looks like a false dealing.
-            raise SuspectedParties((dealer, *(plan.clients[j] for j in words if j != group[0])), FALSE)
+            told_by = (plan.computing[j] for j in words)
+            raise SuspectedParties(tuple(dict.fromkeys((dealer, *told_by))), FALSE)
         if not finding.small:
             raise FaultyClient(dealer, TOO_LARGE)
-        receivers = tuple(plan.clients[j] for j in finding.receivers)
+        receivers = tuple(plan.computing[j] for j in finding.receivers)
         raise SuspectedParties(tuple(dict.fromkeys((dealer, *receivers))), FALSE)
 
 
@@ -298,11 +316,14 @@ def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
     Raises what `verify` raises, and TooFewReplies, LiarsExceeded.
     """
     number, needed = testing(plan), screening.needed(2)
-    seed, hearing = yield from toss_at_server(table_of(plan), plan.clients, lenient=bool(plan.liars))
+    seed, hearing = yield from toss_at_server(table_of(plan), plan.computing, lenient=bool(plan.liars))
+    dealing = [c for c in plan.resting if plan.blocks[plan.numbers[c]]]
+    if dealing:
+        yield Exchange(to_all(dealing, TossedSeed(seed)), round=number, phase="share")
     # Who is not heard now is not asked again, so all who are there are waited for.
     inbox = yield Exchange({}, hearing, 0, round=number + 1, phase="share")
     told = screening.checked(inbox, Projected, partial(check_projected, plan))
-    screening.present = tuple(c for c in plan.clients if c in told)
+    screening.present = tuple(c for c in plan.computing if c in told)
     if len(screening.active) < needed:
         raise TooFewReplies(needed, screening.active)
     pattern = pattern_of(plan, seed)
@@ -312,7 +333,7 @@ def judge_at_server(plan: Plan, screening: Screening) -> Role[Array]:
         counted = judge_dealers(plan, screening, complete, opened, pattern)
     else:
         counted = np.logical_and.reduce([message.complete for message in told.values()])
-        by_number = {plan.clients.index(c): m for c, m in told.items()}
+        by_number = {plan.seats[c]: m for c, m in told.items()}
         verify(plan, pattern, by_number, counted, screening.coins)
     # Whose words were lost may lack rows that count: it is not there any more, and is told nothing.
     to = hearing if plan.liars else screening.present

@@ -51,3 +51,23 @@ class Projected(Message, tag=34):
         refuse(not is_array(self.complete, "b", 1), "of whom is told is one truth value a client")
         for told in (self.values, self.checks):
             refuse(not is_array(told, "u", 3), "projections are residues, (lanes, blocks, words)")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TossedSeed(Message, tag=163):
+    """Server to a client that does not work: the seed (32 bytes) that the workers tossed; public."""
+
+    value: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.value) != 32, f"a seed has 32 bytes, this one has {len(self.value)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted(Message, tag=164):
+    """Worker to worker: the digest (32 bytes) of whose rows count, as the server told it."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")

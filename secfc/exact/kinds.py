@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from field.ring.basis import Basis
 from secfc.coded.network import Network
+from secfc.coded.workers import WORKERS
 from secfc.data.arguments import COUNT, REAL, WHOLE, Kind, instance, optional
 
 CONSENT = Kind(
@@ -26,5 +27,6 @@ OF_SECFC = OF_LLOYD | {
     "liars": WHOLE,
     "smallest_center": WHOLE,
     "predictions": optional(WHOLE, "ten times as many as points"),
+    "workers": WORKERS,
     "network": instance(Network, "Network(latency=0.02)"),
 }

@@ -19,6 +19,8 @@ class Choosing(Hiding, Protocol):
 def learned(way: Choosing, plan: Plan) -> tuple[str, ...]:
     """What the server learned, in sentences for people."""
     facts = [*way.membership.learned, *way.disclosure.learned(plan)]
+    if plan.workers:
+        facts = [fact.replace("so did every client", "so did every worker") for fact in facts]
     if isinstance(way.k, Elbow):
         facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
     facts.append(opened_centers(plan) if plan.revealing else "no point and no center")
@@ -29,6 +31,10 @@ def heard_by_all(way: Hiding, plan: Plan) -> tuple[str, ...]:
     """What every client learned of others' points, in sentences for people."""
     when = "at the start and at the end" if way.disclosure.exposes == "nothing" else "in every iteration"
     facts = [f"all labels and cluster sizes, {when}"]
+    if plan.workers:
+        facts = [
+            f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
+        ]
     if way.disclosure.exposes == "steps":
         facts = ["the first labels, and how many steps there were; of other points no label"]
     elif way.disclosure.exposes == "sizes":

@@ -30,8 +30,8 @@ from secfc.data.federation import Federation
 from secfc.data.party import Party
 from secfc.disclosure import Disclosure, Measured
 from secfc.exact.course import Referee, prediction
+from secfc.exact.resting import agree_on, deal_and_hear, own_labels, tell_results
 from secfc.lloyd.starts import RandomLabels
-from secfc.roles.agreement import agree
 from secfc.roles.exchange import ITERATE, SERVER, BudgetSpent, Exchange, PartyId, Role, only, take
 from secfc.roles.messages import Final
 
@@ -153,10 +153,13 @@ def predicting_client(
     if allowance is not None:
         allowance.spend(plan.m)
     mine = own_rows(plan, party)
-    yield from agree(plan, party.name)
+    yield from agree_on(plan, party.name)
+    if party.name in plan.resting:
+        return own_labels(mine, (yield from deal_and_hear(plan, mine, coins)))
     received = yield from share_rows(plan, mine, coins)
     shared = plan
-    plan, rows = yield from settle_contributors(shared, mine, received, coins)
+    kept, rows = yield from settle_contributors(shared, mine, received, coins)
+    plan = kept.at_work
     if plan.layout.multiple > 1:
         # As the rows that the retained centers are the means of.
         factor = np.array([[plan.layout.multiple % p] for p in rows.basis.primes], rows.basis.dtype)
@@ -185,14 +188,16 @@ def predicting_client(
         end = labels = only(take({SERVER: request}, Final), SERVER).labels
     if referee is not None:
         referee.end(end, missed)
-    return mine.among(shared, plan).own(labels)
+    return mine.among(shared, kept).own(labels)
 
 
 def predicting_server(
     disclosure: Disclosure, plan: Plan, sizes: Array, standing: Standing, *, coins: Coins, threads: int = 1
 ) -> Role[None]:
     """Find the nearest hidden centers of new points, and tell whom the policy lets know."""
-    yield from agree(plan, SERVER)
-    plan, screening = yield from settle_contributors_at_server(plan, coins, standing)
-    source = yield from disclosure.server(plan, screening, coins=coins, threads=threads)
-    yield from source.ending.prediction(source, sizes)
+    yield from agree_on(plan, SERVER)
+    kept, screening = yield from settle_contributors_at_server(plan, coins, standing)
+    source = yield from disclosure.server(kept.at_work, screening, coins=coins, threads=threads)
+    labels = yield from source.ending.prediction(source, sizes)
+    if labels is not None and kept.resting:
+        yield from tell_results(kept, labels, sizes, None, next(source.rounds))

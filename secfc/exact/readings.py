@@ -68,7 +68,7 @@ class Questions:
 
     def questions(self) -> Iterator[Question]:
         """The server's questions in order, each with the replies that members sent or received."""
-        clients = {name: j for j, name in enumerate(self.view.plan.clients)}
+        clients = self.view.plan.seats
         asked: dict[int, Assignment] = {}
         replies: dict[int, dict[int, Array]] = {}
         for e in self.view.messages:

@@ -47,7 +47,7 @@ def values_of(model: CodedModel) -> tuple[dict[str, Any], dict[str, Array]]:
         "features": None if public is None or public.features is None else list(public.features),
         "found": dict(model.standing.liars), "disputes": [list(pair) for pair in model.standing.disputes],
         "left": {name: one.left for name, one in model.allowances.items()},
-        "limit": plan.predictions,
+        "limit": plan.predictions, "workers": list(plan.workers),
     }  # fmt: skip
     arrays: dict[str, Array] = {}
     for i, client in enumerate(plan.clients):
@@ -63,12 +63,12 @@ def model_of(facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> CodedMode
     policy: Disclosure = POLICIES[facts["policy"]](**facts["of policy"])
     features = None if facts["features"] is None else tuple(facts["features"])
     public = Public(clients, (1,) * len(clients), d, quantizer.bound, features=features)
-    basis = Basis(tuple(facts["primes"]))
+    basis, workers = Basis(tuple(facts["primes"])), tuple(facts.get("workers", ()))
     plan = Plan(
-        LagrangeCode(basis, len(clients), facts["ell"], facts["t"]), quantizer, clients,
+        LagrangeCode(basis, len(workers or clients), facts["ell"], facts["t"]), quantizer, clients,
         OwnRows((1,) * len(clients), facts["multiple"]), d, 1, 1, 1, RandomLabels(), (), facts["largest"],
         facts["headroom"], facts["liars"], facts["block"], Terms(policy, public), predictions=facts["limit"],
-        network=Network(**facts["network"]),
+        network=Network(**facts["network"]), workers=workers,
     )  # fmt: skip
     centers: dict[str, ClusterSums | None] = {}
     for i, client in enumerate(clients):

@@ -40,7 +40,7 @@ from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
 from secfc.coded.layout import Layout
-from secfc.coded.membership import Membership, Open, UnionDraft
+from secfc.coded.membership import Contribution, Membership, Open, UnionDraft
 from secfc.coded.messages import Assignment, CodedCenters, Ended, RevealCenters, RevealSums
 from secfc.coded.network import Network
 from secfc.coded.plan import Plan
@@ -49,6 +49,7 @@ from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
 from secfc.coded.screening import Standing
 from secfc.coded.sharing import reply, settle_contributors, settle_contributors_at_server, share_rows
+from secfc.coded.workers import Workers, check_enough, seated
 from secfc.data.arguments import hold
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution
@@ -59,18 +60,19 @@ from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
 from secfc.exact.collusion import tolerated
+from secfc.exact.combinations import check_liars, check_start, check_workers
 from secfc.exact.course import Referee
 from secfc.exact.drafts import Draft
 from secfc.exact.kinds import OF_SECFC
 from secfc.exact.learned import heard_by_all, learned
 from secfc.exact.predict import Allowance, CodedModel
 from secfc.exact.restarts import Restarts
+from secfc.exact.resting import agree_on, check_result, deal_and_hear, own_labels, tell_resting
 from secfc.exact.spending import Spending
 from secfc.exact.tossed import start_seed, start_seed_at_server
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import Trace, cheaper, restarts
-from secfc.lloyd.starts import Drawing, Start, check_choice, generators
-from secfc.roles.agreement import agree
+from secfc.lloyd.starts import Drawing, Start, generators
 from secfc.roles.description import LOCAL, Terms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role
 from secfc.roles.messages import Final
@@ -99,13 +101,16 @@ class ClientResult:
 def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[ClientResult]:
     """The client of Algorithm 1."""
     plan, mine = yield from drafts.at_client(way, draft, party, coins)
-    yield from agree(plan, party.name)
+    yield from agree_on(plan, party.name)
     judge_at_site(way, plan.quantizer, party)
+    if party.name in plan.resting:
+        return (yield from rest(plan, mine, coins))
     received = yield from share_rows(plan, mine, coins, threads=way.threads)
     shared = plan
-    plan, rows = yield from settle_contributors(shared, mine, received, coins)
-    mine = mine.among(shared, plan)
-    seed = yield from start_seed(shared, party.name, coins)
+    kept, rows = yield from settle_contributors(shared, mine, received, coins)
+    mine = mine.among(shared, kept)
+    plan = kept.at_work
+    seed = yield from start_seed(shared.at_work, party.name, coins)
     yield from mine.settle(rows)
     rows.finish()
     answer = yield from way.disclosure.client(plan, party.name, coins=coins)
@@ -147,18 +152,27 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
             case Ended():
                 referee.end(request.sizes, missed)
                 check_chosen(referee, courses, len(request.sizes))
-                plan = plan.chosen(len(request.sizes))
-                kept = answer.kept or Kept(np.full(plan.m, -1, np.int32), None)
-                own = mine.own(kept.labels)
-                return ClientResult(plan, own, mine.rows, request.centers, kept.sums)
+                retained = answer.kept or Kept(np.full(plan.m, -1, np.int32), None)
+                own, plan = mine.own(retained.labels), kept.chosen(len(request.sizes))
+                return ClientResult(plan, own, mine.rows, request.centers, retained.sums)
             case Final():
                 referee.end(request.labels, missed)
                 check_chosen(referee, courses, request.k)
                 final = running.of(request.labels.astype(np.int32), request.k)
-                plan = plan.chosen(request.k)
+                plan = kept.chosen(request.k)
                 return ClientResult(plan, mine.own(request.labels), mine.rows, request.centers, final)
             case _:
                 raise FaultyServer(SERVER, f"sent {type(request).__name__}, which it may not")
+
+
+def rest(plan: Plan, mine: Contribution, coins: Coins) -> Role[ClientResult]:
+    """The client that does not work: deal, and hear the result."""
+    result = yield from deal_and_hear(plan, mine, coins)
+    check_result(plan, result)
+    labels, rows = own_labels(mine, result), mine.rows
+    if not len(result.labels):
+        rows = np.full(len(rows), -1)
+    return ClientResult(plan.chosen(len(result.sizes)), labels, rows, result.centers, None)
 
 
 def large_only(plan: Plan, rows: CodedRows, sums: ClusterSums) -> Array:
@@ -196,10 +210,11 @@ class ServerResult:
 def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
     plan, settle = yield from drafts.at_server(way, draft)
-    yield from agree(plan, SERVER)
+    yield from agree_on(plan, SERVER)
     shared = plan
-    plan, screening = yield from settle_contributors_at_server(shared, coins)
-    seed = yield from start_seed_at_server(shared, screening)
+    kept, screening = yield from settle_contributors_at_server(shared, coins)
+    plan = kept.at_work
+    seed = yield from start_seed_at_server(shared.at_work, screening)
     yield from settle()
     source = yield from way.disclosure.server(plan, screening, coins=coins, threads=way.threads)
     each = generators(np.random.default_rng(seed), plan.n_init)
@@ -213,9 +228,11 @@ def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
         return replace(trace, within=(yield from source.costs(trace.labels.astype(np.int32), k)))
 
     trace: Trace = yield from restarts(plan.n_init, once, cheaper)
-    plan = plan.chosen(trace.k)
-    centers = yield from source.ending.fit(source, plan, trace)
-    return ServerResult(plan, plan.excluded(shared), trace, centers, screening.standing, drawing.curve)
+    centers = yield from source.ending.fit(source, plan.chosen(trace.k), trace)
+    kept = kept.chosen(trace.k)
+    if kept.resting:
+        yield from tell_resting(kept, trace.labels, centers, next(source.rounds))
+    return ServerResult(kept, kept.excluded(shared), trace, centers, screening.standing, drawing.curve)
 
 
 # --- the algorithm -------------------------------------------------------------------------------
@@ -256,7 +273,10 @@ class SecFC:
     of its spread (`secfc.data.resolution`): "refuse" raises InputError, "warn" warns as it does below 64,
     "allow" does neither. network: what a round and a byte cost between the parties: where clients compare for
     a dealer, the centers meet in the shape that costs least, all pairs or groups and a final, with the same
-    labels.
+    labels. workers: who holds shares and computes, names of clients, or a number of them, which is spread
+    evenly over the clients; None for all. At least 2 (ell + t - 1) + 1 are needed, and one more for each that
+    may be lost. All other clients deal, hear the labels of their own rows and the sizes in the end, and may
+    leave in between; t counts colluding workers, and any others may join them.
     """
 
     k: int | Elbow
@@ -278,6 +298,7 @@ class SecFC:
     smallest_center: int = 3
     predictions: int | None = None
     network: Network = Network()
+    workers: Workers = None
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
@@ -295,18 +316,9 @@ class SecFC:
         """
         if self.t is None:
             return self.among(public.clients).plan(public)
-        if self.liars and not isinstance(self.membership, Open):
-            raise ValueError(
-                f"liars={self.liars} with {type(self.membership).__name__} membership: the shares of all "
-                "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
-                "or liars=0"
-            )
-        if self.liars and not getattr(self.disclosure, "finds_liars", False):
-            raise ValueError(
-                f"liars={self.liars} with {type(self.disclosure).__name__}: this policy does not check what "
-                "clients send. Use disclosure=Distances(), or liars=0"
-            )
-        self._check_choice()
+        check_liars(self)
+        check_workers(self, public.clients)
+        check_start(self)
         terms = Terms(self, public)
         draft = self.membership.draft(public.clients, public.counts, self.t, public.session, terms)
         plan = draft if isinstance(draft, UnionDraft) else self.complete(public, draft)
@@ -321,50 +333,35 @@ class SecFC:
             warnings.warn(caution, Caution, stacklevel=2)
         return plan
 
-    def _check_choice(self) -> None:
-        """Raises ValueError where k cannot be chosen, whatever the points."""
-        policy = self.disclosure
-        if self.init.grows and policy.exposes != "sizes":
-            other = "RandomLabels()" if policy.exposes in ("steps", "nothing") else "Bisecting()"
-            raise ValueError(
-                f"init={type(self.init).__name__}() with {type(policy).__name__}: this start is for labels "
-                f"that stay secret, by sizes that are opened. Use init={other}, or disclosure=OwnLabels()"
-            )
-        costly = policy.exposes in ("steps", "nothing") or not policy.exact
-        if isinstance(self.k, Elbow) and costly:
-            raise ValueError(
-                f"k={self.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
-                "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"
-            )
-        check_choice(self.init, self.k)
-
     def complete(self, public: Public, layout: Layout) -> Plan:
         """The plan for a known layout of rows, whose t is known."""
         t = self.t or 0
         elbow = self.k.among(layout.m) if isinstance(self.k, Elbow) else None
         chosen = choose_range(self, public, layout, self.ell, t)
-        code = LagrangeCode(chosen.basis, len(public.clients), self.ell, t)
+        workers = seated(self.workers, public.clients)
+        code = LagrangeCode(chosen.basis, len(workers), self.ell, t)
         revealing = self.reveal_centers
         if isinstance(revealing, bool):
-            revealing = public.clients if revealing else ()
+            revealing = workers if revealing else ()
         plan = Plan(
             code, self.disclosure.clip(chosen.quantizer), public.clients, layout, public.d,
             largest(elbow or self.k), self.max_iter, self.n_init, self.init, tuple(revealing),
             self.largest or layout.m,
             chosen.headroom, self.liars, chosen.block, Terms(self, public), public.seed,
             self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
-            elbow, self.network,
+            elbow, self.network, () if self.workers is None else workers,
         )  # fmt: skip
-        self.disclosure.check(plan)
+        self.disclosure.check(plan.at_work)
         return plan
 
     def among(self, clients: tuple[PartyId, ...]) -> SecFC:
         """The same with a t for these clients, if it was left open.  Raises InputError if none fits."""
         if self.t is not None:
             return self
-        private = not isinstance(self.membership, Open)
+        private, computing = not isinstance(self.membership, Open), len(seated(self.workers, clients))
+        check_enough(self.workers, computing, self.ell, 1, self.liars)
         return replace(
-            self, t=tolerated(len(clients), self.ell, self.liars, private=private, policy=self.disclosure)
+            self, t=tolerated(computing, self.ell, self.liars, private=private, policy=self.disclosure)
         )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from secfc.roles.description import Difference, differences
 from secfc.roles.exchange import AGREE, SERVER, Exchange, PartyId, PlanMismatch, Role, everyone, take, to_all
-from secfc.roles.messages import Hello
+from secfc.roles.messages import Hello, PlanDigest
 
 
 class Agreed(Protocol):
@@ -18,6 +18,15 @@ class Agreed(Protocol):
 
     @property
     def description(self) -> bytes: ...
+
+
+class Working(Agreed, Protocol):
+    """The same, where some of the clients compute."""
+
+    @property
+    def computing(self) -> tuple[PartyId, ...]: ...
+
+    def digest(self) -> bytes: ...
 
 
 def agree(
@@ -52,6 +61,33 @@ def agree_with_server(plan: Agreed, me: PartyId) -> Role[None]:
         yield Exchange(to_all(differing or plan.clients, hello), round=AGREE, phase="agree")
     if differing := compared(plan, inbox):
         raise PlanMismatch(differing)
+
+
+def agree_by_digest(plan: Working, me: PartyId) -> Role[None]:
+    """The same where clients talk to workers and the server alone, by digests: n descriptions are long.
+
+    A client hears from every worker what it agreed to, before any share leaves.  To whom its plan differs
+    from the server's, the server says what its own is, and hears the other.
+
+    Raises PlanMismatch.
+    """
+    mine = PlanDigest(plan.digest())
+    working = (*plan.computing, SERVER)
+    peers = tuple(p for p in ((*plan.clients, SERVER) if me in working else working) if p != me)
+    inbox = yield Exchange(to_all(peers, mine), peers, 0, round=AGREE, phase="agree")
+    heard = take(inbox, PlanDigest)
+    others = tuple(p for p, message in heard.items() if message.digest != mine.digest)
+    if not others:
+        return
+    hello = to_all((p for p in others if SERVER in (me, p)), Hello(plan.description))
+    # Whom the server differs from as well, it says in what: it is heard before a client blames another.
+    awaited = others if me == SERVER else (SERVER,)
+    inbox = yield Exchange(hello, awaited, 0, round=AGREE + 1, phase="agree")
+    unexplained = {
+        p: (Difference("the digest of the plan", mine.digest.hex()[:16], heard[p].digest.hex()[:16]),)
+        for p in others
+    }
+    raise PlanMismatch(unexplained | compared(plan, inbox))
 
 
 def compared(plan: Agreed, inbox: Mapping[PartyId, Any]) -> dict[PartyId, tuple[Difference, ...]]:

@@ -42,6 +42,40 @@ class Hello(Message, tag=26):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class PlanDigest(Message, tag=165):
+    """Everyone to workers, and they to everyone: the digest (32 bytes) of the plan the sender agreed to."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.digest) != 32, f"a digest has 32 bytes, this one has {len(self.digest)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Message, tag=166):
+    """Server to a client that does not work: the result.  labels of its own rows (m_j,) in [0, k), none if
+    they do not count; sizes (k,) points of each cluster; centers (k, d) only if they were revealed.
+
+    The center of an empty cluster is a row of NaN.
+    """
+
+    labels: Array
+    sizes: Array
+    centers: Array | None
+
+    def __post_init__(self) -> None:
+        right = is_array(self.sizes, "i", 1) and len(self.sizes) and int(self.sizes.min()) >= 0
+        refuse(not right, "sizes are a vector of numbers of points")
+        check_labels(self.labels, len(self.sizes), "a result", lowest=0)
+        if self.centers is not None:
+            refuse(
+                not is_array(self.centers, "f", 2) or len(self.centers) != len(self.sizes),
+                "centers are k rows of floats",
+            )
+            check_centers_or_none(self.centers, "centers of clusters that are not empty")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Contributors(Message, tag=14):
     """Server to every client, once rows are tested: whose count, one bool a client.
 

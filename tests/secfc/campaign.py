@@ -97,6 +97,7 @@ UNCHECKABLE = (
     own.Shares, shared.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
     shared.Final, own.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
+    rows.TossedSeed, shared.Result,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, keeping.SizeShare, own.Ended, own.CodedCosts, own.CodedGains, own.NoiseShares,
     joint.SetKeys, joint.Reshared, keeping.PickedShare,
@@ -669,6 +670,14 @@ SCENARIOS = {
     "labels only, private": Scenario(
         vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1, membership=Private(bound=64))
     ),
+    "workers": Scenario(
+        vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1, workers=4, reveal_centers=True), n=7
+    ),
+    "workers, distances": Scenario(vary(BASE, workers=("client-1", "client-2", "client-4", "client-5")), n=6),
+    "workers, noise in shares": Scenario(
+        vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY, workers=5), n=7
+    ),
+    "workers, predict": Scenario(vary(BASE, workers=4), n=6, predict=True),
     "final labels": Scenario(
         vary(BASE, disclosure=secfc.FinalLabelsOnly(), n_init=1), expected=first_and_last
     ),

@@ -111,7 +111,8 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
     plain = plaintext(scenario.algorithm, (), scenario.n)
     if scenario.predict:
         twin = secfc.Lloyd(2, scale=16.0, n_init=2, max_iter=4, init=scenario.algorithm.init)
-        expected = secfc.fit(twin, federation(), bound=8.0, seed=3).predict(federation())
+        fed = scenario.federation
+        expected = secfc.fit(twin, fed, bound=8.0, seed=3).predict(fed)
         assert all((a == b).all() for a, b in zip(got.labels, expected, strict=True))
         return
     if "private" not in name:

@@ -240,6 +240,13 @@ def hidings(draw):
 
 
 @st.composite
+def results(draw):
+    k = draw(st.integers(1, 3))
+    sizes = draw(npst.arrays(np.int64, k, elements=st.integers(0, 2**40)))
+    return shared.Result(draw(vectors_of_labels(0, k)), sizes, draw(st.none() | centers(st.just(k))))
+
+
+@st.composite
 def local_centroids(draw):
     shown = draw(centers(st.integers(1, 3)))
     rows = npst.arrays(np.int64, len(shown), elements=st.integers(1, 2**40))
@@ -307,6 +314,10 @@ MESSAGES = {
     own.Disputes: disputes(),
     own.Shares: st.builds(own.Shares, count, coded(), coded()),
     rows.Hiding: hidings(),
+    rows.TossedSeed: st.builds(rows.TossedSeed, exactly(32)),
+    rows.Counted: st.builds(rows.Counted, exactly(32)),
+    shared.PlanDigest: st.builds(shared.PlanDigest, exactly(32)),
+    shared.Result: results(),
     rows.Projected: st.builds(rows.Projected, arrays(dtype=np.bool_, axes=(1, 1)), coded(), coded()),
     own.Challenge: st.builds(own.Challenge, exactly(32) | exactly(0)),
     own.Blinding: st.builds(own.Blinding, coded(2)),
@@ -550,6 +561,11 @@ def examples():
         own.Challenge(bytes(range(32))),
         own.Challenge(b""),
         rows.Hiding(bytes(32), np.array([0, 2], np.int32), np.array([[True, False], [True, True]])),
+        rows.TossedSeed(bytes(range(32))),
+        rows.Counted(bytes(range(32))),
+        shared.PlanDigest(bytes(range(32))),
+        shared.Result(np.array([1, 0], np.int8), np.array([4, 2]), None),
+        shared.Result(np.zeros(0, np.int8), np.array([4, 2]), np.array([[1.5], [np.nan]])),
         rows.Projected(
             np.array([True, False]),
             np.arange(4, dtype=np.uint32).reshape(1, 2, 2),

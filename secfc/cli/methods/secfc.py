@@ -10,7 +10,7 @@ import click
 
 from secfc.cli.choose import bound_from_data, check_bound, choose_code, steps
 from secfc.cli.method import Asked, Choice, Method, Option
-from secfc.cli.options import PRIVACY, STEPS, T, refuse_idle_privacy
+from secfc.cli.options import PRIVACY, STEPS, WORKERS, T, refuse_idle_privacy
 from secfc.cli.shared import check_disjoint
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from secfc.disclosure import Disclosure
     from secfc.exact.plaintext import Lloyd
     from secfc.exact.secfc import SecFC
+
 
 POLICIES = ("assignments", "own-labels", "final-labels", "distances")
 
@@ -199,6 +200,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     from psu import Threshold
     from secfc.coded.membership import Open, Private
     from secfc.coded.network import Network
+    from secfc.coded.workers import check_enough, seated
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.exact.secfc import SecFC
     from secfc.roles.exchange import SERVER
@@ -210,8 +212,11 @@ def choose(asked: Asked, public: Public) -> Choice:
     dealer = None if dealer == "none" else dealer
     undealt = asked["disclosure"] in ("assignments", "own-labels", "final-labels") and dealer is None
     ell = 1 if undealt and asked["ell"] is None else asked["ell"]
+    computing = len(seated(asked["workers"], public.clients))
+    withstood = 1 if asked["t"] is None else asked["t"]
+    check_enough(asked["workers"], computing, ell or 1, withstood, asked["liars"])
     t, ell, notes = choose_code(
-        len(public.clients), asked["t"], ell,
+        computing, asked["t"], ell,
         liars=asked["liars"], private=private, most=MAX_T if undealt else None,
     )  # fmt: skip
     membership: Membership = Open()
@@ -242,7 +247,7 @@ def choose(asked: Asked, public: Public) -> Choice:
         )
     algorithm = SecFC(
         asked.k, t, ell, reveal_centers=asked["reveal_centers"], smallest_center=asked["smallest_center"],
-        membership=membership, threads=asked["threads"], liars=asked["liars"],
+        membership=membership, threads=asked["threads"], liars=asked["liars"], workers=asked["workers"],
         network=Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), **values,
     )  # fmt: skip
     verified = asked["verify"] and algorithm.disclosure.exact
@@ -332,7 +337,7 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
         algorithm, k=FEW + 1 if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
         max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
-        liars=min(algorithm.liars, 1), disclosure=small_disclosure(algorithm),
+        liars=min(algorithm.liars, 1), workers=None, disclosure=small_disclosure(algorithm),
     )  # fmt: skip
     if not algorithm.disclosure.exact:
         # A radius that fits the tiny run, and a basis that holds noise on it.
@@ -423,7 +428,7 @@ def compile_all() -> None:
 METHOD = Method(
     "secfc",
     "is private and exact",
-    (T, ELL, *DISCLOSURE, *STEPS, *WORK, *PRIVACY, *CENTERS, *CHECKS),
+    (T, ELL, WORKERS, *DISCLOSURE, *STEPS, *WORK, *PRIVACY, *CENTERS, *CHECKS),
     choose,
     settle=settle,
     inspect=inspect,

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from field.ring.quantize import Quantizer
 from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
+from secfc.coded.workers import seated
 from secfc.data.arguments import REAL, hold, instance
 from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.noise.sensitivity import parts
@@ -126,9 +127,8 @@ class Budgeted(ABC):
                 "the bound on absolute values would be read off the private data, which no noise protects: "
                 "give fit a bound that you know, such as the radius"
             )
-        steps = Steps(
-            len(public.clients), way.t, way.k, asked(way) + self.repeats, int(bool(way.reveal_centers))
-        )
+        computing = seated(getattr(way, "workers", None), public.clients)
+        steps = Steps(len(computing), way.t, way.k, asked(way) + self.repeats, int(bool(way.reveal_centers)))
         rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
         parties = self.contributors(steps.n)
         widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)

@@ -64,9 +64,10 @@ def parts(neighbors: Neighbors, layout: Layout, labels: Array, k: int) -> tuple[
             "clients are to be protected, but which rows are whose is hidden: how much one client moves is "
             "not known. Use open membership, or protect data points"
         )
-    spans = [layout.span(j) for j in range(layout.n)]
-    counts = [np.bincount(labels[a : a + c].astype(np.int64) + 1, minlength=k + 1)[1:] for a, c in spans]
-    return np.array([c for _, c in spans]), np.stack(counts)
+    counts = [
+        np.bincount(labels[a : a + c].astype(np.int64) + 1, minlength=k + 1)[1:] for a, c in layout.spans
+    ]
+    return np.array(layout.counts), np.stack(counts)
 
 
 def distance_sensitivity(m: int, sizes: Array, rows: Array, inside: Array) -> float:

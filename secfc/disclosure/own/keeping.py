@@ -224,7 +224,7 @@ class SharedRuns:
         yield Exchange(to_all(plan.clients, ended), round=next(source.rounds), phase="finish")
         return centers
 
-    def prediction(self, source: CodedSource, sizes: Array) -> Role[None]:
+    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
         """New points' labels are told to their owners alone, unless sizes tell them to all."""
         committees, nobody = self.committees, np.full(self.committees.plan.m, -1, np.int32)
         if self.sharing.everybody or Centers(sizes).foregone(len(nobody)) is not None:
@@ -236,6 +236,7 @@ class SharedRuns:
                 break
         ended = Ended(sizes, None)
         yield Exchange(to_all(committees.plan.clients, ended), round=next(source.rounds), phase="finish")
+        return None
 
 
 def foregone(run: SharedRun) -> Trace:
