@@ -6,6 +6,7 @@ steps at each party and moves the messages.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from psu.plan import Mode, Plan, Sheet, Threshold
 Array = NDArray[Any]
 
 RELAY = "server"
+LOGGER = logging.getLogger("secfc.psu")
+LOGGER.addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,6 +122,7 @@ class _Together:
 
     def run(self, sets: Sequence[Iterable[str | bytes | int] | Array]) -> UnionResult:
         plan, book = self.plan, self.book
+        LOGGER.info("begin: clients=%d mode=%s", plan.n, type(plan.mode).__name__)
         self.secrets = self.agree()
         for j, ids in enumerate(sets):
             with book.at(f"client {j}"):
@@ -127,6 +131,7 @@ class _Together:
         union, attempts = self.attempts(plan.bound if size is None else size)
         rows = self.align(union)
         rounds = self.rounds if plan.committee else 1
+        LOGGER.info("end: rounds=%d attempts=%d seconds=%.3g", rounds, attempts, sum(book.seconds.values()))
         return UnionResult(
             rows, len(union.z), rounds, attempts, size, plan, dict(book.traffic), dict(book.seconds)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from secfc.data.federated import federated
 from secfc.data.inputs import InputError, refusing, seeded
 from secfc.data.missing import spread, without_gaps
 from secfc.data.resolution import judge
+from secfc.logs import tell
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import Run
 from secfc.scaling.algorithm import Scaled
@@ -88,6 +90,8 @@ def fit(
     with refusing():
         public = replace(Public.of(federation, bound), seed=start)
         check_columns(algorithm, public)
+    begun = time.monotonic()
+    tell("fitting", "begin", algorithm=type(algorithm).__name__, clients=federation.n, features=federation.d)
     # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
     run = fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
@@ -112,6 +116,7 @@ def fit(
         with refusing():
             done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
     result = gathered(algorithm, plan, done, federation.counts)
+    tell("fitting", "end", steps=result.n_iter, seconds=time.monotonic() - begun)
     return replace(result, features=federation.feature_names, drive=drive)
 
 

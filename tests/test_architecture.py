@@ -27,16 +27,17 @@ ROOMS = {
     "field.code": "field.kernels field.secrets field.ring",
     "field.compare": f"field.kernels {FIELD}",
     "psu": f"field.kernels {FIELD}",
+    "secfc.logs": "",
     "secfc.roles": "field.secrets field.ring psu",
     "secfc.data": "field.ring",
     "secfc.metrics": "secfc.data",
     "secfc.privacy": "field.secrets field.ring secfc.roles secfc.data",
-    "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data",
+    "secfc.transport": "field.kernels field.secrets secfc.roles secfc.data secfc.logs",
     "secfc.html": "",
     "secfc.algorithm": "secfc.html field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.account": "",
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
-    "secfc.attacks": "field.code secfc.roles secfc.data secfc.privacy secfc.algorithm",
+    "secfc.attacks": "field.code secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.logs",
     "secfc.sums": f"{FIELD} secfc.roles",
     "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.sums",
@@ -62,15 +63,17 @@ ROOMS = {
     "secfc.algorithm "
     "secfc.account secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
     "secfc.disclosure.joint secfc.disclosure.own",
-    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling",
+    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling "
+    "secfc.logs",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
     "secfc.feddp secfc.overlap secfc.exact secfc.fitting",
-    "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm",
+    "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
-    "secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report secfc.scaling secfc.deploy",
+    "secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report secfc.scaling secfc.deploy "
+    "secfc.logs",
 }
 # Packages that only name what they offer, and what checks or finds them.
 DOORS = {"field", "psu", "secfc", "field._moved", "secfc._moved", "secfc._packages"}

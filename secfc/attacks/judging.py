@@ -17,6 +17,7 @@ from secfc.attacks.geometry import Freedom, Geometry, Guess, averages
 from secfc.attacks.history import Axes, History
 from secfc.attacks.rates import Rates
 from secfc.attacks.rebuilding import REMEDIES, Rows
+from secfc.logs import tell
 from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
@@ -100,6 +101,7 @@ def found(rows: Rows, points: Array, step: float = 0.0) -> Rebuilt:
         off += float((gaps[nearest] ** 2).sum())
         blind += float(((rows.guess - points[nearest])[there] ** 2).sum())
     error = float(np.sqrt(off / blind)) if blind > 0 else None
+    tell("attacks", "judged", attack=rows.how)
     return Rebuilt(rows.how, len(points), len(rows.values), exact, error)
 
 
@@ -144,6 +146,7 @@ def judge(guess: Guess, points: Array) -> Judgement:
         gap = float(np.linalg.norm(aligned(guess.after(step), points, guess.freedom) - points))
         errors.append(gap / spread if spread > 0 else 0.0)
     pairs = _pairs_error(guess, points) if isinstance(guess, Geometry) else None
+    tell("attacks", "judged", attack=type(guess).__name__, coalition=",".join(guess.parties))
     return Judgement(
         guess.parties, guess.freedom, len(points), points.shape[1], guess.ranks, tuple(errors), pairs
     )

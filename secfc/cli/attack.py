@@ -12,7 +12,7 @@ import click
 from secfc.cli.attacked import begun, check_known, heading
 from secfc.cli.choose import make_public
 from secfc.cli.errors import bad_input, cautions_noted
-from secfc.cli.membership import membership
+from secfc.cli.lazily import Lazily
 from secfc.cli.method import Asked
 from secfc.cli.methods.secfc import METHOD as SECFC
 from secfc.cli.options import COARSE, STARTS
@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from secfc.data.federation import Federation
 
 
-@click.group(short_help="Try what a curious party learns.")
+# Where each attack is, and its line in the help.
+COMMANDS = {
+    "geometry": ("secfc.cli.attack:geometry", "The server's reconstruction from distances."),
+    "membership": ("secfc.cli.membership:membership", "Who took part, from opened centers."),
+    "differences": ("secfc.cli.rebuilding:differences", "Rows from exact sums of a run's steps."),
+    "reconstruct": ("secfc.cli.rebuilding:reconstruct", "Rows from all that algorithms open."),
+}
+
+
+@click.group(cls=Lazily, entries=COMMANDS, short_help="Try what a curious party learns.")
 def attack() -> None:
     """Try what a curious party learns from a run, and judge it by the true points.
 
@@ -39,10 +48,7 @@ def attack() -> None:
     """
 
 
-attack.add_command(membership)
-
-
-@attack.command(short_help="The server's reconstruction from distances.")
+@click.command(short_help="The server's reconstruction from distances.")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=ANY_PATH)
 @click.option("-k", type=click.IntRange(1), metavar="K", help="Number of clusters. Required with files.")
 @click.option("-t", type=click.IntRange(0), metavar="T", help="Colluding clients tolerated, as for run.")

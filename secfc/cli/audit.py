@@ -96,7 +96,7 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
         found = once(asked, planted, others)
     many = None
     if runs:
-        with counting(screen, 2 * runs) as done:
+        with screen.counted("Runs", 2 * runs) as done:
             many = often(asked, planted, others, runs, done)
     show(asked, source, canary, found, many)
     if found.refuted or (many is not None and many[2]):
@@ -191,23 +191,6 @@ def often(
         found = rates(scores, members, alarms=alarms)
     shift = many_gaussian_runs(np.concatenate(scores[::2]), np.concatenate(scores[1::2]))
     return found, shift, shift.refutes(result.plan.event)
-
-
-class counting:  # noqa: N801 - used like a function
-    """A bar of runs on a terminal, nothing elsewhere."""
-
-    def __init__(self, screen: Screen, total: int) -> None:
-        from rich.progress import Progress
-
-        self.bar = Progress(console=screen.console, transient=True, disable=not screen.live)
-        self.task = self.bar.add_task("Runs", total=total)
-
-    def __enter__(self) -> Callable[[], None]:
-        self.bar.start()
-        return lambda: self.bar.advance(self.task)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
 
 
 def show(

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from secfc.cli.lazily import Lazily
+
 # Parameters of the library that its messages name, and are options here; quoted ones are the user's.
 PARAMETERS = re.compile(
     r"(?<!['\w])(client_column|id_column|label_column|k_local|(?:columns|encoding|delimiter)(?==))(?!\w)(?:=(?!\w))?"
@@ -67,7 +69,7 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
-class Commands(click.Group):
+class Commands(Lazily):
     """The group of commands; turns expected errors into messages and exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from secfc.cli.choose import make_public
 from secfc.cli.errors import bad_input, cautions_noted, in_options
@@ -90,6 +90,12 @@ def about(federation: Federation) -> tuple[str, ...]:
             f"clustered on the columns that all clients have: {shown}; left out: {names_listed(apart)}"
         )
     return tuple(notes)
+
+
+def most_steps(algorithm: Any) -> int | None:
+    """Steps that a run takes at most, None where that is not said."""
+    each = getattr(algorithm, "max_iter", None)
+    return None if each is None else each * getattr(algorithm, "n_init", 1)
 
 
 @contextmanager
@@ -183,7 +189,11 @@ def execute(
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
         _, wall["prepare"] = timed(lambda: method.prepare(algorithm, plan))
     witness = Witness()
-    with screen.progress() as shown, explaining(federation), keeping(settings.checkpoint):
+    with (
+        screen.progress(most_steps(algorithm)) as shown,
+        explaining(federation),
+        keeping(settings.checkpoint),
+    ):
         if settings.checkpoint is not None:
             shown = screen.resuming(shown)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.audit import counting
 from secfc.cli.choose import make_public
 from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.execute import load
@@ -97,7 +96,7 @@ def membership(
     with screen.status("Reading the data"):
         federation, source = load(method, asked)
     alarms = resolved(federation, runs, alarms)
-    with counting(screen, runs) as done:
+    with screen.counted("Runs", runs) as done:
         played = play(method, asked, federation, runs, done)
     with screen.status("Attacking"), bad_input(ValueError):
         found = attacked(played, federation, alarms)

@@ -12,6 +12,7 @@ import click
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
 from secfc.cli.screen import Screen
+from secfc.cli.telling import quiet
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -97,7 +98,8 @@ def predict(
     with writing("--out"):
         write_all({out: csv_of(lines(federation, labels, real))}, overwrite=force)
     count = sum(len(own) for name, own in zip(federation.names, labels, strict=True) if name in real)
-    click.echo(f"{count} labels written to {out}")
+    if not quiet():
+        click.echo(f"{count} labels written to {out}")
 
 
 def new_points(

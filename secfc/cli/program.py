@@ -1,4 +1,4 @@
-"""The `secfc` command: its help, and the commands under it."""
+"""The `secfc` command: its help, and where the commands under it are."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ import sys
 import click
 
 import secfc
-from secfc.cli.attack import attack
-from secfc.cli.audit import audit
-from secfc.cli.deploy import deploy
 from secfc.cli.errors import Commands
-from secfc.cli.predict import predict
-from secfc.cli.rebuilding import differences, reconstruct
-from secfc.cli.run import run
-from secfc.cli.union import union
-from secfc.cli.warmup import warmup
+
+# Where each command is, and its line in the help.
+COMMANDS = {
+    "run": ("secfc.cli.run:run", "Cluster files, or a demonstration data set."),
+    "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
+    "psu": (
+        "secfc.cli.union:union",
+        "Number the union of several clients' IDs; nobody learns who holds which.",
+    ),
+    "attack": ("secfc.cli.attack:attack", "Try what a curious party learns."),
+    "audit": ("secfc.cli.audit:audit", "Check that a private run keeps what it claims."),
+    "deploy": ("secfc.cli.deploy:deploy", "Run between organizations: every site its own machine and file."),
+    "warmup": ("secfc.cli.warmup:warmup", "Compile all kernels once, so that later runs start at once."),
+}
 
 
 @click.group(
     cls=Commands,
+    entries=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -45,9 +52,3 @@ def main(context: click.Context) -> None:
             reconfigure(errors="backslashreplace")
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-for command in (differences, reconstruct):
-    attack.add_command(command)
-for command in (run, predict, union, attack, audit, deploy, warmup):
-    main.add_command(command)

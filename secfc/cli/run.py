@@ -22,6 +22,7 @@ from secfc.cli.preparing import check as check_preparing
 from secfc.cli.preparing import prepared, without_gaps
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Clusters, Settings, check_choice, check_k, names, of_text_files, refuse
+from secfc.cli.telling import quiet
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -182,7 +183,8 @@ def run(context: click.Context, /, **values: Any) -> None:
         draw(partial(_picture, found.curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         forget(settings.checkpoint, federation)
-    _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
+    if settings.as_json or not (quiet() and outputs.labels and found.verified is not False):
+        _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
     if found.verified is False:
         context.exit(1)
 

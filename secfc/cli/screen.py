@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from secfc.cli import telling as told
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +28,7 @@ COMPILING = (
 
 @dataclass(frozen=True)
 class Screen:
-    """Progress on stderr: shown on a terminal, silent otherwise and with --json."""
+    """Progress on stderr: shown on a terminal, silent otherwise, with --json and with --quiet."""
 
     console: Console
     quiet: bool
@@ -33,7 +37,8 @@ class Screen:
     def stderr(cls, quiet: bool = False) -> Screen:
         from rich.console import Console
 
-        return cls(Console(stderr=True, markup=False, highlight=False, emoji=False), quiet)
+        silent = quiet or told.quiet()
+        return cls(Console(stderr=True, markup=False, highlight=False, emoji=False), silent)
 
     @property
     def live(self) -> bool:
@@ -58,12 +63,28 @@ class Screen:
         if not self.live:
             yield
             return
-        with self.console.status(f"{what} ...", spinner="line"):
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn("line"), TextColumn("{task.description} ..."), TimeElapsedColumn())
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            bar.add_task(what, total=None)
             yield
 
     @contextmanager
-    def progress(self) -> Iterator[Callable[[PartyId, Exchange], None] | None]:
-        """A bar fed by the exchanges of a run, None where nothing is shown."""
+    def counted(self, what: str, total: int) -> Iterator[Callable[[], None]]:
+        """A bar of so many pieces of work, with the time left; call what it gives after each."""
+        from rich.progress import Progress
+
+        with Progress(console=self.console, transient=True, disable=not self.live) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda: bar.advance(task)
+
+    @contextmanager
+    def progress(self, limit: int | None = None) -> Iterator[Callable[[PartyId, Exchange], None] | None]:
+        """A bar fed by the exchanges of a run, None where nothing is shown.
+
+        limit: of steps, as nobody knows how many it takes; what is left is then no more than the time shown.
+        """
         if not self.live:
             yield None
             return
@@ -76,20 +97,24 @@ class Screen:
             TextColumn("{task.description}"),
             BarColumn(24),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
-            task = bar.add_task("Clustering", total=None)  # nobody knows how many steps it takes
-            steps = 0
+            task = bar.add_task("Clustering", total=None, left="")
+            steps, begun = 0, 0.0
 
             def watch(party: PartyId, exchange: Exchange) -> None:
-                nonlocal steps
+                nonlocal steps, begun
                 if exchange.phase == "share" and exchange.send:
                     bar.update(task, description=f"Sharing points, part {exchange.round + 1}")
                 elif exchange.phase == "align":
                     bar.update(task, description="Finding the union of the IDs")
                 elif exchange.phase == "assign" and party == SERVER:
+                    begun = begun or time.monotonic()
+                    each = (time.monotonic() - begun) / max(steps, 1)
+                    left = at_most(each * (limit - steps)) if limit is not None and 0 < steps < limit else ""
                     steps += 1
-                    bar.update(task, description=f"Clustering, step {steps}")
+                    bar.update(task, description=f"Clustering, step {steps}", left=left)
 
             yield watch
 
@@ -113,6 +138,15 @@ class Screen:
                 watch(party, exchange)
 
         return note
+
+
+def at_most(seconds: float) -> str:
+    """What is left, for people.
+
+    >>> at_most(61.2)
+    'at most 0:01:02 left'
+    """
+    return f"at most {timedelta(seconds=math.ceil(seconds))} left"
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

@@ -13,6 +13,7 @@ from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.settings import refuse
+from secfc.cli.telling import quiet
 from secfc.cli.tiny import tiny_union
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def union(
         report = find(clients, chosen, bound, _source(files), notes, screen)
     with writing("--out"):
         write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
-    _print(report, out, as_json)
+    if as_json or not quiet():
+        _print(report, out, as_json)
 
 
 def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Threshold | Server, tuple[str, ...]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from secfc.cli.methods import methods
 from secfc.cli.screen import Screen, timed
+from secfc.cli.telling import quiet
 from secfc.cli.tiny import tiny_union
 
 
@@ -22,10 +25,12 @@ def warmup() -> None:
       NUMBA_CACHE_DIR=/var/cache/secfc secfc warmup
     """
     screen = Screen.stderr()
-    with screen.status("Compiling the kernels"):
-        _, spent = timed(compile_all)
-    click.echo(f"The kernels are ready ({spent:.1f} s).")
+    with screen.counted("Compiling the kernels", len(methods()) + 2) as done:
+        _, spent = timed(lambda: compile_all(done))
     where = cache_directory()
+    if quiet() and where is not None:
+        return
+    click.echo(f"The kernels are ready ({spent:.1f} s).")
     if where is None:
         click.echo(
             "No directory for them may be written to, so every run compiles them again: set "
@@ -35,14 +40,19 @@ def warmup() -> None:
         click.echo(f"They are kept in {where}")
 
 
-def compile_all() -> None:
-    """Run everything that is compiled: for every method, and for both modes of union."""
+def compile_all(done: Callable[[], None] = lambda: None) -> None:
+    """Run everything that is compiled: for every method, and for both modes of union.
+
+    done: called after each of them.
+    """
     from psu import Server, Threshold
 
     for method in methods().values():
         method.compile()
+        done()
     for mode in (Threshold(1), Server()):
         tiny_union(mode)
+        done()
 
 
 def cache_directory() -> str | None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from websockets.exceptions import ConnectionClosed
 from field.secrets.coins import SystemCoins
 from secfc.deploy.frames import PIECE
 from secfc.deploy.pipe import Pipe, Pipes
+from secfc.logs import tell
 from secfc.roles.exchange import PartyId
 
 READY = b"\x01"
@@ -111,6 +113,7 @@ class Hub:
         where = await self.known(socket)
         if where is None:
             self.counters.refused += 1
+            tell("deploy.hub", "refused", logging.WARNING)
             await socket.close(UNKNOWN, "unknown run or party, or a signature that does not fit")
             return
         session, me, peer = where
@@ -120,6 +123,7 @@ class Hub:
             older.socket.transport.abort()
         self._ends[where] = mine
         try:
+            tell("deploy.hub", "came", run=session[:8], party=me, peer=peer)
             await self.join(mine, self._ends.get((session, peer, me)))
             gone = asyncio.ensure_future(socket.wait_closed())
             joined = asyncio.ensure_future(mine.joined.wait())
@@ -131,6 +135,7 @@ class Hub:
         finally:
             if mine.pipe is not None:
                 mine.pipe.transport.abort()
+            tell("deploy.hub", "went", run=session[:8], party=me, peer=peer)
             if self._ends.get(where) is mine:
                 del self._ends[where]
 

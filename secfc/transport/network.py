@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
+from secfc.logs import tell
 from secfc.roles.exchange import END, Exchange, Inbox, PartyId, ProtocolError, Role
 from secfc.transport import wire
 from secfc.transport.link import BEAT, GOODBYE, Link, Silent
@@ -160,8 +162,8 @@ class _Post:
                     )
                 async with asyncio.timeout_at(until):
                     await link.renewed.wait()
-        except TimeoutError:
-            pass  # whoever awaits this peer will find it silent
+        except TimeoutError:  # whoever awaits this peer will find it silent
+            tell("transport", "lost", logging.WARNING, peer=peer)
         finally:
             link.closed = True
             link.written.set()

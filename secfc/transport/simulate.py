@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from field.kernels.compiling import working_clock
+from secfc.logs import exchanged
 from secfc.roles.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
 from secfc.roles.transcript import Envelope, Run, Transcript
 from secfc.transport.mailbox import Mailbox
@@ -110,6 +111,7 @@ class _Driver:
     def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = self.mailboxes[name]
         self.mailboxes[name].wait(exchange)
+        exchanged("transport", name, exchange)
         if self.watch is not None:
             self.watch(name, exchange)
         sizes: dict[int, int] = {}  # of each message, which may go to many

@@ -33,6 +33,7 @@ from secfc import cli, metrics, report
 from secfc.cli import choose, errors, methods, options, outputs, program, screen, tiny, warmup
 from secfc.cli.method import Choice, Method, Option
 from secfc.cli.methods import secfc as shell
+from secfc.cli.run import run as program_run
 from secfc.data.inputs import InputError
 from secfc.data.mixtures import rotated_digits
 from secfc.exact import words
@@ -653,17 +654,19 @@ def test_a_pipe_gets_json_only_and_a_terminal_gets_progress_on_stderr_only() -> 
 def test_progress_counts_shares_and_steps_of_the_server() -> None:
     out = io.StringIO()
     shown = screen.Screen(Console(file=out, force_terminal=True, width=90), quiet=False)
-    with shown.progress() as watch:
+    with shown.progress(40) as watch:
         assert watch is not None
         watch("a", Exchange({"b": None}, round=2, phase="share"))
         time.sleep(0.3)  # the bar is drawn ten times a second
         for _ in range(3):
             watch("server", Exchange({"a": None}, phase="assign"))
             watch("a", Exchange({"server": None}, phase="distances"))
+            time.sleep(0.02)
         time.sleep(0.3)
     assert "Sharing points, part 3" in out.getvalue()
     assert "Clustering, step 3" in out.getvalue()
     assert "step 6" not in out.getvalue()
+    assert "at most 0:00:01 left" in out.getvalue()
     with screen.Screen(shown.console, quiet=True).progress() as watch:
         assert watch is None
 
@@ -748,7 +751,7 @@ assert compiled() == before, compiled() - before
 
 
 def test_warmup_says_where_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warmup, "compile_all", lambda: None)
+    monkeypatch.setattr(warmup, "compile_all", lambda done: done())
     result = CliRunner().invoke(cli.main, ["warmup"])
     assert result.exit_code == 0
     assert "The kernels are ready" in result.stdout
@@ -784,7 +787,7 @@ def test_the_bare_command_shows_help_and_the_version_is_the_package_s() -> None:
 
 def test_tables_of_the_command_line_agree_with_the_library() -> None:
     assert tuple(words.DISCLOSURES) == shell.POLICIES
-    choices = {p.name: p.type.choices for p in cli.main.commands["run"].params if hasattr(p.type, "choices")}
+    choices = {p.name: p.type.choices for p in program_run.params if hasattr(p.type, "choices")}
     assert tuple(words.MEMBERSHIPS) == tuple(choices["membership"])
     assert set(options.STARTS) == set(STARTS)
 
@@ -792,7 +795,7 @@ def test_tables_of_the_command_line_agree_with_the_library() -> None:
 def test_every_method_is_offered_and_all_its_options_are() -> None:
     folder = Path(methods.__file__).parent
     assert {path.stem for path in folder.glob("*.py")} == {"__init__", *methods.NAMES}
-    listed = {p.name: p for p in program.run.params}
+    listed = {p.name: p for p in program_run.params}
     assert tuple(listed["algorithm"].type.choices) == tuple(methods.methods())
     for method in methods.methods().values():
         assert f"{method.name} {method.help}" in listed["algorithm"].help
@@ -826,13 +829,12 @@ METHOD = Method("toy", "is a toy", (N_INIT, DEPTH), choose)
 def test_a_new_algorithm_is_a_file_and_a_name_in_the_list() -> None:
     Path("toy.py").write_text(TOY)
     code = """
-import sys
-from importlib import reload
+from importlib import import_module
 from secfc.cli import methods
 methods.NAMES += ("toy",)
 methods.__path__.append(".")
 methods.methods.cache_clear()
-reload(sys.modules["secfc.cli.run"]).run()
+import_module("secfc.cli.run").run()
 """
 
     def toy(*line: str) -> subprocess.CompletedProcess[str]:

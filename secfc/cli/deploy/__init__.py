@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 
 import click
 
 from secfc.cli.errors import Refused
+from secfc.cli.lazily import Lazily
 
-# Commands by name, and the module in which each is; loaded when one is asked for.
+# Where each command is, and its line in the help.
 COMMANDS = {
-    "key": "key", "init": "init", "check": "check", "hub": "hub", "serve": "join", "join": "join",
-    "predict": "predict",
-    "flare": "flare", "flare-kit": "flare_kit",
-}  # fmt: skip
+    "key": ("secfc.cli.deploy.key:key", "Make a site's key, or show the public part of one."),
+    "init": ("secfc.cli.deploy.init:init", "Write the run file, and each site's own."),
+    "check": ("secfc.cli.deploy.check:check", "Would a run work here, and do we agree to it?"),
+    "hub": ("secfc.cli.deploy.hub:hub", "Forward what the parties of runs seal."),
+    "serve": ("secfc.cli.deploy.join:serve", "Take part as the server, which holds no rows."),
+    "join": ("secfc.cli.deploy.join:join", "Take part as a data owner."),
+    "predict": ("secfc.cli.deploy.predict:predict", "Label new rows, after a run."),
+    "flare": ("secfc.cli.deploy.flare:flare", "Write what NVIDIA FLARE needs to carry a run."),
+    "flare-kit": (
+        "secfc.cli.deploy.flare_kit:flare_kit",
+        "Write this site's rules into FLARE's startup kit.",
+    ),
+}
 
 
-class Lazily(click.Group):
-    """A group that loads a command when it is asked for, and what they need only then."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+class Deployed(Lazily):
+    """What commands between organizations need is looked for before one is loaded."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        if missing := [name for name in ("websockets", "tomli_w") if find_spec(name) is None]:
+        """Loaded now.  Raises Refused."""
+        missing = [name for name in ("websockets", "tomli_w") if find_spec(name) is None]
+        if missing and cmd_name in COMMANDS:
             raise Refused(
                 f"secfc deploy needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'."
             )
-        command: click.Command = getattr(
-            import_module(f"secfc.cli.deploy.{COMMANDS[cmd_name]}"), cmd_name.replace("-", "_")
-        )
-        return command
+        return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=Lazily, short_help="Run between organizations: every site its own machine and file.")
+@click.group(
+    cls=Deployed,
+    entries=COMMANDS,
+    short_help="Run between organizations: every site its own machine and file.",
+)
 def deploy() -> None:
     """Run between organizations: each on its own machine, on its own file, under its own rules.
 

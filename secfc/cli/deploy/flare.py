@@ -21,7 +21,7 @@ And whoever is {administrator} starts the run, which the same command resumes:
 """
 
 
-@click.command()
+@click.command(short_help="Write what NVIDIA FLARE needs to carry a run.")
 @click.argument("run", type=FILE)
 @click.option("--out", type=FOLDER, default=Path("flare"), show_default=True, help="Where both are written.")
 @click.option(

@@ -9,7 +9,7 @@ import click
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(short_help="Write this site's rules into FLARE's startup kit.")
 @click.argument("site", type=FILE)
 @click.argument("kit", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def flare_kit(site: Path, kit: Path) -> None:

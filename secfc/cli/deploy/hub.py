@@ -14,8 +14,10 @@ import click
 from secfc.cli.deploy.page import PAGE
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH
+from secfc.cli.telling import listening
 from secfc.deploy.hub import Hub
 from secfc.deploy.runfile import RunFile
+from secfc.logs import tell
 
 
 @click.command(short_help="Forward what the parties of runs seal.")
@@ -76,9 +78,11 @@ async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None, pag
         async with hub.serving(host, port, tls=tls) as server:
             address = server.sockets[0].getsockname()
             scheme = "ws" if tls is None else "wss"
-            click.echo(f"The hub listens: {scheme}://{address[0]}:{address[1]}", err=True)
-            async with _numbers(hub, page):
-                await done.wait()
+            with listening():
+                tell("deploy", "listens", note=f"The hub listens: {scheme}://{address[0]}:{address[1]}")
+                async with _numbers(hub, page):
+                    await done.wait()
+                tell("deploy", "ends", note="The hub ends")
     except OSError as error:
         where = f"--host {host} --port {port}" + ("" if page is None else f" --page {page}")
         raise Refused(f"{where}: {error.strerror or error}. Choose another.") from error

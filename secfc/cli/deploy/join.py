@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator
@@ -38,10 +39,9 @@ OVER = click.option(
 @click.command(short_help="Take part as a data owner.")
 @click.argument("site", type=ANY_PATH, metavar="SITE.toml")
 @click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
-@click.option("--quiet", is_flag=True, help="Say nothing on the way.")
 @OVER
 @PAGE
-def join(site: Path, force: bool, quiet: bool, over: Path | None, page: int | None) -> None:
+def join(site: Path, force: bool, over: Path | None, page: int | None) -> None:
     """Take part in a run as a data owner, as SITE.toml says; the labels of its rows end up in its results.
 
     The same command again, after a crash or an interruption, goes on where the run was.
@@ -51,16 +51,15 @@ def join(site: Path, force: bool, quiet: bool, over: Path | None, page: int | No
       secfc deploy join site.toml
     """
     way = Way(over, page)
-    take_part_as(Site.read(site), lambda party: party != SERVER, "join", way, force=force, quiet=quiet)
+    take_part_as(Site.read(site), lambda party: party != SERVER, "join", way, force=force)
 
 
 @click.command(short_help="Take part as the server, which holds no rows.")
 @click.argument("site", type=ANY_PATH, metavar="SITE.toml")
 @click.option("--force", is_flag=True, help="Overwrite the results of an earlier run.")
-@click.option("--quiet", is_flag=True, help="Say nothing on the way.")
 @OVER
 @PAGE
-def serve(site: Path, force: bool, quiet: bool, over: Path | None, page: int | None) -> None:
+def serve(site: Path, force: bool, over: Path | None, page: int | None) -> None:
     """Take part in a run as the server, as SITE.toml says; what it learns ends up in its results.
 
     \b
@@ -68,7 +67,7 @@ def serve(site: Path, force: bool, quiet: bool, over: Path | None, page: int | N
       secfc deploy serve server.toml
     """
     way = Way(over, page)
-    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", way, force=force, quiet=quiet)
+    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", way, force=force)
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,6 @@ def take_part_as(
     way: Way,
     *,
     force: bool,
-    quiet: bool,
 ) -> None:
     """Everything that a site does in a run.
 
@@ -117,7 +115,7 @@ def take_part_as(
     memory = site.remembered
     if party is not None:
         memory.check_rows(party, site.file.floors.changed_rows)
-    with Log.open(site.file.party, quiet=quiet) as log:
+    with Log.open(site.file.party) as log:
         log.say("prepare", note="compiling or loading the kernels")
         prepare(asked, 1 if party is None else party.points.shape[0])
         with bad_input(OSError):
@@ -152,7 +150,7 @@ def problems_told(log: Log) -> Iterator[None]:
     except NotAdmitted as error:
         raise Failed(f"{error} [{problem(error)}]") from error
     except ProtocolError as error:
-        log.say("failed", problem=problem(error), error=type(error).__name__)
+        log.say("failed", logging.ERROR, problem=problem(error), error=type(error).__name__)
         raise
     except (TimeoutError, ssl.SSLError, ConnectionError) as error:
         raise Failed(f"the network failed: {error}") from error

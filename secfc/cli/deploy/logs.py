@@ -1,17 +1,15 @@
-"""What a site says while it runs: lines on a terminal, JSON where there is none.  Names and numbers only."""
+"""What a site says while it runs, through `logging` (`secfc.logs`): names and numbers only."""
 
 from __future__ import annotations
 
-import json
-import sys
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import click
-
+from secfc.cli.telling import listening
+from secfc.logs import Fact, exchanged, tell
 from secfc.roles.exchange import Exchange, Role
 from secfc.transport import wire
 
@@ -29,8 +27,8 @@ PHASES = {
 class Log:
     """Of one party.  rounds, sent: exchanges and bytes of messages by phase, before they are sealed."""
 
-    def __init__(self, party: str, *, quiet: bool, live: bool) -> None:
-        self.party, self.quiet, self.live = party, quiet, live
+    def __init__(self, party: str) -> None:
+        self.party = party
         self.rounds: dict[str, int] = {}
         self.sent: dict[str, int] = {}
         self.begun = time.monotonic()
@@ -38,20 +36,14 @@ class Log:
 
     @classmethod
     @contextmanager
-    def open(cls, party: str, *, quiet: bool) -> Iterator[Log]:
+    def open(cls, party: str) -> Iterator[Log]:
         """On stderr."""
-        yield cls(party, quiet=quiet, live=sys.stderr.isatty())
+        with listening():
+            yield cls(party)
 
-    def say(self, what: str, **more: Any) -> None:
+    def say(self, what: str, level: int = logging.INFO, /, **more: Fact) -> None:
         """One event."""
-        if self.quiet:
-            return
-        if self.live:
-            text = more.get("note") or " ".join(f"{key}={value}" for key, value in more.items())
-            click.echo(f"{time.monotonic() - self.begun:7.1f} s  {what}: {text}", err=True)
-            return
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        click.echo(json.dumps({"time": now, "party": self.party, "event": what, **more}), err=True)
+        tell("deploy", what, level, party=self.party, **more)
 
     def peer(self, peer: str, what: str) -> None:
         """A connection came, broke or came back."""
@@ -69,6 +61,7 @@ class Log:
         self.rounds[phase] = self.rounds.get(phase, 0) + 1
         size = sum(map(wire.encoded_size, exchange.send.values()))
         self.sent[phase] = self.sent.get(phase, 0) + size
+        exchanged("deploy", party, exchange)
         words = PHASES.get(phase, phase)
         if words and words != self._last:
             self._last = words

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 @click.option("--model", type=ANY_PATH, help="What this site kept. Default: model.npz in its results.")
 @click.option("--out", type=ANY_PATH, default=Path("predicted.csv"), show_default=True, metavar="OUT.csv")
 @click.option("--force", is_flag=True, help="Overwrite.")
-@click.option("--quiet", is_flag=True, help="Say nothing on the way.")
-def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: bool, quiet: bool) -> None:
+def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: bool) -> None:
     """Label the rows of NEW.csv by the clusters of a run that this site took part in.
 
     Where centers are hidden all sites and the server take part, each by this command; a site without new rows
@@ -63,7 +62,7 @@ def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: 
         _write(out, labels(party, which, nearest(kept, party)), force)
         click.echo(f"{party.points.shape[0]} labels written to {out}")
         return
-    _together(place, kept, path, new, out, force=force, quiet=quiet)
+    _together(place, kept, path, new, out, force=force)
 
 
 def rows(site: Site, new: Path) -> tuple[Party, Any]:
@@ -74,9 +73,7 @@ def rows(site: Site, new: Path) -> tuple[Party, Any]:
     return replace(site, file=replace(site.file, data=replace(data, path=new))).party(site.agreed())
 
 
-def _together(
-    site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *, force: bool, quiet: bool
-) -> None:
+def _together(site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *, force: bool) -> None:
     """With all other sites and the server."""
     from secfc.data.party import Party as Rows
     from secfc.exact.predict import Allowance
@@ -114,7 +111,7 @@ def _together(
 
         return log.watched(forecast(site.run.session, site.run.clients, me, mine, spend, labeling))
 
-    with Log.open(me, quiet=quiet) as log:
+    with Log.open(me) as log:
         log.say("prepare", note="compiling or loading the kernels")
         prepare(asked, 1 if party is None else party.points.shape[0])
         carrier = Way().carrier(site, log)

@@ -1,0 +1,54 @@
+"""Events for `logging`, under the logger "secfc" and those below it: names and numbers that are public, only.
+
+    logging.getLogger("secfc").setLevel(logging.INFO)   # a run begins and ends, peers come and go
+    logging.getLogger("secfc").setLevel(logging.DEBUG)  # every exchange: who, which phase, kinds of messages
+
+A record's message is for people; `record.event` and `record.facts` are the same for programs.  Points,
+labels, IDs, shares and keys are no facts: `tell` takes text, numbers and truth values, and whoever calls it
+passes names of parties, phases, kinds, counts of messages, seconds.  Nothing is printed unless the program
+that uses this library adds a handler.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+ROOT = "secfc"
+Fact = str | int | float | bool | None
+
+logging.getLogger(ROOT).addHandler(logging.NullHandler())
+
+
+def tell(room: str, event: str, level: int = logging.INFO, /, **facts: Fact) -> None:
+    """Log one event.
+
+    room: whose it is, as "fitting"; its logger is "secfc.fitting".  facts: public ones; `note` is a sentence.
+    """
+    logger = logging.getLogger(f"{ROOT}.{room}")
+    if logger.isEnabledFor(level):
+        logger.log(level, "%s", said(event, facts), extra={"event": event, "facts": facts}, stacklevel=2)
+
+
+def said(event: str, facts: dict[str, Fact]) -> str:
+    """One line for people.
+
+    >>> said("lost", {"peer": "b", "round": 3})
+    'lost: peer=b round=3'
+    """
+    words = facts.get("note") or " ".join(f"{name}={_short(value)}" for name, value in facts.items())
+    return f"{event}: {words}" if words else event
+
+
+def exchanged(room: str, party: str, exchange: Any) -> None:
+    """Log, for debugging, what a party sends next and whom it awaits: `secfc.roles.exchange.Exchange`."""
+    if logging.getLogger(f"{ROOT}.{room}").isEnabledFor(logging.DEBUG):
+        kinds = ",".join(sorted({type(message).__name__ for message in exchange.send.values()}))
+        tell(
+            room, "exchange", logging.DEBUG, party=party, phase=exchange.phase, round=exchange.round,
+            kinds=kinds, to=len(exchange.send), awaits=len(exchange.expect),
+        )  # fmt: skip
+
+
+def _short(value: Fact) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
