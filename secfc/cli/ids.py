@@ -1,4 +1,4 @@
-"""ID columns from files: CSV, Parquet, or plain text with one ID a line.
+"""ID columns from files: CSV, Excel, Parquet, or plain text with one ID a line.
 
 IDs are compared as text, blanks at both ends removed, so 7 in a Parquet file equals 7 in a CSV file, and
 07 does not.  Messages name file, line and column and never show a cell, since IDs name people; neither do
@@ -10,14 +10,16 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from secfc.data.dialects import Dialect, extension, stem
+from secfc.data.excel import open_excel
 from secfc.data.inputs import InputError
 
 Identifier = str | bytes
-SUFFIXES = (".csv", ".parquet", ".txt")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,8 +44,12 @@ class Column:
     header: str | None = None
 
 
-def load_ids(files: Sequence[Path], id_column: str | None, client_column: str | None) -> list[Client]:
+def load_ids(
+    files: Sequence[Path], id_column: str | None, client_column: str | None, dialect: Dialect | None = None
+) -> list[Client]:
     """The IDs of each client: one a file, or those of one file by the values of client_column.
+
+    dialect: how text files are written; what they show, if none.
 
     Raises InputError.
     """
@@ -54,7 +60,7 @@ def load_ids(files: Sequence[Path], id_column: str | None, client_column: str | 
     if client_column is not None and id_column is None:
         raise InputError("client_column needs id_column: name the column that holds the IDs")
     _check_paths(files)
-    columns = [_read(path, id_column, client_column) for path in files]
+    columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
     if len({column.header for column in columns if column.header is not None}) > 1:
         raise InputError(
             "the first lines of the files differ: a CSV file begins with the name of its column, the same in "
@@ -65,7 +71,7 @@ def load_ids(files: Sequence[Path], id_column: str | None, client_column: str | 
     if len(kinds) > 1:
         raise InputError("some files hold binary IDs and some text, which are never equal: convert them")
     if client_column is None:
-        names = _names(path.stem for path in files)
+        names = _names(stem(path) for path in files)
         clients = [Client(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
     else:
         clients = list(_by_owner(columns[0]))
@@ -86,10 +92,10 @@ def _check_paths(files: Sequence[Path]) -> None:
             raise InputError(f"{path} does not exist. Check the path.")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path} may not be read. Change its permissions.")
-        if path.suffix.lower() not in SUFFIXES:
+        if extension(path) not in SUFFIXES:
             raise InputError(
-                f"{path} has the extension {path.suffix!r}: {', '.join(SUFFIXES)} are read (.txt has one ID "
-                "a line). Convert or rename it."
+                f"{path} has the extension {extension(path)!r}: {', '.join(SUFFIXES)} are read (.txt has "
+                "one ID a line). Convert or rename it."
             )
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice: each client has its own file. Drop one.")
@@ -100,11 +106,11 @@ def _names(stems: Iterable[str]) -> list[str]:
     """Names that differ: a repeated one gets the first free of -2, -3, ..."""
     wanted = list(stems)
     names: list[str] = []
-    for stem in wanted:
-        name, number = stem, 1
+    for each in wanted:
+        name, number = each, 1
         while name in names or (number > 1 and name in wanted):
             number += 1
-            name = f"{stem}-{number}"
+            name = f"{each}-{number}"
         names.append(name)
     return names
 
@@ -118,19 +124,21 @@ def _by_owner(column: Column) -> Iterator[Client]:
         yield Client(owner, [column.ids[row] for row in own], own)
 
 
-def _read(path: Path, id_column: str | None, client_column: str | None) -> Column:
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
+def _read(path: Path, id_column: str | None, client_column: str | None, dialect: Dialect) -> Column:
+    kind = extension(path)
+    if kind == ".parquet":
         return _read_parquet(path, id_column, client_column)
-    try:
-        with path.open(newline="" if suffix == ".csv" else None, encoding="utf-8-sig") as file:
-            if suffix == ".txt":
-                if id_column is not None:
-                    raise InputError(f"{path} is plain text and has no column {id_column!r}: leave it out")
-                return Column(list(_lines(path, enumerate(file, 1))))
-            return _read_csv(path, csv.reader(file, strict=True), id_column, client_column)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text. Save it in UTF-8.") from error
+    if kind == ".xlsx":
+        with open_excel(path) as rows:
+            return _read_csv(path, rows, id_column, client_column)
+    if kind.startswith(".txt"):
+        if id_column is not None:
+            raise InputError(f"{path} is plain text and has no column {id_column!r}: leave it out")
+        with dialect.text(path) as file:
+            return Column(list(_lines(path, enumerate(file, 1))))
+    # No number is read here, so no comma is in doubt.
+    with replace(dialect, decimal=".").opened(path) as (rows, _):
+        return _read_csv(path, rows, id_column, client_column)
 
 
 def _lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import click
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
 from secfc.cli.screen import Screen
+from secfc.cli.settings import of_text_files
 from secfc.cli.telling import quiet
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def model_of(kept: Kept) -> Any:
 @click.argument("files", nargs=-1, required=True, type=ANY_PATH, metavar="FILE...")
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
 @click.option("--id-column", metavar="NAME", help="Names of the points, copied to the labels.")
+@of_text_files
+@click.option(
+    "--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", show_default=True,
+    help="Empty cells, NA and NaN. drop: such rows get no label. mean: of the run, if it had --missing mean.",
+)  # fmt: skip
 @click.option("--out", type=ANY_PATH, default=OUT, show_default=True, metavar="OUT.csv")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def predict(
@@ -69,6 +75,10 @@ def predict(
     files: tuple[Path, ...],
     client_column: str | None,
     id_column: str | None,
+    encoding: str | None,
+    delimiter: str | None,
+    decimal: str | None,
+    missing: str,
     out: Path,
     force: bool,
 ) -> None:
@@ -82,6 +92,7 @@ def predict(
       secfc run a.csv b.csv c.csv -k 4 --model model.npz
       secfc predict model.npz a.csv b.csv c.csv
       secfc predict model.npz next/a.csv --id-column patient --out labels.csv
+      secfc predict model.npz next/a.xlsx --missing drop
     """
     from secfc.data.kept import Kept
 
@@ -92,31 +103,40 @@ def predict(
         raise Refused(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
     check_output(out, "--out", (*files, model), force=force)
     with screen.status("Reading the data"):
-        federation, real = new_points(kept, files, client_column, id_column)
+        written = {"encoding": encoding, "delimiter": delimiter, "decimal": decimal}
+        told = {"client_column": client_column, "id_column": id_column}
+        federation, rows = new_points(kept, files, missing, **told, **written)
     with screen.status("Labeling"), bad_input(ValueError, KeyError):
         labels = labeled(kept, model, federation)
     with writing("--out"):
-        write_all({out: csv_of(lines(federation, labels, real))}, overwrite=force)
-    count = sum(len(own) for name, own in zip(federation.names, labels, strict=True) if name in real)
+        write_all({out: csv_of(lines(federation, labels, rows))}, overwrite=force)
+    count = sum(map(len, rows.values()))
     if not quiet():
-        click.echo(f"{count} labels written to {out}")
+        click.echo(f"{count} {'label' if count == 1 else 'labels'} written to {out}")
 
 
 def new_points(
-    kept: Kept, files: Sequence[Path], client_column: str | None, id_column: str | None
-) -> tuple[Federation, set[str]]:
-    """New points of all clients of the run, and which of them have any: the others have a blank row."""
+    kept: Kept, files: Sequence[Path], missing: str = "refuse", **how: str | None
+) -> tuple[Federation, dict[str, list[int]]]:
+    """New points of all clients of the run, and by client which of its rows they are.
+
+    A client that has none is not in there, and has a blank row.  how: as for `Federation.from_files`.
+    """
     import numpy as np
 
     from secfc.data.federation import Federation
+    from secfc.data.missing import without_gaps
     from secfc.data.party import Party
 
     clients, features = list(kept.facts["clients"]), kept.facts["features"]
+    scaling = kept.facts["scaling"]
+    if missing == "mean" and (scaling is None or scaling["fill"] is None):
+        raise Refused(
+            "--missing mean: the run had no --missing mean, so no mean is known. Use --missing drop."
+        )
+    columns = None if features is None else tuple(features)
     with bad_input(OSError):
-        read = Federation.from_files(
-            files, client_column=client_column, id_column=id_column,
-            columns=None if features is None else tuple(features),
-        )  # fmt: skip
+        read = Federation.from_files(files, columns=columns, gaps=missing != "refuse", **how)  # type: ignore[arg-type]
     found = {party.name: party for party in read.parties}
     if not set(found) <= set(clients):
         if len(found) != len(clients):
@@ -125,8 +145,14 @@ def new_points(
                 f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
             )
         found = {name: replace(party, name=name) for name, party in zip(clients, read.parties, strict=True)}
+    rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
+    if missing == "drop":
+        with bad_input(ValueError):
+            left, kept_rows = without_gaps(replace(read, parties=tuple(found.values())))
+        whole = dict(zip(found, kept_rows, strict=True))
+        found = {party.name: party for party in left.parties}
+        rows = {name: whole[name].tolist() for name in found}
     # On a scale of the run the middle is a row that no limit refuses.
-    scaling = kept.facts["scaling"]
     blank = np.zeros((1, read.d)) if scaling is None else np.nan_to_num([scaling["centers"]])
     parties = [found.get(name, Party(name, blank)) for name in clients]
     named = any(party.ids for party in found.values())
@@ -134,7 +160,7 @@ def new_points(
         kind = type(next(party.ids for party in found.values() if party.ids)[0])
         parties = [p if p.ids else replace(p, ids=(kind(),)) for p in parties]
     made = Federation(tuple(parties), feature_names=read.feature_names)
-    return (made if features is None else made.ordered(features)), set(found)
+    return (made if features is None else made.ordered(features)), rows
 
 
 def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
@@ -152,14 +178,17 @@ def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
     return predicted(model, federation)
 
 
-def lines(federation: Federation, labels: Sequence[Any], real: set[str]) -> Iterator[Sequence[Any]]:
-    """Rows of the file, as `secfc run` writes them."""
-    named = any(party.ids for party in federation.parties if party.name in real)
+def lines(
+    federation: Federation, labels: Sequence[Any], rows: Mapping[str, Sequence[int]]
+) -> Iterator[Sequence[Any]]:
+    """Rows of the file, as `secfc run` writes them.  rows: by client with new points, which they are."""
+    named = any(party.ids for party in federation.parties if party.name in rows)
     yield ("client", "row", *(("id",) if named else ()), "label")
     for party, own in zip(federation.parties, labels, strict=True):
-        if party.name in real:
-            for row, label in enumerate(own.tolist()):
-                name = () if not named else (party.ids[row] if party.ids else "",)
+        if party.name in rows:
+            ids = party.ids or ("",) * len(own)
+            for row, label, one in zip(rows[party.name], own.tolist(), ids, strict=True):
+                name = (one,) if named else ()
                 shown = tuple(
                     n.decode("utf-8", "backslashreplace") if isinstance(n, bytes) else n for n in name
                 )

@@ -67,6 +67,13 @@ def of_text_files(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def of_id_files(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same where no numbers are read."""
+    for option in (TEXT_FILES[2], TEXT_FILES[0]):
+        command = option(command)
+    return command
+
+
 class Clusters(click.ParamType[Any]):
     """A number of clusters, or among which to choose it."""
 

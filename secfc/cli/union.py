@@ -12,7 +12,7 @@ import click
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
-from secfc.cli.settings import refuse
+from secfc.cli.settings import of_id_files, refuse
 from secfc.cli.telling import quiet
 from secfc.cli.tiny import tiny_union
 
@@ -31,6 +31,7 @@ OUT = Path("secfc-psu.csv")
     help="The column with the IDs. Not needed for .txt, or for a file with one column only.",
 )  # fmt: skip
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
+@of_id_files
 @click.option(
     "--mode", type=click.Choice(["threshold", "server"]), default="threshold", show_default=True,
     help="Who may collude. threshold: any t clients and the server. server: any n-2 clients, but the "
@@ -62,6 +63,8 @@ def union(
     files: tuple[Path, ...],
     id_column: str | None,
     client_column: str | None,
+    delimiter: str | None,
+    encoding: str | None,
     mode: str,
     t: int | None,
     spares: int,
@@ -73,10 +76,10 @@ def union(
     """Number the union of several clients' IDs, so that equal IDs have equal numbers at all of them, and
     nobody learns which client holds which ID (private set union).
 
-    FILE is CSV, Parquet, or .txt with one ID a line: one file a client, or one file for all with
-    --client-column. A CSV file begins with the names of its columns; in a file with a single column a
-    number in the first line is an ID. IDs are compared as text: 7 and 07 differ. An ID that a client holds
-    several times counts once.
+    FILE is CSV (.csv, .tsv, .csv.gz), .xlsx, Parquet, or .txt with one ID a line: one file a client, or one
+    file for all with --client-column. A CSV file begins with the names of its columns; in a file with a
+    single column a number in the first line is an ID. IDs are compared as text: 7 and 07 differ. An ID that a
+    client holds several times counts once.
 
     Written are the columns client, row (of the file, counted from 0 without the header) and union_row, in
     [0, size of the union).
@@ -96,12 +99,13 @@ def union(
     """
     from secfc.cli.ids import load_ids
     from secfc.coded.union import blaming
+    from secfc.data.dialects import Dialect
 
     if mode == "server":
         refuse(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
     screen = Screen.stderr(as_json)
     with screen.status("Reading the IDs"), bad_input(OSError):
-        clients = load_ids(files, id_column, client_column)
+        clients = load_ids(files, id_column, client_column, Dialect(encoding, delimiter))
     check_output(out, "--out", files, force=force)
     with bad_input(ValueError):
         chosen, notes = choose_mode(len(clients), mode, t, spares)

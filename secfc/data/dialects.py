@@ -80,15 +80,21 @@ class Dialect:
     @contextmanager
     def opened(self, path: Path) -> Iterator[tuple[Any, str]]:
         """A csv.reader of a file, plain or .gz, and its decimal, as given or found.  Raises InputError."""
+        with self.text(path) as handle:
+            head = list(islice(handle, LOOKED_AT))
+            delimiter = self.delimiter or _delimiter(path, head)
+            decimal = self.decimal or _decimal(path, head, delimiter)
+            yield csv.reader(chain(head, handle), strict=True, delimiter=delimiter), decimal
+
+    @contextmanager
+    def text(self, path: Path) -> Iterator[io.TextIOWrapper]:
+        """A file, plain or .gz, as text with its line ends as they are.  Raises InputError."""
         encoding = self.encoding or ""
         try:
             with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
                 encoding = encoding or _marked(raw.peek(4))
                 with io.TextIOWrapper(raw, encoding, newline="") as handle:
-                    head = list(islice(handle, LOOKED_AT))
-                    delimiter = self.delimiter or _delimiter(path, head)
-                    decimal = self.decimal or _decimal(path, head, delimiter)
-                    yield csv.reader(chain(head, handle), strict=True, delimiter=delimiter), decimal
+                    yield handle
         except UnicodeError as error:
             raise InputError(
                 f"{path} is not {encoding.removesuffix('-sig').upper()} text. Files of older programs are "

@@ -100,6 +100,11 @@ def checked_points(points: object, owner: str, features: Sequence[str] | None = 
             "Pass numpy.asarray(points)."
         )
     check_shape(tuple(rows.shape), owner)
+    if rows.dtype.kind in "mM":
+        raise InputError(
+            f"{owner} has points of dtype {rows.dtype}, which are times, and features must be numbers. Pass "
+            "what distance means for them, as years of age or days since an event, or leave the column out."
+        )
     if rows.dtype.kind not in "iuf":
         raise InputError(
             f"{owner} has points of dtype {rows.dtype}: integers or floats are needed. "

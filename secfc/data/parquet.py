@@ -80,7 +80,8 @@ class ParquetRows:
                 raise InputError(
                     f"{self._path}, column {name!r}: {column.null_count} values are missing in "
                     f"rows {self._starts[group]} to {self._starts[group + 1] - 1}. Every value "
-                    "must be there: fill the values in or drop the rows."
+                    "must be there: fill the values in or drop the rows, or let missing values be the mean "
+                    'or their rows be dropped (missing="mean", missing="drop").'
                 )
             decoded[:, position] = column.to_numpy()
         self._cache[group] = read_only(decoded)
@@ -90,8 +91,14 @@ class ParquetRows:
 
 
 def _numpy_type(path: Path, field: Any) -> np.dtype[Any]:
-    from pyarrow.types import is_floating, is_integer
+    from pyarrow.types import is_floating, is_integer, is_temporal
 
+    if is_temporal(field.type):
+        raise InputError(
+            f"{path}, column {field.name!r}: its type is {field.type}, a date or a time, and features must "
+            "be numbers. Write what distance means for it, as years of age or days since an event, or leave "
+            "the column out with columns=."
+        )
     if not (is_integer(field.type) or is_floating(field.type)):
         raise InputError(
             f"{path}, column {field.name!r}: its type is {field.type}. Features must be integers "

@@ -5,12 +5,14 @@ It is TOML, belongs to the site, and is read by nobody else; no other party, and
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from secfc.data.dialects import Dialect
 from secfc.data.inputs import InputError
 from secfc.deploy.floors import NOTHING, Floors
-from secfc.deploy.tables import read_table
+from secfc.deploy.tables import Table, read_table
 from secfc.roles.exchange import SERVER, PartyId
 
 
@@ -21,6 +23,40 @@ class Data:
     path: Path
     id_column: str | None = None
     columns: tuple[str, ...] | None = None
+    dialect: Dialect = field(default_factory=Dialect)
+
+
+def _dialect(data: Table) -> Dialect:
+    """How the file is written, where it does not say so itself."""
+    words = {name: data.get(name, str, None) for name in ("encoding", "delimiter", "decimal")}
+    try:
+        return Dialect(**words)
+    except InputError as error:
+        raise InputError(f"{data.where}: {in_site_file(str(error))}") from error
+
+
+def in_site_file(message: str) -> str:
+    """A message of how files are read, in words of the site file; they are no options of commands.
+
+    >>> in_site_file("Say which with delimiter=.")
+    'Say which with delimiter = "..." in [data].'
+    """
+    for words, here in HERE.items():
+        message = message.replace(words, here)
+    return re.sub(r"\b(encoding|delimiter|decimal)=(['\"].*?['\"])?", _line, message)
+
+
+# What messages of files offer, and where that is agreed on for all sites; categories nowhere.
+HERE = {
+    ", or name it as client_column=, id_column= or label_column=": ", or name it as id_column in [data]",
+    "leave the column out with columns=": "agree on features without it (--features of `secfc deploy init`)",
+    ", or have every category of a text made a feature (categorical=)": "",
+    '(missing="mean", missing="drop")': "(--prepare missing=mean or missing=drop of `secfc deploy init`)",
+}
+
+
+def _line(word: re.Match[str]) -> str:
+    return f"{word[1]} = {word[2]}" if word[2] else f'{word[1]} = "..." in [data]'
 
 
 @dataclass(frozen=True)
@@ -56,6 +92,7 @@ class SiteFile:
                 folder / data.text("path"),
                 data.get("id_column", str, None),
                 None if columns is None else data.texts("columns"),
+                _dialect(data),
             )
         elif data.names:
             raise InputError(f"site file {path}: the server has no rows. Leave [data] out")

@@ -229,7 +229,7 @@ def _bad_files() -> None:
     Path("wide.csv").write_text("pid\nsecret-1,7\n")
     Path("hole.txt").write_text("secret-1\n\nsecret-2\n")
     Path("latin.txt").write_bytes(b"secret-\xe9\n")
-    Path("notes.tsv").write_text("secret-1\n")
+    Path("notes.doc").write_text("secret-1\n")
     Path("broken.parquet").write_bytes(b"secret-1")
     pq.write_table(pa.table({"pid": ["secret-1", None]}), "hole.parquet")
     pq.write_table(pa.table({"pid": [1.5, 2.5]}), "float.parquet")
@@ -244,7 +244,7 @@ BAD = [
     ("a.txt a.txt b.txt", "a.txt is given twice"),
     ("nowhere.txt b.txt", "nowhere.txt does not exist"),
     (". b.txt", "is a directory"),
-    ("notes.tsv b.txt", ".csv, .parquet, .txt are read"),
+    ("notes.doc b.txt", ".parquet, .txt, .txt.gz are read"),
     ("a.txt b.txt", "use --mode server"),
     ("a.txt b.txt c.txt --id-column pid", "plain text and has no column 'pid'"),
     ("table.csv b.txt c.txt", "table.csv has 2 columns: say which one holds the IDs with --id-column"),
@@ -262,7 +262,10 @@ BAD = [
     ("same.csv --client-column site", "--client-column needs --id-column"),
     ("same.csv --client-column pid --id-column pid", "must differ"),
     ("same.csv owner.csv --client-column site --id-column pid", "splits one file"),
-    ("semicolon.csv b.txt c.txt", "which contains ';'"),
+    (
+        "semicolon.csv b.txt c.txt",
+        "semicolon.csv has 2 columns: say which one holds the IDs with --id-column",
+    ),
     ("bare.csv barer.csv c.txt", "the first lines of the files differ"),
     ("wide.csv b.txt c.txt", "wide.csv, line 2: 2 cells"),
     ("hole.txt b.txt c.txt", "hole.txt, line 2: the cell is empty"),

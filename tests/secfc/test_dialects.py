@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from secfc.cli import main
+from secfc.cli.ids import load_ids
 from secfc.data.dialects import Dialect
 from secfc.data.federation import Federation, InputError
 
@@ -160,13 +161,17 @@ COMMANDS = [
     "attack differences",
     "attack reconstruct",
     "attack membership",
+    "predict",
+    "deploy init",
+    "psu",
 ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_all_commands_take_the_same_options(command: str, tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, [*command.split(), "--help"]).output
-    assert all(option in shown for option in ("--delimiter", "--decimal", "--encoding"))
+    wanted = ("--delimiter", "--decimal", "--encoding")
+    assert all(option in shown for option in (wanted if command != "psu" else wanted[::2]))
 
 
 @pytest.mark.parametrize(
@@ -185,3 +190,82 @@ def test_the_shell_speaks_of_options(tmp_path: Path, content: bytes, options: st
     done = CliRunner().invoke(main, ["run", str(path), "-k", "2", "--json", *options.split()])
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def ids_of(path: Path, dialect: Dialect | None = None) -> list[Any]:
+    """IDs of a file beside another client's."""
+    plain = path.suffixes[0] == ".txt"
+    other = path.parent / ("other.txt" if plain else "other.csv")
+    other.write_text("1\n" if plain else "id\n1\n")
+    return list(load_ids([path, other], None if plain else "id", None, dialect)[0].ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "dialect"),
+    [
+        ("a.csv", "id;x\nähm;1,5\n7;1,234\n".encode(), None),
+        ("a.csv", "id;x\nähm;1\n7;2\n".encode("cp1252"), Dialect("cp1252")),
+        ("a.tsv", "x\tid\n1\tähm\n2\t7\n".encode(), None),
+        ("a.csv.gz", packed("id,x\nähm,1\n7,2\n".encode()), None),
+        ("a.txt.gz", packed("ähm\r\n7\r\n".encode("utf-16")), None),
+        ("a.txt", "ähm\n7\n".encode("latin-1"), Dialect("latin-1")),
+    ],
+)
+def test_ids_are_read_from_such_files_too(
+    tmp_path: Path, name: str, content: bytes, dialect: Dialect | None
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert ids_of(tmp_path / name, dialect) == ["ähm", "7"]
+
+
+def test_ids_are_read_from_excel_and_doubt_is_refused(tmp_path: Path) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (("id", "x"), ("ähm", 1.5), (7, 2)):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    assert ids_of(tmp_path / "a.xlsx") == ["ähm", "7"]
+    (tmp_path / "b.csv").write_bytes("id\nähm\n".encode("cp1252"))
+    with pytest.raises(InputError, match="say which with encoding="):
+        ids_of(tmp_path / "b.csv")
+
+
+@pytest.mark.parametrize("cell", ["2024-01-31", "31.1.2024", "2024-01", "5 Jan 2024", "Jan 5, 2024", "10:30"])
+def test_dates_are_refused_with_what_to_do(tmp_path: Path, cell: str) -> None:
+    (tmp_path / "a.csv").write_text(f'x,y\n1,"{cell}"\n')
+    with pytest.raises(
+        InputError, match=r"a date or a time.*as years of age.*leave the column out"
+    ) as refused:
+        Federation.from_files(tmp_path / "a.csv")
+    assert cell not in str(refused.value)
+
+
+def test_new_points_are_read_as_those_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        rows = (f"{name}{i};{20 * (i % 2) + i / 100:.2f};{i % 2}" for i in range(12))
+        text = "\n".join(["nämlich;x;y", *rows]).replace(".", ",")
+        (tmp_path / f"{name}.csv").write_bytes(text.encode("cp1252"))
+    (tmp_path / "next").mkdir()
+    (tmp_path / "next/b.csv").write_bytes("nämlich;x;y\nü;0,5;\nv;20,5;1\nw;;0\n".encode("cp1252"))
+    (tmp_path / "next/c.csv").write_bytes(b"x;y\n;1,5\n")
+
+    def shell(line: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, [*line.split(), "--encoding", "cp1252", "--force"])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    read = "--id-column nämlich"
+    shell(f"run a.csv b.csv c.csv -k 2 --missing mean --bound 64 --model m.npz {read}")
+    assert "--missing mean, --missing drop" in shell(f"predict m.npz next/b.csv {read}", 2)
+    assert "1 label written" in shell(f"predict m.npz next/b.csv --missing drop {read}")
+    low, high = Path("secfc-labels.csv").read_text().splitlines()[1:3]
+    assert Path("secfc-predicted.csv").read_text() == f"client,row,id,label\nb,1,v,{high[-1]}\n"
+    shell(f"predict m.npz next/b.csv --missing mean {read}")
+    rows = Path("secfc-predicted.csv").read_text().splitlines()
+    assert rows[1:3] == [f"b,0,ü,{low[-1]}", f"b,1,v,{high[-1]}"]
+    assert len(rows) == 4
+    assert "every row" in shell("predict m.npz next/c.csv --missing drop", 2)
+    shell("run a.csv b.csv c.csv -k 2 --model m.npz --id-column nämlich")
+    assert "no mean is known. Use --missing drop" in shell(
+        f"predict m.npz next/b.csv --missing mean {read}", 2
+    )

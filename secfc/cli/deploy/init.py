@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
-from secfc.cli.settings import names
+from secfc.cli.settings import names, of_text_files
+from secfc.data.dialects import Dialect
 from secfc.deploy.runfile import SESSION, RunFile, new_session
 from secfc.roles.exchange import SERVER
 
@@ -41,6 +42,12 @@ DATA = """
 [data]
 path = {path}
 {ids}
+{dialect}
+"""
+DIALECT = """\
+# delimiter = ";"               # CSV that is written otherwise than it shows: what separates cells,
+# decimal = ","                 # the decimal sign,
+# encoding = "cp1252"           # and letters\
 """
 
 
@@ -103,12 +110,14 @@ def words(context: click.Context, parameter: click.Parameter, values: tuple[str,
 @click.option("--key", "key_path", default="site.key", show_default=True, metavar="KEY")
 @click.option("--data", metavar="FILE", help="The rows of a site, as for `secfc run`.")
 @click.option("--id-column", metavar="NAME", help="Its column of IDs.")
+@of_text_files
 @click.option("--force", is_flag=True, help="Overwrite.")
 def init(
     file: Path | None, name: str, clients: dict[str, bytes], server: str | None, hub: str | None,
     authority: Path | None, features: tuple[str, ...] | None, k: str, algorithm: str,
     options: dict[str, object], preparing: dict[str, object], seed: int | None, site: Path | None,
-    party: str | None, run_path: str, key_path: str, data: str | None, id_column: str | None, force: bool,
+    party: str | None, run_path: str, key_path: str, data: str | None, id_column: str | None,
+    encoding: str | None, delimiter: str | None, decimal: str | None, force: bool,
 ) -> None:  # fmt: skip
     """Write the run file FILE, or with --site the file of a site.
 
@@ -121,7 +130,8 @@ def init(
     if (file is None) == (site is None):
         raise click.UsageError("name the run file to write, or the file of a site with --site: one of both.")
     if site is not None:
-        text = _site(party, run_path, key_path, data, id_column)
+        written = {"encoding": encoding, "delimiter": delimiter, "decimal": decimal}
+        text = _site(party, run_path, key_path, data, id_column, written)
         _write(site, text, "--site", force=force)
         click.echo(f"{site} written: read its [floors], then run `secfc deploy check {site}`.")
         return
@@ -176,7 +186,10 @@ HEAD = """\
 """
 
 
-def _site(party: str | None, run: str, key: str, data: str | None, ids: str | None) -> str:
+def _site(
+    party: str | None, run: str, key: str, data: str | None, ids: str | None, written: dict[str, str | None]
+) -> str:
+    Dialect(**written)  # refuses what cannot be
     if party is None:
         raise click.UsageError("--site needs --party: the site's name in the run file, or server.")
     if (party == SERVER) == (data is not None):
@@ -186,9 +199,11 @@ def _site(party: str | None, run: str, key: str, data: str | None, ids: str | No
     head, mark, floors = SITE.partition("# What this site takes part in")
     text = head.rstrip() + "\n" if party == SERVER else head + mark + floors
     column = f"id_column = {quoted(ids)}" if ids else '# id_column = "patient"        # if rows have IDs'
+    said = [f"{name} = {quoted(value)}" for name, value in written.items() if value is not None]
+    dialect = "\n".join(said) or DIALECT
     return text.format(
         party=quoted(party), run=quoted(run), key=quoted(key),
-        data="" if data is None else DATA.format(path=quoted(data), ids=column),
+        data="" if data is None else DATA.format(path=quoted(data), ids=column, dialect=dialect),
         policies='["own-labels", "assignments", "final-labels"]', centers="false",
     )  # fmt: skip
 

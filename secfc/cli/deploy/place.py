@@ -14,7 +14,7 @@ from secfc.deploy.keys import load
 from secfc.deploy.remembered import Remembered
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.session import Work
-from secfc.deploy.site import SiteFile
+from secfc.deploy.site import SiteFile, in_site_file
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -83,10 +83,15 @@ class Site:
         if data is None:
             raise InputError(f"{self.file.party} has no rows: it serves. Use `secfc deploy serve`")
         columns = self.run.columns.get(self.file.party, self.run.features)
-        with bad_input(OSError):
-            read = Federation.from_files(
-                [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse"
-            )
+        way = data.dialect
+        try:
+            with bad_input(OSError):
+                read = Federation.from_files(
+                    [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
+                    encoding=way.encoding, delimiter=way.delimiter, decimal=way.decimal,
+                )  # fmt: skip
+        except InputError as error:
+            raise InputError(in_site_file(str(error))) from error
         left, kept = without_gaps(settings, read.ordered(columns))
         one = replace(left.parties[0], name=self.file.party)
         return one, None if kept is None else kept[left.names[0]]

@@ -6,6 +6,7 @@ import pytest
 
 import secfc
 from secfc.cli.deploy.building import built
+from secfc.data.dialects import Dialect
 from secfc.data.inputs import InputError
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.keys import draw, fingerprint, load
@@ -165,11 +166,15 @@ def test_a_site_file_reads_and_an_unknown_key_refuses_to_start(tmp_path):
     site = SiteFile.read(path)
     assert site.data.path == tmp_path / "a.csv"
     assert site.floors == Floors(("own-labels",), 2, total_epsilon=4)
+    path.write_text(SITE.replace("[data]", '[data]\ndelimiter = "semicolon"\nencoding = "cp1252"'))
+    assert SiteFile.read(path).data.dialect == Dialect("cp1252", ";")
     for wrong, why in (
         (SITE + "smalest_center = 5\n", "'smalest_center' is no key"),
         (SITE.replace("path", "paths"), "path is missing"),
         (SITE.replace('"a"', '"server"'), "has no rows"), (SITE + "[flors]\n", "'flors' is no key"),
         (SITE.replace("[data]", "[data"), "no TOML"),
+        (SITE.replace("[data]", '[data]\ndelimiter = "ab"'), 'delimiter = .ab.: one character is needed'),
+        (SITE.replace("[data]", "[data]\ndecimal = 1"), "decimal = 1: "),
     ):  # fmt: skip
         path.write_text(wrong)
         with pytest.raises(InputError, match=why):
