@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import platform
 import subprocess
 import time
@@ -13,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from secfc.grids.measure import code
+from secfc.grids.rows import Kept, read
 
 Row = dict[str, Any]
 
@@ -56,27 +58,22 @@ def run_grid(
 ) -> Iterator[Row]:
     """Measure every cell, append its rows to `out` as JSON lines, and yield them.
 
-    A cell whose parameters already stand in `out` is not measured again, so an interrupted benchmark
-    goes on where it stopped.
+    A cell that stands in `out` as this same code measured it is not measured again, so an interrupted
+    benchmark goes on where it stopped; rows of one cell are written together, when all are there.
     """
-    done = read_rows(out) if out is not None and out.exists() else []
-    common = circumstances()
+    kept = Kept(out, code())
+    common = {"code": code(), **circumstances()}
     for cell in cells:
-        known = [row for row in done if row.get("cell") == cell]
-        if known:
-            yield from known
-            continue
-        for measured in measure(cell):
-            row = {"cell": cell, **measured, **common}
-            if out is not None:
-                with out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-            yield row
+        known = kept.of(cell)
+        if not known:
+            known = [{"cell": cell, **measured, **common} for measured in measure(cell)]
+            kept.add(known)
+        yield from known
 
 
 def read_rows(path: Path) -> list[Row]:
     """Rows of a JSON-lines file."""
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    return read(path)
 
 
 def median_seconds(

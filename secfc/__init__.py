@@ -7,7 +7,9 @@
 
 Algorithms, for `fit`: `SecFC`; `Lloyd`, its plaintext twin; `KFed` and `FedDPKMeans`; `MaskedLloyd`,
 `CommonFeatures`, `Overlap1` and `Overlap2` for clients with different features; `Scaled`, any of them on a
-common scale.  What the server may see: `AssignmentsOnly`, `OwnLabels`, `FinalLabelsOnly`, `Distances`,
+common scale; `grid` runs every combination of parameters.
+
+What the server may see: `AssignmentsOnly`, `OwnLabels`, `FinalLabelsOnly`, `Distances`,
 `NoiseAtServer`, `NoiseInShares`.  How a run starts: `Bisecting`, `Splitting`, `KMeansPlusPlus`,
 `RandomLabels` and others.  What can go wrong: `InputError` for what callers pass, `ProtocolError` for what
 parties do, `Caution` as a warning.  `secfc.estimators` has the algorithms as scikit-learn does.
@@ -47,6 +49,7 @@ _HOME = {
     "FinalLabelsOnly": "secfc.disclosure",
     "fit": "secfc.fitting",
     "GivenLabels": "secfc.lloyd.starts",
+    "grid": "secfc.grids.engine",
     "InputError": "secfc.data.inputs",
     "JournalError": "secfc.transport.journal",
     "KFed": "secfc.kfed",
@@ -105,6 +108,7 @@ if TYPE_CHECKING:
     from secfc.exact.secfc import SecFC as SecFC
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.fitting import fit as fit
+    from secfc.grids.engine import grid as grid
     from secfc.kfed import KFed as KFed
     from secfc.lloyd.bisecting import Bisecting as Bisecting
     from secfc.lloyd.elbow import Elbow as Elbow

@@ -13,6 +13,8 @@ from secfc.cli.errors import Commands
 COMMANDS = {
     "run": ("secfc.cli.run:run", "Cluster files, or a demonstration data set."),
     "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
+    "grid": ("secfc.cli.grid:grid", "Run every combination of parameters, a tidy row each."),
+    "plot": ("secfc.cli.grid:plot", "Draw rows of a grid."),
     "psu": (
         "secfc.cli.union:union",
         "Number the union of several clients' IDs; nobody learns who holds which.",
@@ -41,6 +43,7 @@ def main(context: click.Context) -> None:
       secfc run a.csv b.csv c.csv -k 4           one file a client
       secfc run all.csv --client-column site -k 4
       secfc predict model.npz new.csv            labels of new points, by what `run --model` kept
+      secfc grid --n 5,10,20 --m 1e3,1e4 --out rows.jsonl    every combination; secfc plot draws it
       secfc psu a.txt b.txt c.txt                only the union of their IDs
       secfc attack geometry                      what the server could learn from a run
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 1    what a private run keeps

@@ -118,6 +118,24 @@ class Screen:
 
             yield watch
 
+    @contextmanager
+    def counting(self, what: str, total: int) -> Iterator[Callable[[int, int, Any], None]]:
+        """A bar of so many, with the time that is left: told how many are done."""
+        if not self.live:
+            yield lambda done, total, row: None
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self.console, transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done, total, row: bar.update(task, completed=done, total=total)
+
     def resuming(self, watch: Watch | None) -> Watch:
         """The same, which also says where a run goes on that was interrupted."""
         from secfc.roles.exchange import SERVER

@@ -14,6 +14,9 @@ EXTRAS = {
     "files": ("pyarrow",),
     "excel": ("openpyxl",),
     "plot": ("matplotlib",),
+    "grid": ("joblib",),
+    "dask": ("joblib", "distributed"),
+    "ray": ("joblib", "ray"),
 }
 KNOWN_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 

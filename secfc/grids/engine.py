@@ -1,0 +1,113 @@
+"""Every cell of a grid, some at a time, each kept as soon as it is there."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from secfc.data.extras import require
+from secfc.data.inputs import InputError
+from secfc.grids.cells import Cell, cells, named
+from secfc.grids.measure import code, measure
+from secfc.grids.rows import Kept, Row
+
+Shown = Callable[[int, int, Row], None]
+
+
+def grid(
+    *,
+    out: str | Path | None = None,
+    files: Sequence[str | Path] = (),
+    jobs: int = 1,
+    preset: str | None = None,
+    watch: Shown | None = None,
+    backend: str | None = None,
+    reading: Mapping[str, Any] | None = None,
+    **axes: Any,
+) -> list[Row]:
+    """Run every combination of parameters: a list of tidy rows, in the order of the combinations.
+
+    axes: parameters by name, a value or a list of values each: n, m, d, k, sigma, clusters_per_client of a
+    mixture of Gaussians that is drawn (m points of d features, standard deviation sigma); algorithm ("secfc",
+    "lloyd", "k-fed", "feddp"), policy ("default", "distances", "own-labels", ... of SecFC), seed, repeat (a
+    number that only tells runs apart); and what the algorithm's class takes (t, ell, init, n_init, max_iter,
+    ...), in the words of the shell.
+    files: cluster these instead, one a client; reading: options of `Federation.from_files`.
+    preset: a paper's figure (`secfc.grids.PRESETS`), whose axes are then the defaults.
+    out: a file of JSON lines.  Rows of it that this same code measured are not measured again, so a grid that
+    was interrupted goes on; half a line that a crash left is dropped.
+    jobs: processes at a time (joblib); times are worth comparing with one.  backend: of joblib, as "dask"
+    within `distributed.Client(...)`; it must reach `files` and have this package.
+    watch: told how many are done, of how many, and the row that came.
+
+    A cell that fails has "status": "failed" and its error in its row; others go on.  Rows hold parameters,
+    ms_per_step (all parties) and of whom, bytes, messages, n_iter, cost and accuracy where they are known to
+    whoever has all data, labels_digest, and versions.  Nothing else of the data.
+
+    Raises InputError for parameters that do not exist or an `out` that holds something else; OSError.
+
+    >>> import secfc
+    >>> rows = secfc.grid(n=[3, 5], m=60, d=2, k=2, max_iter=2)
+    >>> [row["n"] for row in rows], rows[0]["status"]
+    ([3, 5], 'ok')
+    """
+    listed = all_cells(preset, axes, files=bool(files))
+    try:
+        kept = Kept(None if out is None else Path(out), code())
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    found: dict[str, Row] = {}
+    names = [named(cell) for cell in listed]
+    todo: list[Cell] = []
+    for name, cell in zip(names, listed, strict=True):
+        had = [row for row in kept.of(name) if row.get("status") == "ok"]
+        if had:
+            found[name] = had[-1]
+        elif name not in {named(other) for other in todo}:
+            todo.append(cell)
+    if jobs != 1 or backend is not None:
+        require("jobs or backend of a grid", "grid")
+    paths = tuple(str(Path(file).resolve()) for file in files)
+    for row in _measured(todo, paths, dict(reading or {}), jobs, backend):
+        kept.add([row])
+        found[row["cell"]] = row
+        if watch is not None:
+            watch(len(found), len(set(names)), row)
+    return [found[name] for name in names]
+
+
+def all_cells(preset: str | None, axes: Mapping[str, Any], *, files: bool = False) -> list[Cell]:
+    """Every cell, of a preset or of axes alone.  Raises InputError."""
+    from secfc.grids.presets import PRESETS
+
+    if preset is None:
+        return list(cells(axes, files=files))
+    if preset not in PRESETS:
+        raise InputError(f"preset={preset!r}: there are {', '.join(PRESETS)}")
+    if files:
+        raise InputError(f"preset={preset!r} draws its own data: leave files out")
+    return [cell for part in PRESETS[preset].parts for cell in cells({**part, **axes})]
+
+
+def _measured(
+    todo: Sequence[Cell], files: tuple[str, ...], reading: dict[str, Any], jobs: int, backend: str | None
+) -> Iterator[Row]:
+    """The rows, as they come."""
+    if jobs == 1 and backend is None:
+        for cell in todo:
+            yield measure(cell, files, reading)
+        return
+    joblib: Any = importlib.import_module("joblib")
+    if backend in (None, "loky"):  # numerical libraries in every process take one thread
+        chosen = joblib.parallel_config(backend="loky", inner_max_num_threads=1)
+    else:
+        chosen = joblib.parallel_config(backend=backend)
+    work = [joblib.delayed(measure)(cell, files, reading) for cell in todo]
+    with chosen:
+        try:
+            rows: Iterable[Row] = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
+        except ValueError:  # a backend that returns everything at the end
+            rows = joblib.Parallel(n_jobs=jobs)(work)
+        yield from rows

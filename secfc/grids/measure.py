@@ -1,0 +1,173 @@
+"""One cell: data, one run, one row."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import secfc
+from secfc.algorithm import Clustering
+from secfc.data.federation import Federation
+from secfc.data.inputs import InputError
+from secfc.data.mixtures import gaussian_mixture
+from secfc.grids.cells import DATA, RUN, Cell, kind, named
+from secfc.grids.rows import Row
+from secfc.metrics import accuracy, cost, labels_digest
+from secfc.report.costs import rounds
+from secfc.report.outcome import in_row_order, pooled
+from secfc.roles.exchange import SERVER
+
+# Phases of every step, of whoever works in them.
+LOOP = ("distances", "compare", "deal", "assign", "blind")
+
+
+def measure(cell: Cell, files: Sequence[str] = (), options: Mapping[str, Any] | None = None) -> Row:
+    """The row of a cell; of one that fails, its error.  options: of `Federation.from_files`."""
+    row: Row = {**cell, "cell": named(cell), "code": code(), **circumstances()}
+    row["date"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        federation = drawn(cell) if not files else loaded(tuple(files), tuple((options or {}).items()))
+        return {**row, "status": "ok", **figures(cell, federation)}
+    except (InputError, ValueError, OverflowError, secfc.ProtocolError) as error:
+        return {**row, "status": "failed", "error": f"{type(error).__name__}: {error}"}
+    except Exception as error:  # a fault of ours does not end a grid of hours; its place is kept
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        return {**row, "status": "failed", "error": said}
+
+
+def drawn(cell: Cell) -> Federation:
+    """A mixture of k Gaussians, dealt out to n clients; the same for one seed, whatever clusters it."""
+    rng = np.random.default_rng([int(cell["seed"]), int(cell["repeat"])])
+    m, d, k = (int(cell[name]) for name in ("m", "d", "k"))
+    points, truth = gaussian_mixture(m, d, k, float(cell["sigma"]), rng, truth="component")
+    each = cell["clusters_per_client"]
+    return Federation.from_labelled(
+        points, truth, n=int(cell["n"]), seed=int(cell["seed"]),
+        clusters_per_client=None if each is None else int(each),
+    )  # fmt: skip
+
+
+@cache
+def loaded(files: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> Federation:
+    """The points of files, read once a process."""
+    return Federation.from_files([Path(file) for file in files], **dict(options))
+
+
+def algorithm(cell: Cell) -> Any:
+    """What a cell runs; of one thread unless it says otherwise."""
+    made = kind(cell["algorithm"])
+    own = {name: value for name, value in cell.items() if name not in (*DATA, *RUN) or name == "k"}
+    own["k"] = int(own["k"])
+    if cell["algorithm"] == "secfc":
+        own = {"threads": 1, **own}
+        if cell.get("policy", "default") != "default":
+            own["disclosure"] = cell["policy"]
+    if cell["algorithm"] == "k-fed":  # as many as a client has points of, where that was said
+        own = {"k_local": int(cell.get("clusters_per_client") or own["k"]), **own}
+    return made(**own)
+
+
+def figures(cell: Cell, federation: Federation) -> Row:
+    """What a run took and came to."""
+    way = algorithm(cell)
+    warm(cell["algorithm"], cell.get("policy"), cell.get("init"))
+    spent = {"cpu": time.process_time(), "wall": time.perf_counter()}
+    result = secfc.fit(way, federation, seed=int(cell["seed"]))
+    cpu, wall = time.process_time() - spent["cpu"], time.perf_counter() - spent["wall"]
+    sent = result.transcript.envelopes
+    steps = max(1, asked(result))
+    row: Row = {
+        "n_iter": result.n_iter,
+        "converged": bool(result.converged),
+        "steps": asked(result),
+        "fit_ms": 1e3 * wall,
+        "fit_cpu_ms": 1e3 * cpu,
+        **times(result, steps),
+        "messages": len(sent),
+        "bytes": sum(e.nbytes for e in sent),
+        "bytes_per_step": sum(e.nbytes for e in sent if e.phase in LOOP) / steps,
+    }
+    points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
+    there = labels >= 0
+    row["cost"] = cost(points[there], labels[there], result.k)
+    truth = [party.truth for party in federation.parties if party.truth is not None]
+    if len(truth) == federation.n:
+        row["accuracy"] = accuracy(in_row_order(result, truth)[there], labels[there])
+    row["labels_digest"] = labels_digest(result.labels)
+    return row
+
+
+@cache
+def warm(algorithm_name: str, policy: str | None, init: str | None) -> None:
+    """Load the kernels that such runs need, once a process: no row's time."""
+    small = {**DATA, **RUN, "n": 3, "m": 60, "d": 2, "k": 2, "algorithm": algorithm_name, "max_iter": 1}
+    if algorithm_name == "k-fed":
+        del small["max_iter"]
+    more = {"policy": policy, "init": init}
+    cell = {**small, **{name: value for name, value in more.items() if value is not None}}
+    with contextlib.suppress(InputError, ValueError, OverflowError, TypeError, secfc.ProtocolError):
+        secfc.fit(algorithm(cell), drawn(cell), seed=0)
+
+
+def asked(result: Clustering) -> int:
+    """How many steps were asked of all: iterations, and those of starts and restarts."""
+    return rounds(result) or result.n_iter
+
+
+def times(result: Clustering, steps: int) -> Row:
+    """Wall milliseconds a step, of all parties together, of a client, of the slowest, and of the server."""
+    spent = {
+        party: sum(seconds for phase, seconds in phases.items() if phase in LOOP)
+        for party, phases in result.seconds.items()
+    }
+    clients = [seconds for party, seconds in spent.items() if party != SERVER]
+    each = 1e3 / steps
+    return {
+        "ms_per_step": each * sum(spent.values()),
+        "client_ms_per_step": each * float(np.mean(clients)) if clients else 0.0,
+        "slowest_client_ms_per_step": each * max(clients, default=0.0),
+        "server_ms_per_step": each * spent.get(SERVER, 0.0),
+    }
+
+
+@cache
+def circumstances() -> Row:
+    """What figures depend on beside their parameters."""
+    return {
+        "python": platform.python_version(),
+        "numpy": importlib.metadata.version("numpy"),
+        "numba": importlib.metadata.version("numba"),
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+@cache
+def code() -> str:
+    """What tells this code from another: the version, and of a clone its commit with what was changed."""
+    import hashlib
+    import subprocess
+
+    root = Path(secfc.__file__).parents[1]
+    if not (root / ".git").exists():
+        return str(secfc.__version__)
+
+    def git(*words: str) -> bytes:
+        return subprocess.run(["git", *words], cwd=root, capture_output=True, check=True).stdout
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD").decode().strip()
+        changed = git("diff", "HEAD", "--", "secfc", "field", "psu")
+    except (OSError, subprocess.CalledProcessError):
+        return str(secfc.__version__)
+    digest = f"+{hashlib.sha256(changed).hexdigest()[:8]}" if changed else ""
+    return f"{secfc.__version__} {commit}{digest}"

@@ -1,0 +1,251 @@
+"""Grids: every combination once, whatever is interrupted, fails or runs elsewhere."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import secfc
+from secfc.cli import main
+from secfc.data.inputs import InputError
+from secfc.grids import PRESETS
+from secfc.grids.cells import cells
+from secfc.grids.engine import all_cells
+from secfc.grids.measure import algorithm, drawn
+from secfc.grids.rows import Kept, read
+
+SMALL = {"m": 60, "d": 2, "k": 2}
+TIMES = ("fit_ms", "fit_cpu_ms", "ms_per_step", "client_ms_per_step", "slowest_client_ms_per_step",
+         "server_ms_per_step", "date")  # fmt: skip
+
+
+def same(row):
+    """What must be equal wherever and whenever a cell is run."""
+    return {name: value for name, value in row.items() if name not in TIMES}
+
+
+def run(*words):
+    return CliRunner().invoke(main, [*map(str, words)], catch_exceptions=False)
+
+
+def test_rows_are_every_combination_in_order_and_those_of_fit():
+    rows = secfc.grid(n=[3, 4], policy=["default", "distances"], seed=1, **SMALL)
+    assert [(row["n"], row["policy"]) for row in rows] == [
+        (3, "default"), (3, "distances"), (4, "default"), (4, "distances"),
+    ]  # fmt: skip
+    (cell,) = cells({**SMALL, "n": 4, "policy": "distances", "seed": 1})
+    federation = drawn(cell)
+    result = secfc.fit(secfc.SecFC(2, disclosure="distances"), federation, seed=1)
+    assert rows[3]["labels_digest"] == secfc.metrics.labels_digest(result.labels)
+    assert rows[3]["bytes"] == result.transcript.nbytes()
+    assert rows[3]["cost"] == pytest.approx(secfc.metrics.cost(federation.stacked(), result.flat, 2))
+    assert rows[0]["labels_digest"] == rows[1]["labels_digest"]  # exact under any policy
+    assert all(row["ms_per_step"] > 0 for row in rows)
+    assert not any(isinstance(value, list | dict) for row in rows for value in row.values())
+
+
+@pytest.mark.parametrize(
+    ("axes", "piece"),
+    [
+        ({"nn": 3}, "nn is no parameter of secfc; did you mean n"),
+        ({"n_int": 3}, "did you mean n_init"),
+        ({"n": []}, "n=[]: name at least one value"),
+        ({"algorithm": "secfcc"}, "algorithm='secfcc': there are secfc, lloyd"),
+        ({"disclosure": "distances"}, "called policy"),
+        ({"algorithm": "lloyd", "policy": "distances"}, "policy is no parameter of lloyd"),
+        ({"init": secfc.Bisecting()}, "Use the words of the shell"),
+        ({"preset": "figure"}, "preset='figure': there are secfc-figure-1-n"),
+        ({"preset": "secfc-table-1", "files": ["a.csv"]}, "leave files out"),
+        ({"files": ["a.csv"], "m": 5}, "m=5: the files have their own"),
+    ],
+)
+def test_what_is_no_grid_is_refused_before_any_run(axes, piece):
+    with pytest.raises(InputError) as caught:
+        secfc.grid(**axes)
+    assert piece in str(caught.value)
+
+
+def test_a_cell_that_fails_keeps_its_error_and_the_others_run(tmp_path):
+    out = tmp_path / "rows.jsonl"
+    done = run("grid", "--n", "3", "--t", "1,9", "--m", 60, "--d", 2, "--k", 2, "--out", out)
+    assert done.exit_code == 1
+    assert "Error: 1 of 2: InputError: n=3 clients cannot decode" in done.output
+    good, bad = read(out)
+    assert (good["status"], bad["status"], bad["t"]) == ("ok", "failed", 9)
+    assert run("grid", "--n", "3", "--t", "1,9", "--m", 60, "--d", 2, "--k", 2, "--out", out).exit_code == 1
+    assert [row["status"] for row in read(out)] == ["ok", "failed", "failed"]  # what failed is tried again
+
+
+def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, monkeypatch):
+    out = tmp_path / "rows.jsonl"
+    first = secfc.grid(n=[3, 4], out=out, **SMALL)
+    whole = out.read_bytes()
+    assert len(read(out)) == 2
+    out.write_bytes(whole[:-30])  # a crash while the second row was written
+    with_crash = Kept(out, first[0]["code"])
+    assert with_crash.dropped
+    seen = []
+    again = secfc.grid(
+        n=[3, 4, 5], out=out, watch=lambda done, total, row: seen.append((done, total, row["n"])), **SMALL
+    )
+    assert seen == [(2, 3, 4), (3, 3, 5)]
+    assert list(map(same, again[:2])) == list(map(same, first))
+    assert [row["n"] for row in read(out)] == [3, 4, 5]
+    # Rows of other code are left alone, and measured anew.
+    monkeypatch.setattr("secfc.grids.engine.code", lambda: "other")
+    monkeypatch.setattr("secfc.grids.measure.code", lambda: "other")
+    secfc.grid(n=3, out=out, **SMALL)
+    assert [row["n"] for row in read(out)] == [3, 4, 5, 3]
+    out.write_text("n,m\n3,60\n")
+    with pytest.raises(InputError, match="line 1: no row of a grid"):
+        secfc.grid(n=3, out=out, **SMALL)
+    assert out.read_text() == "n,m\n3,60\n"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_rows_are_equal_but_for_times_whatever_runs_at_a_time(jobs):
+    axes = {"n": [3, 4], "seed": [0, 1], **SMALL}
+    assert list(map(same, secfc.grid(jobs=jobs, **axes))) == list(map(same, secfc.grid(**axes)))
+
+
+def test_files_are_clustered_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(rng.integers(0, 3, (20, 1)) * 5, 1, (20, 2)).round(3) for _ in range(3)]
+    for name, part in zip("abc", parts, strict=True):
+        lines = [";".join(f"{x}".replace(".", ",") for x in row) for row in part]
+        Path(f"{name}.csv").write_text("x;y\n" + "\n".join(lines) + "\n")
+    done = run(
+        "grid",
+        "a.csv",
+        "b.csv",
+        "c.csv",
+        "--k",
+        "2..3",
+        "--delimiter",
+        ";",
+        "--decimal",
+        ",",
+        "--out",
+        "r.jsonl",
+    )
+    assert done.exit_code == 0, done.output
+    for row in read(Path("r.jsonl")):
+        result = secfc.fit(secfc.SecFC(row["k"]), parts, seed=0)
+        assert row["labels_digest"] == secfc.metrics.labels_digest(result.labels)
+        assert "a.csv" not in json.dumps(row)
+    assert run("grid", "no.csv", "b.csv", "c.csv", "--k", "2").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "piece"),
+    [
+        ("", "name what varies"),
+        ("--n 3,,4", "has an empty value: write 5,10,20"),
+        ("--n 9..3", "is no range: write 1..10"),
+        ("--set sigma", "write name=values"),
+        ("--n 3 --address tcp://x", "--address needs --backend dask or ray"),
+        ("--n 3 --delimiter ;", "--delimiter needs a FILE"),
+        ("--n 3 --out no/rows.jsonl", "does not exist"),
+    ],
+)
+def test_lines_that_are_no_grid_end_with_2(tmp_path, monkeypatch, words, piece):
+    monkeypatch.chdir(tmp_path)
+    done = run("grid", *words.split())
+    assert done.exit_code == 2, done.output
+    assert piece in " ".join(done.output.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_values_are_read_as_people_write_them(tmp_path):
+    out = tmp_path / "rows.jsonl"
+    words = ["--m", "6e1", "--d", 2, "--k", 2, "--set", "sigma=0.5", "--set", "standard=1", "--out", out]
+    assert run("grid", "--n", "3..4", *words).exit_code == 2  # no such parameter
+    assert run("grid", "--n", "3..4", *words[:-4], "--out", out).exit_code == 0
+    assert [(row["n"], row["m"], row["sigma"]) for row in read(out)] == [(3, 60, 0.5), (4, 60, 0.5)]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_grids_of_cells_that_can_be_made(name):
+    preset = PRESETS[name]
+    listed = all_cells(name, {"seed": 0})
+    assert len({str(cell) for cell in listed}) == len(listed) > 1
+    for cell in listed:
+        algorithm(cell)
+        assert {preset.x, preset.hue} <= set(cell)
+    assert name in run("grid", "--preset", "list").output
+
+
+def test_pictures_show_medians_over_a_parameter(tmp_path):
+    from secfc.grids.pictures import plot
+
+    rows = [
+        {"n": n, "policy": p, "ms": n * (1 + s), "status": "ok", "word": f"w{n}", "flag": True}
+        for n in (5, 10, 400) for p in ("a", "b") for s in (0, 1, 2)
+    ]  # fmt: skip
+    figure = plot([*rows, {"n": 7, "status": "failed"}], "n", "ms", "policy")
+    (axes,) = figure.axes
+    assert [line.get_label() for line in axes.lines] == ["a", "b"]
+    assert axes.lines[0].get_xydata().tolist() == [[5, 10], [10, 20], [400, 800]]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert [t.get_text() for t in plot(rows, "word", "ms").axes[0].get_xticklabels()] == ["w10", "w400", "w5"]
+    for words, piece in (
+        (("m", "ms"), "'m' is no column of these rows: did you mean ms"),
+        (("n", "policy"), "policy holds 'a': name a column of numbers"),
+    ):
+        with pytest.raises(InputError, match=piece):
+            plot(rows, *words)
+    with pytest.raises(InputError, match="all failed"):
+        plot([{"status": "failed"}], "n", "ms")
+    out = tmp_path / "rows.jsonl"
+    out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("plot", out, "--x", "n", "--y", "ms", "--hue", "policy")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "rows.png").stat().st_size > 5000
+    assert "exists already" in run("plot", out, "--x", "n", "--y", "ms").output
+    assert run("plot", tmp_path / "no.jsonl", "--x", "n", "--y", "ms").exit_code == 2
+
+
+@pytest.mark.nightly
+def test_a_grid_that_is_killed_goes_on(tmp_path):
+    out = tmp_path / "rows.jsonl"
+    words = ["-m", "secfc.cli", "grid", "--n", "3..12", "--m", "2000", "--seed", "0..3", "--out", str(out)]
+    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
+    while not out.exists() or out.read_bytes().count(b"\n") < 5:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    had = out.read_bytes().count(b"\n")
+    assert had < 40
+    done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
+    assert "40 rows" in done.stdout
+    assert len(read(out)) == 40
+    assert out.read_bytes().count(b"\n") == 40  # none was measured twice
+
+
+@pytest.mark.nightly
+def test_a_dask_cluster_of_two_workers_gives_the_same_rows(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    axes = {"n": [3, 4], "seed": [0, 1], **SMALL}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        out = tmp_path / "rows.jsonl"
+        words = ["--n", "3,4", "--seed", "0,1", "--m", "60", "--d", "2", "--k", "2", "--out", str(out)]
+        address = ["--backend", "dask", "--address", cluster.scheduler_address]
+        done = subprocess.run(
+            [sys.executable, "-m", "secfc.cli", "grid", *words, *address], capture_output=True, text=True,
+            env={**os.environ},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        with distributed.Client(cluster) as client:
+            tasks = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
+    assert tasks > 4  # the cluster worked
+    found = {row["cell"]: same(row) for row in read(out)}
+    assert found == {row["cell"]: same(row) for row in secfc.grid(**axes)}
