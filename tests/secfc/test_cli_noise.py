@@ -51,14 +51,14 @@ def test_an_extreme_radius_is_no_trouble():
 
 
 def test_programs_read_the_ledger_too():
-    found = json.loads(run(*NOISY, "--json", "--noise", "server").output)
+    found = json.loads(run(*NOISY, "--json", "--noise", "server").stdout)
     assert found["privacy"]["epsilon"] == {"everybody": pytest.approx(4, rel=1e-5), "server": None}
     assert found["privacy"]["neighbors"] == "replace one data point"
     assert found["verified"] is None
     # Every iteration costs, so few are planned; a wish of the user stands.
     assert found["parameters"]["max_iter"] == 5
     assert (
-        json.loads(run(*NOISY, "--json", "--force", "--max-iter", "2").output)["parameters"]["max_iter"] == 2
+        json.loads(run(*NOISY, "--json", "--force", "--max-iter", "2").stdout)["parameters"]["max_iter"] == 2
     )
 
 

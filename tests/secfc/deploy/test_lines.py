@@ -1,5 +1,6 @@
 """Lines between processes: certificates, proxies, what a hub holds, and which sockets are open."""
 
+import asyncio
 import datetime
 import ipaddress
 import os
@@ -23,6 +24,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import secfc
+from field.secrets.coins import SystemCoins
+from secfc.deploy.keys import load
+from secfc.deploy.meeting import take_part
+from secfc.roles.exchange import Exchange
+from secfc.roles.messages import Hello
+from secfc.transport.sealed import sealed
 from tests.secfc.deploy.nursery import Nursery
 from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
 
@@ -298,6 +305,42 @@ def test_rows_and_their_names_are_nowhere_but_at_their_site(tmp_path, nursery, m
         assert set(run.everybody().values()) == {0}, run.log("server")
         assert memory(run.processes["hub"].pid, *marks) == [False] * 3
         assert NAME in (tmp_path / "site-0" / "results" / "labels.csv").read_text()
+
+
+def whispers(peer, text, rounds):
+    """A party that tells another the same, so many times."""
+    for number in range(1, rounds + 1):
+        yield Exchange({peer: Hello(text)}, (peer,), round=number)
+
+
+@LINUX
+@pytest.mark.parametrize("how", ["sealed", "open"])
+def test_what_parties_tell_each_other_is_nowhere_in_the_hub(tmp_path, nursery, how):
+    marker = os.urandom(20).hex().encode()
+    with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
+        run.start("hub")
+        pair = ("site-0", "site-1")
+        keys = {name: load(tmp_path / name / "site.key") for name in pair}
+        pins = {name: key.public for name, key in keys.items()}
+
+        async def party(name):
+            (peer,) = (other for other in pair if other != name)
+            role = whispers(peer, marker * 5000, 120)
+            if how == "sealed":
+                role = sealed(role, name, pair, b"", SystemCoins(), identity=keys[name], identities=pins)
+            session = run.run.session.hex()
+            await take_part(role, run.run.hub, session, name, (peer,), keys[name], patience=30.0)
+
+        async def both():
+            await asyncio.gather(*map(party, pair))
+
+        talking = threading.Thread(target=asyncio.run, args=(both(),))
+        talking.start()
+        seen = 0
+        while talking.is_alive():
+            seen += memory(run.processes["hub"].pid, marker * 3)[0]
+        # Where roles are not sealed it is there, as this search can tell.
+        assert (seen > 0) == (how == "open")
 
 
 # --- sockets ---------------------------------------------------------------------------------------------
