@@ -12,10 +12,14 @@ that uses this library adds a handler.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 ROOT = "secfc"
 Fact = str | int | float | bool | None
+_UNHEARD = ContextVar("secfc.logs.unheard", default=False)
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
@@ -26,8 +30,18 @@ def tell(room: str, event: str, level: int = logging.INFO, /, **facts: Fact) -> 
     room: whose it is, as "fitting"; its logger is "secfc.fitting".  facts: public ones; `note` is a sentence.
     """
     logger = logging.getLogger(f"{ROOT}.{room}")
-    if logger.isEnabledFor(level):
+    if logger.isEnabledFor(level) and not _UNHEARD.get():
         logger.log(level, "%s", said(event, facts), extra={"event": event, "facts": facts}, stacklevel=2)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Within the body nothing is logged: of runs that only load what a run needs."""
+    before = _UNHEARD.set(True)
+    try:
+        yield
+    finally:
+        _UNHEARD.reset(before)
 
 
 def said(event: str, facts: dict[str, Fact]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from secfc.cli.lazily import Lazily
+from secfc.cli.telling import OPTIONS
 
 # Parameters of the library that its messages name, and are options here; quoted ones are the user's.
 PARAMETERS = re.compile(
@@ -41,8 +42,31 @@ OFFERS = {
     '(missing="mean")': "(--missing mean)",
     "(categorical=)": "(--categorical)",
     '(outside="clip")': "(--outside clip)",
+    "leave largest out, or take another start, as RandomLabels()": "drop --largest, or add --init random",
+    "start from random labels or points": "add --init random or --init random-points",
+    "Bisecting()": "--init bisecting",
     "Range(ranges=...)": "--ranges",
 }
+
+
+# Remedies that a command may not offer, by the option that it lacks, and what is said instead.
+LACKING = (
+    ("--missing", r", or let missing values be the mean or their rows be dropped \(--missing [^)]*\)", ""),
+    ("--missing", r" \(--missing mean, --missing drop\)", ""),
+    ("--categorical", r", or have every category of a text made a feature \(--categorical\)", ""),
+    ("--features", r", or take the union of all \(--features union\), which some algorithms can cluster", ""),
+    ("--columns", r", or leave the column out with --columns", ""),
+    ("--columns", r", or name it as --client-column, --id-column or --label-column", ""),
+    ("--algorithm", r", or use --algorithm lloyd, which hides nothing", ""),
+    ("--algorithm", r"--algorithm feddp needs", "FedDP-KMeans needs"),
+    ("--client-column", r" Each FILE is one client, unless .*?: add files or that option", " Add clients"),
+)  # fmt: skip
+# What click says of numbers, and what people understand.
+KINDS = (
+    (r"is not a valid integer range\.", "is no whole number."),
+    (r"is not a valid integer\.", "is no whole number."),
+    (r"is not a valid float( range)?\.", "is no number."),
+)
 
 
 class Refused(click.ClickException):
@@ -77,7 +101,10 @@ class Commands(Lazily):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted("interrupted. Output files are written whole or not at all.") from None
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as error:
+            error.__dict__["message"] = offered(error.message, ctx.meta.get(OPTIONS))
+            raise
+        except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             from psu.errors import UnionAborted
@@ -88,7 +115,8 @@ class Commands(Lazily):
             if isinstance(error, InputError):
                 kind = BelowFloor if getattr(error, "exit_code", 0) == BelowFloor.exit_code else Refused
                 number = f" [{problem(error)}]" if problem(error) else ""
-                raise kind(in_options(str(error)) + number) from error
+                message = offered(in_options(str(error)), ctx.meta.get(OPTIONS))
+                raise kind(message + number) from error
             if isinstance(error, ProtocolError):
                 raise Failed(f"the protocol failed: {error} [{problem(error)}]") from error
             if isinstance(error, UnionAborted):
@@ -102,6 +130,16 @@ class Remembering(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["secfc.arguments"] = tuple(args)
         return super().parse_args(ctx, args)
+
+
+def offered(message: str, options: Collection[str] | None) -> str:
+    """The message without remedies that a command lacks.  options: those it has, None where none runs."""
+    for option, clause, instead in LACKING:
+        if options is not None and option not in options:
+            message = re.sub(clause, instead, message)
+    for words, plain in KINDS:
+        message = re.sub(words, plain, message)
+    return message
 
 
 def as_option(parameter: re.Match[str]) -> str:

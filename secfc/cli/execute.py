@@ -17,6 +17,7 @@ from secfc.cli.method import Asked, Method
 from secfc.cli.preparing import agree, ready
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.shared import explaining
+from secfc.logs import unheard
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -186,7 +187,7 @@ def execute(
         notes += about(prepared.raw)
     notes += choice.remarks
     wall: dict[str, float] = {}
-    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
+    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), unheard():
         _, wall["prepare"] = timed(lambda: method.prepare(algorithm, plan))
     witness = Witness()
     with (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +35,15 @@ class Lazily(click.Group):
             command: click.Command = getattr(import_module(module), attribute)
             self.commands[cmd_name] = command if isinstance(command, click.Group) else heard(command)
         return self.commands[cmd_name]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError for a command that there is not, with those that are near."""
+        if args and args[0] not in self.entries and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.entries, 2) or list(self.entries)
+            raise click.UsageError(f"there is no command {args[0]!r} here: use {', '.join(near)}.", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, without loading any."""

@@ -47,7 +47,7 @@ class Asked:
     def of(cls, context: click.Context, method: Method, settings: Settings) -> Asked:
         """What a command line that was parsed asks of a method."""
         given = {
-            option.name: option.opts[0]
+            option.name: (option.secondary_opts if context.params[option.name] is False else option.opts)[0]
             for option in method.options
             if option.name and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
         }

@@ -336,7 +336,7 @@ class Outputs:
             if not (reports or settings.as_json or settings.processes):
                 reports = (REPORT,)
         if labels == STDOUT and settings.as_json:
-            raise Refused("--labels - and --json both want stdout: name a file for one, as with --labels.")
+            raise Refused("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
         for report in reports:
             if labels and labels.resolve() == report.resolve():
                 raise Refused(f"--labels and --report are both {labels}: give them different names.")

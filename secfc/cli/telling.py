@@ -15,6 +15,7 @@ import click
 from secfc.logs import ROOT
 
 KEY = "secfc.telling"
+OPTIONS = "secfc.options"  # of the command that runs, by which errors know what they may offer
 QUIET = click.Option(
     ["--quiet"],
     is_flag=True,
@@ -38,6 +39,7 @@ def heard(command: click.Command) -> click.Command:
 
 
 def _noted(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    context.meta[OPTIONS] = {flag for option in context.command.params for flag in option.opts}
     if value:
         other = context.meta.setdefault(KEY, parameter.name)
         if other != parameter.name:

@@ -51,6 +51,8 @@ def draw(path: Path) -> Identity:
 
 def load(path: Path) -> Identity:
     """The identity in a file.  Raises InputError for a file that is none or is open to others; OSError."""
+    if path.is_dir():
+        raise InputError(f"{path} is a directory: name the file of a key in it")
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise InputError(f"{path} may be read by others: a key is its owner's alone. Run chmod 600 {path}")
     text = path.read_text(encoding="ascii", errors="replace").strip()

@@ -170,7 +170,8 @@ def problems(run: RunFile) -> Iterator[str]:
         yield "two parties have the same identity: each makes its own with `secfc deploy key`"
     for name, key in run.identities.items():
         if len(key) != IDENTITY:
-            yield f"the identity of {name} has {len(key)} bytes, {IDENTITY} are needed"
+            need = f"{IDENTITY} are needed: `secfc deploy key` shows them"
+            yield f"the identity of {name} has {len(key)} bytes, {need}"
         if not name or len(name) > 100 or not name.isprintable():
             yield f"{name!r} is no name of a party: up to 100 printable characters are"
     if len(run.session) != SESSION:

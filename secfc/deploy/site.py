@@ -48,10 +48,10 @@ def in_site_file(message: str) -> str:
 
 # What messages of files offer, and where that is agreed on for all sites; categories nowhere.
 HERE = {
-    ", or name it as client_column=, id_column= or label_column=": ", or name it as id_column in [data]",
-    "leave the column out with columns=": "agree on features without it (--features of `secfc deploy init`)",
+    ", or name it as client_column=, id_column= or label_column=": ", or name it as 'id_column' in [data]",
+    "leave the column out with columns=": "agree on features without it (`secfc deploy init --features`)",
     ", or have every category of a text made a feature (categorical=)": "",
-    '(missing="mean", missing="drop")': "(--prepare missing=mean or missing=drop of `secfc deploy init`)",
+    '(missing="mean", missing="drop")': "(`secfc deploy init --prepare missing=mean`, or drop)",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,9 @@ def built(run: RunFile) -> Built:
     try:
         asked = _asked(run, method)
     except click.ClickException as error:
-        raise InputError(f"the run file's [options] or [preparing]: {error.format_message()}") from error
+        flag = re.compile(r"Invalid value for '--?([a-z-]+)'")
+        said = flag.sub(lambda found: found[1].replace("-", "_"), error.format_message())
+        raise InputError(f"the run file's [options] or [preparing]: {said}") from error
     names = tuple(f for f in run.features)
     way = way_for(asked, names)
     bound = asked.get("bound") if way is None else float(way.limit)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from secfc.cli.errors import bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
 from secfc.cli.settings import names, of_text_files
 from secfc.data.dialects import Dialect
@@ -64,6 +66,8 @@ def pair(context: click.Context, parameter: click.Parameter, values: tuple[str, 
             raise click.BadParameter(
                 f"{value!r}: NAME=PUBLIC is needed, with the 64 digits that `secfc deploy key` shows"
             )
+        if name == SERVER:
+            raise click.BadParameter(f"{name} is who serves: use --server, or rename the client")
         if name in found:
             raise click.BadParameter(f"{name} is given twice")
         found[name] = key
@@ -139,7 +143,9 @@ def init(
                                         ("--features", features)) if not value]  # fmt: skip
     if lacking:
         raise click.UsageError(f"a run file needs {', '.join(lacking)}: see the example in --help.")
-    pem = None if authority is None else authority.read_text(encoding="ascii")
+    check_output(Path(str(file)), "FILE", (), force=force)
+    with bad_input(OSError, UnicodeDecodeError):
+        pem = None if authority is None else authority.read_text(encoding="ascii")
     text = _run(
         name, clients, str(server), str(hub), pem, features or (), k, algorithm, options, preparing, seed
     )
@@ -164,6 +170,8 @@ def _run(
         authority=authority,
     )  # fmt: skip
     work = built(made)
+    with bad_input(ValueError, OverflowError):  # a plan that cannot be fails here, not at every site
+        work.algorithm.plan(replace(work.public, counts=(100,) * len(work.public.clients)))
     for note in work.notes:
         click.echo(f"Note: {note}.")
     if work.derived:

@@ -23,6 +23,7 @@ from secfc.cli.deploy.results import Results
 from secfc.cli.errors import Failed, Refused, bad_input
 from secfc.cli.outputs import ANY_PATH
 from secfc.deploy.session import Carrier, attend, client, server
+from secfc.logs import unheard
 from secfc.roles.exchange import SERVER, ProtocolError
 from secfc.roles.problems import problem
 
@@ -110,8 +111,8 @@ def take_part_as(
         )
     os.umask(0o077)
     asked = site.agreed()
-    results = Results.at(site.file.results, force=force)
     party, kept = (None, None) if site.file.party == SERVER else site.party(asked)
+    results = Results.at(site.file.results, force=force)
     memory = site.remembered
     if party is not None:
         memory.check_rows(party, site.file.floors.changed_rows)
@@ -209,4 +210,5 @@ def prepare(asked: Built, rows: int) -> None:
         plan = plan if algorithm is asked.algorithm else plan.inner
         if hasattr(plan, "union"):  # only a draft, before IDs are united
             plan = asked.method.foresee(algorithm, public)
-        asked.method.prepare(algorithm, plan)
+        with unheard():
+            asked.method.prepare(algorithm, plan)

@@ -123,6 +123,11 @@ def settle(asked: Asked) -> Asked:
         )
     if asked.noisy:
         asked.refuse(("verify",), "{option} has no meaning with --epsilon: noisy labels are not exact.")
+    if not asked["reveal_centers"]:
+        asked.refuse(
+            ("smallest_center",),
+            "{option} says whose centers may be opened: add --reveal-centers, or leave it out.",
+        )
     if asked["membership"] == "open":
         asked.refuse(
             ("merge",),
