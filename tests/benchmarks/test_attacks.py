@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from benchmarks import attacks
 
 
+@pytest.mark.nightly
 def test_rows_the_page_and_the_picture(tmp_path, monkeypatch):
     names = ("Lloyd over secure sums", "k-FED, its server", "FedDP-KMeans, epsilon 4")
     monkeypatch.setattr(attacks, "WAYS", {name: attacks.WAYS[name] for name in names})

@@ -53,6 +53,9 @@ WAYS = {
 }
 
 
+BY_DAY = ("default", "noise", "k chosen", "not converged")
+
+
 def run(files, *words):
     words = [
         "run",
@@ -66,7 +69,10 @@ def run(files, *words):
     return CliRunner().invoke(main, [*words, "--label-column", "class"], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("way", WAYS)
+EVERY = [way if way in BY_DAY else pytest.param(way, marks=pytest.mark.nightly) for way in WAYS]
+
+
+@pytest.mark.parametrize("way", EVERY)
 def test_the_screen_begins_with_who_saw_the_data_and_ends_with_a_dozen_lines(files, way, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     done = run(files, *WAYS[way])
@@ -135,7 +141,7 @@ def page(files, *words):
     return Page(Path("page.html").read_text())
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", EVERY)
 def test_a_page_is_one_file_that_fetches_nothing_and_escapes_everything(files, way):
     found = page(files, *WAYS[way])
     assert found.open == []  # every element that was opened was closed

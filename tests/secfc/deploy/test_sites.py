@@ -312,6 +312,7 @@ def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, 
         assert left == 10 * len(POOL) - 2 * sum(map(len, points))
 
 
+@pytest.mark.nightly
 def test_models_that_do_not_fit_are_refused(tmp_path, nursery):
     path = tmp_path / "site-0" / "results" / "model.npz"
     with sites(tmp_path, ROWS, k=3, options={"k_local": 2}, algorithm="k-fed", nursery=nursery) as run:

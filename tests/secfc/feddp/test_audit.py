@@ -127,7 +127,7 @@ def audited(step, unit, factor, *, shared=False):
         *by_night(("lloyd", "data point", False)),
         ("lloyd", "data point", True),
         *by_night(("outer product", "client", False)),
-        ("lloyd", "client", False),
+        *by_night(("lloyd", "client", False)),
     ],
 )
 def test_an_audit_of_the_run_finds_no_more_than_claimed_and_catches_too_little_noise(step, unit, shared):
