@@ -125,8 +125,10 @@ async def _advance(role: Role[R], inbox: Any) -> tuple[Exchange | None, list[R]]
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        # A role that computes cannot be closed.
-        await asyncio.wait([work])
+        # A role that computes cannot be closed, however often its end is asked for.
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
         raise
 
 

@@ -19,6 +19,7 @@ from secfc.fitting import seal
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
+from tests.nightly import short
 from tests.secfc.test_wire import roles_of
 
 FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
@@ -43,7 +44,9 @@ def party(role, url, me, peers, **more):
 
 async def everybody(roles, url, **more):
     parties = (party(role, url, me, tuple(p for p in roles if p != me), **more) for me, role in roles.items())
-    return dict(zip(roles, await asyncio.wait_for(asyncio.gather(*parties), 100), strict=True))
+    return dict(
+        zip(roles, await asyncio.wait_for(asyncio.gather(*parties), short(100, nightly=400)), strict=True)
+    )
 
 
 ALGORITHMS = {

@@ -362,3 +362,25 @@ def test_a_client_that_computes_for_long_while_it_shares_ends_nobody_with_the_de
     got = asyncio.run(run())
     for client in fed.names:
         assert (got[client].labels == expected[client].labels).all()
+
+
+def test_a_role_that_computes_is_waited_for_however_often_its_end_is_asked_for():
+    closed = []
+
+    def computes():
+        try:
+            time.sleep(0.4)
+            yield Exchange({})
+        finally:
+            closed.append(True)
+
+    async def run():
+        task = asyncio.ensure_future(network.run_party(computes(), {}))
+        for _ in range(3):
+            await asyncio.sleep(0.05)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert closed
