@@ -15,8 +15,13 @@ every vector.  (ell > 1 raises how many shares a decoder needs, not how many cli
 t + 1 shares and ell small numbers satisfy a linear relation with small coefficients, which often has one
 solution.  So a plan packs ell = 1 number into a share unless it is told to pack more.)  Who sits on the
 committee is public, so it must not be chosen by somebody who can corrupt it.
-A server that asks different members for the sums of different clients is not noticed: it is trusted to
-follow the protocol, as everywhere here.
+Before a member adds, it tells the others whose vectors, by a digest: members that a server told different
+clients notice, and stop.  A server that carries what members say could keep it back as well, and with t of
+them have two sums that differ by one client; where that is to be excluded, `quorum` says how many members
+must have been told the same, more than (c + t) / 2, and so many fewer may vanish.
+
+Clients deal in waves, and a member adds up one wave before it takes the next, so what it holds are sums and
+the shares of a wave, however many clients there are; each client speaks once.
 
 What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
 summand beyond it, or shares on no polynomial, moves the sum by any amount, and nobody notices or is named.
@@ -30,16 +35,15 @@ own, with shares of zeros or without.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.lagrange_code import LagrangeCode
-from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.roles.accept import check_residues
 from secfc.roles.checks import is_array, refuse
@@ -50,125 +54,22 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
+    SuspectedParties,
     TooFewReplies,
     take,
     to_all,
 )
 from secfc.roles.messages import Contributors, Message
 from secfc.roles.transcript import Envelope
+from secfc.sumplan import COMMITTEE as COMMITTEE
+from secfc.sumplan import Spread as Spread
+from secfc.sumplan import SumPlan as SumPlan
 
 Array = NDArray[Any]
 
-# A committee of 15 has t = 5 masks in a share, and does without any 9 members.
-COMMITTEE = 15
-# Rounds that one sum takes: shares, whose shares are there, the coded sum.
-ROUNDS = 3
-
-
-@dataclass(frozen=True)
-class SumPlan:
-    """Public parameters of secure sums.
-
-    committee: who holds shares, in the order of the code's points.  bound: no client adds a number beyond it.
-    losses: so many clients may vanish before their numbers are shared; a sum of fewer than n - losses clients
-    is refused, as noise that those clients share out would be too small in it.
-    """
-
-    clients: tuple[PartyId, ...]
-    committee: tuple[PartyId, ...]
-    code: LagrangeCode
-    bound: int
-    losses: int
-
-    def __post_init__(self) -> None:
-        if len(self.committee) != self.code.n or set(self.committee) - set(self.clients):
-            raise ValueError(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
-        if not 0 <= self.losses < len(self.clients):
-            raise ValueError(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
-        # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
-        if self.bound < 1 or 2 * len(self.clients) * self.bound >= self.code.basis.modulus:
-            raise ValueError(
-                f"sums of {len(self.clients)} numbers up to {self.bound} do not fit the modulus of "
-                f"{self.code.basis.lanes} lanes: lower the bound, or add lanes"
-            )
-
-    @classmethod
-    def of(
-        cls,
-        clients: tuple[PartyId, ...],
-        bound: int,
-        *,
-        committee: int | None = None,
-        t: int | None = None,
-        losses: int | None = None,
-        ell: int = 1,
-    ) -> SumPlan:
-        """A plan for these clients: by default a committee of at most 15, a third of which may collude.
-
-        The committee is spread evenly over the clients in the order of their names' list; losses: a quarter
-        of the clients by default.  ell: numbers packed into a share, which divides what clients send by it;
-        ell - 1 fewer members may vanish, and t + 1 of them read every summand all the same.
-
-        Raises ValueError if the committee is too small to hide anything.
-        """
-        n = len(clients)
-        size = min(n, COMMITTEE) if committee is None else committee
-        if not 3 <= size <= n:
-            raise ValueError(
-                f"a committee of {size} among n={n} clients: at least 3 members are needed to hide a vector "
-                "from each of them, and at most n. Change committee, or add clients."
-            )
-        largest = (size - 1) // 2
-        tolerated = max(1, size // 3) if t is None else t
-        if not 1 <= tolerated <= largest:
-            raise ValueError(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
-        if not 1 <= ell <= largest + 1 - tolerated:
-            raise ValueError(
-                f"ell={ell} with t={tolerated} of a committee of {size}: it must lie in "
-                f"[1, {largest + 1 - tolerated}]"
-            )
-        members = tuple(clients[i * n // size] for i in range(size))
-        code = LagrangeCode(Basis.holding(2 * n * bound), size, ell, tolerated)
-        return cls(clients, members, code, bound, n // 4 if losses is None else losses)
-
-    @property
-    def n(self) -> int:
-        return len(self.clients)
-
-    @property
-    def least(self) -> int:
-        """The fewest clients whose sum may be decoded."""
-        return self.n - self.losses
-
-    @property
-    def honest(self) -> int:
-        """The fewest vectors in a sum that t colluding clients did not make: these carry shared noise."""
-        return self.least - self.code.t
-
-    @cached_property
-    def seats(self) -> Mapping[PartyId, int]:
-        """The number of every member of the committee among the code's points."""
-        return {name: seat for seat, name in enumerate(self.committee)}
-
-    def peers(self, me: PartyId) -> tuple[PartyId, ...]:
-        """Whom a client talks to in a sum, beside the server."""
-        return tuple(c for c in (self.clients if me in self.seats else self.committee) if c != me)
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Who adds to which numbers of a sum: public, and the same for all parties.
-
-    length: numbers in the sum.  places: of each client those that it adds to, ascending (D_j,).
-    """
-
-    length: int
-    places: Mapping[PartyId, Array]
-
-    def check(self, plan: SumPlan) -> None:
-        """Raises ValueError for a plan that packs several numbers into a share: they would not line up."""
-        if plan.code.ell != 1:
-            raise ValueError(f"ell={plan.code.ell} numbers in a share: a sum that is spread takes ell=1")
+# Rounds that one sum of a single wave takes: shares, whose shares are there, what members confirm, the coded
+# sum.  Each further wave takes one more.
+ROUNDS = 4
 
 
 # --- pure steps -------------------------------------------------------------------------------------
@@ -211,17 +112,36 @@ def add_shares(
     plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array, spread: Spread | None = None
 ) -> Array:
     """A member's share of the sum over the counted clients, (n,) bool: (lanes, width) residues."""
-    present = [name for name, there in zip(plan.clients, counted, strict=True) if there]
     shape = next(iter(shares.values())).shape
-    # n residues below 2**31 sum to less than 2**63 for n < 2**32 clients.
     total = np.zeros(shape if spread is None else (shape[0], spread.length), np.uint64)
-    for name in present:
+    add_wave(
+        total, shares, [name for name, there in zip(plan.clients, counted, strict=True) if there], spread
+    )
+    return reduced(plan, total)
+
+
+def add_wave(
+    total: Array, shares: Mapping[PartyId, Array], names: Iterable[PartyId], spread: Spread | None
+) -> None:
+    """Add the shares of these clients to a total (lanes, width) uint64."""
+    # n residues below 2**31 sum to less than 2**63 for n < 2**32 clients.
+    for name in names:
         if spread is None:
-            total += shares[name]
+            np.add(total, shares[name], out=total)
         else:
             total[:, spread.places[name]] += shares[name]
+
+
+def reduced(plan: SumPlan, total: Array) -> Array:
+    """A total as canonical residues."""
     primes = plan.code.basis.column(total.ndim, np.uint64)
     return np.asarray(total % primes, plan.code.basis.dtype)
+
+
+def digest_of_counted(counted: Array) -> bytes:
+    """32 bytes that are equal exactly when the same clients, (n,) bool, are counted."""
+    told = len(counted).to_bytes(8, "little") + np.packbits(counted).tobytes()
+    return hashlib.blake2b(told, digest_size=32, person=b"secfc sum of").digest()
 
 
 def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> Array:
@@ -261,7 +181,7 @@ def contribute(
     phase: str = "sum",
     spread: Spread | None = None,
 ) -> Role[None]:
-    """A client's part of one sum, in rounds number, number + 1, number + 2: deal out, and help to add.
+    """A client's part of one sum, in ROUNDS rounds from number on: deal out, and help to add.
 
     vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
     Whom the server does not hear goes on without adding.
@@ -272,7 +192,12 @@ def contribute(
         spread.check(plan)
     coded = yield from _add(plan, me, share_vector(plan, vector, coins), number, phase, spread)
     if coded is not None:
-        yield Exchange({SERVER: CodedSum(coded)}, round=number + 2, phase=phase)
+        yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
+
+
+def last_round(plan: SumPlan, number: int) -> int:
+    """The round of the coded sum, of a sum that begins with this one."""
+    return number + ROUNDS - 2 + len(plan.waves)
 
 
 def open_sum(
@@ -291,7 +216,7 @@ def open_sum(
     awaited = tuple(c for c in plan.committee if c != me)
     needed = plan.code.threshold(1)
     enough = max(0, needed - (coded is not None))
-    inbox = yield Exchange(send, awaited, enough, round=number + 2, phase=phase)
+    inbox = yield Exchange(send, awaited, enough, round=last_round(plan, number), phase=phase)
     replies = {} if coded is None else {me: coded}
     for sender, message in take(inbox, CodedSum).items():
         check_residues(plan.code.basis, sender, message.values, dealt[0].shape[1:])
@@ -311,24 +236,53 @@ def _add(
     if me not in plan.seats:
         yield Exchange(send, round=number, phase=phase)
         return None
-    others = plan.peers(me)
-    inbox = yield Exchange(send, others, 0, round=number, phase=phase)
-    held = {me: shares[me]}
-    for sender, message in take(inbox, SumShares).items():
-        shape = shares[me].shape[1:] if spread is None else spread.places[sender].shape
-        check_residues(plan.code.basis, sender, message.values, shape)
-        held[sender] = message.values
-    mine = np.array([c in held for c in plan.clients])
-    inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1, phase=phase)
-    told = take(inbox, Contributors)
-    if not told or not told[SERVER].complete.any():
-        return None  # my report or its answer was lost: the server adds without me
-    counted = told[SERVER].complete
-    if counted.shape != (plan.n,) or (counted & ~mine).any() or counted.sum() < plan.least:
-        raise FaultyServer(
-            SERVER, f"wants a sum of clients that are not all there, or of fewer than {plan.least}"
-        )
-    return add_shares(plan, held, counted, spread)
+    width = shares[me].shape[1] if spread is None else spread.length
+    total, settled = np.zeros((plan.code.basis.lanes, width), np.uint64), list[Array]()
+    for turn, wave in enumerate(plan.waves):
+        others = tuple(c for c in wave if c != me)
+        inbox = yield Exchange(send, others, 0, round=number, phase=phase)
+        held, send = ({me: shares[me]} if me in wave else {}), {}
+        shape: tuple[int, ...] = (width,)
+        for sender, message in take(inbox, SumShares).items():
+            if spread is not None:
+                shape = spread.places[sender].shape
+            check_residues(plan.code.basis, sender, message.values, shape)
+            held[sender] = message.values
+        mine = np.array([c in held for c in wave])
+        inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
+        told = take(inbox, Contributors)
+        if not told or not told[SERVER].complete.size:
+            # My report or its answer was lost: the server adds without me, and so nobody waits for me.
+            idle = to_all((c for c in plan.committee if c != me), SumOf(b""))
+            yield Exchange(idle, round=last_round(plan, number) - 1, phase=phase)
+            return None
+        counted = told[SERVER].complete
+        if counted.shape != mine.shape or (counted & ~mine).any():
+            raise FaultyServer(SERVER, "wants a sum of clients that are not all there")
+        add_wave(total, held, itertools.compress(wave, counted.tolist()), spread)
+        settled.append(counted)
+    counted = np.concatenate(settled)
+    if counted.sum() < plan.least:
+        raise FaultyServer(SERVER, f"wants a sum of fewer than {plan.least} clients")
+    yield from confirm(plan, me, counted, last_round(plan, number) - 1, phase)
+    return reduced(plan, total)
+
+
+def confirm(plan: SumPlan, me: PartyId, counted: Array, number: int, phase: str) -> Role[None]:
+    """Members tell one another whose vectors they add, (n,) bool, before the sum leaves any of them.
+
+    Raises SuspectedParties if one was told other clients; TooFewReplies if too few say that they were not.
+    """
+    others, mine = tuple(c for c in plan.committee if c != me), SumOf(digest_of_counted(counted))
+    inbox = yield Exchange(to_all(others, mine), others, 0, round=number, phase=phase)
+    heard = {member: message for member, message in take(inbox, SumOf).items() if message.digest}
+    for member, message in heard.items():
+        if message.digest != mine.digest:
+            raise SuspectedParties(
+                (SERVER, member), f"{member} says that it was told to add other clients than were told here"
+            )
+    if len(heard) + 1 < plan.confirming:
+        raise TooFewReplies(plan.confirming, (me, *heard))
 
 
 def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[Sum]:
@@ -338,7 +292,8 @@ def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") 
     """
     names, members = yield from settle_sum(plan, number, phase=phase)
     needed = plan.code.threshold(1)
-    replies = take((yield Exchange({}, members, needed, round=number + 2, phase=phase)), CodedSum)
+    wait = Exchange({}, members, needed, round=last_round(plan, number), phase=phase)
+    replies = take((yield wait), CodedSum)
     if len(replies) < needed:
         raise TooFewReplies(needed, tuple(replies))
     shape = (plan.code.width(length),)
@@ -355,23 +310,26 @@ def settle_sum(
 
     Raises TooFewReplies if too many of the committee, or of the clients, are lost.
     """
-    needed = plan.code.threshold(1)
-    inbox = take((yield Exchange({}, plan.committee, needed, round=number + 1, phase=phase)), Contributors)
-    if len(inbox) < needed:
-        raise TooFewReplies(needed, tuple(inbox))
-    for sender, message in inbox.items():
-        if message.complete.shape != (plan.n,):
-            raise FaultyClient(sender, "counted other clients than the plan has")
-    counted = np.logical_and.reduce([message.complete for message in inbox.values()])
-    names = tuple(c for c, there in zip(plan.clients, counted, strict=True) if there)
-    if len(names) < plan.least:
-        raise TooFewReplies(plan.least, names)
-    members = tuple(c for c in plan.committee if c in inbox)
-    # Who was not heard is told so, lest it waits for an answer and misses the next sum as well.
-    unheard = [c for c in plan.committee if c not in inbox]
-    answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(np.zeros_like(counted)))
-    yield Exchange(answers, round=number + 1, phase=phase)
-    return names, members
+    needed, members, names = plan.confirming, plan.committee, list[PartyId]()
+    for turn, wave in enumerate(plan.waves):
+        wait = Exchange({}, members, needed, round=number + 1 + turn, phase=phase)
+        inbox = take((yield wait), Contributors)
+        if len(inbox) < needed:
+            raise TooFewReplies(needed, tuple(inbox))
+        for sender, message in inbox.items():
+            if message.complete.shape != (len(wave),):
+                raise FaultyClient(sender, "counted other clients than the plan has")
+        counted = np.logical_and.reduce([message.complete for message in inbox.values()])
+        names += itertools.compress(wave, counted.tolist())
+        last = turn + 1 == len(plan.waves)
+        if last and len(names) < plan.least:
+            raise TooFewReplies(plan.least, names)
+        # Who was not heard is told so, lest it waits for an answer and misses the next sum as well.
+        unheard = [c for c in members if c not in inbox]
+        members = tuple(c for c in members if c in inbox)
+        answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(counted[:0]))
+        yield Exchange(answers, round=number + 1 + turn, phase=phase)
+    return tuple(names), members
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,6 +351,16 @@ class SumShares(Message, tag=56):
 
     def __post_init__(self) -> None:
         refuse(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumOf(Message, tag=167):
+    """Member to member of a committee: the digest (32 bytes) of whose vectors it adds; of nobody's, none."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.digest) not in (0, 32), f"a digest has 32 bytes, this one has {len(self.digest)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

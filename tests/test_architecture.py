@@ -38,7 +38,8 @@ ROOMS = {
     "secfc.account": "",
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
     "secfc.attacks": "field.code secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.logs",
-    "secfc.sums": f"{FIELD} secfc.roles",
+    "secfc.sumplan": "field.ring field.code secfc.roles",
+    "secfc.sums": "field.secrets secfc.roles secfc.sumplan",
     "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "
     "secfc.sums",
     "secfc.kfed": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.account secfc.lloyd "

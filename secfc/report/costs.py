@@ -55,6 +55,7 @@ CONTENTS = {
     "Disputes": "rows in dispute",
     "HeldOnce": "whether IDs are disjoint",
     "Hello": "the parameters",
+    "SumOf": "digests of whose vectors are summed",
     "PlanDigest": "digests of the parameters",
     "TossedSeed": "the coins that workers tossed",
     "Counted": "digests of whose rows count",

@@ -17,6 +17,7 @@ Nothing is authenticated or encrypted here: see `secfc.transport.sealed`.
 from __future__ import annotations
 
 import math
+import struct
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -80,16 +81,21 @@ class _Writer:
 
 class _Reader:
     def __init__(self, data: memoryview) -> None:
-        self.data, self.at = data, 0
+        self.data, self.at, self.size = data, 0, len(data)
 
     def take(self, size: int) -> memoryview:
-        if size > len(self.data) - self.at:
+        begin = self.at
+        if size > self.size - begin:
             raise WireError("bytes are missing at the end")
-        self.at += size
-        return self.data[self.at - size : self.at]
+        self.at = begin + size
+        return self.data[begin : self.at]
 
     def frame(self, width: int) -> int:
         return int.from_bytes(self.take(width), "little")
+
+    def frames(self, count: int) -> tuple[int, ...]:
+        """So many of 8 bytes."""
+        return struct.unpack(f"<{count}Q", self.take(8 * count))
 
 
 @dataclass(frozen=True)
@@ -193,9 +199,10 @@ def _read_array(data: _Reader) -> Array:
         raise WireError("no dtype has this code")
     axes = data.frame(1)
     _refuse(axes > MAX_AXES, f"arrays have at most {MAX_AXES} axes")
-    shape = tuple(data.frame(8) for _ in range(axes))
+    shape = data.frames(axes)
     _check_shape(shape)
-    _refuse(any(data.take(-data.at % ALIGNMENT)), "padding is zero")
+    if any(data.take(-data.at % ALIGNMENT)):
+        raise WireError("padding is zero")
     elements = data.take(math.prod(shape) * dtype.itemsize)
     if dtype == np.bool_:
         _refuse(bool((np.frombuffer(elements, np.uint8) > 1).any()), "a bool is 0 or 1")
@@ -210,7 +217,8 @@ def _read_array(data: _Reader) -> Array:
 def _check_shape(shape: tuple[int, ...]) -> None:
     _refuse(len(shape) > MAX_AXES, f"arrays have at most {MAX_AXES} axes")
     # An axis of length 0 must not make room for others that NumPy cannot hold.
-    _refuse(math.prod(max(n, 1) for n in shape) > MAX_ELEMENTS, "an array has too many elements")
+    elements = math.prod(shape) or math.prod(max(n, 1) for n in shape)
+    _refuse(elements > MAX_ELEMENTS, "an array has too many elements")
 
 
 def _optional(kind: _Kind) -> _Kind:

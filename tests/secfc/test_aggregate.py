@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc import sums as aggregate
-from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
+from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.roles.messages import Contributors
 from secfc.sums import (
     ROUNDS,
@@ -206,7 +207,7 @@ def test_a_member_whose_report_is_lost_is_there_in_the_next_sum():
     totals, done = run(plan, np.ones((2, 8, 3), np.int64), faults, sums=2)
     assert [total.clients for total in totals] == [plan.clients] * 2
     sent = {e.round for e in done.transcript.envelopes if (e.kind, e.sender) == ("CodedSum", "client-3")}
-    assert sent == {ROUNDS + 2}
+    assert sent == {2 * ROUNDS - 1}
 
 
 def test_a_member_that_is_not_answered_goes_on():
@@ -361,3 +362,108 @@ def test_the_servers_view_depends_on_the_sum():
 def test_unusable_plans_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         SumPlan.of(names(6), 10, **arguments)
+
+
+# --- many clients ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_waves(monkeypatch):
+    """Waves of three clients."""
+    monkeypatch.setattr("secfc.sumplan.WAVE", 3)
+
+
+def test_a_sum_in_waves_is_the_sum_of_those_who_are_there(small_waves):
+    vectors = np.random.default_rng(0).integers(-100, 101, (1, 17, 4))
+    plan = SumPlan.of(names(17), 100, committee=5)
+    assert [len(wave) for wave in plan.waves] == [3] * 5 + [2]
+    gone, unheard = "client-7", "client-11"  # a member hears one, and not the other
+
+    def faults(e):
+        lost = e.kind == "SumShares" and (
+            e.sender == gone or (e.sender, e.recipient) == (unheard, plan.committee[1])
+        )
+        return () if lost else (e,)
+
+    for at, lost in ((deliver, ()), (faults, (gone, unheard))):
+        (total,), done = run(plan, vectors, at)
+        there = [j for j, c in enumerate(plan.clients) if c not in lost]
+        assert total.clients == tuple(plan.clients[j] for j in there)
+        assert (total.total == vectors[0][there].sum(axis=0)).all()
+        # Who is no member speaks once, to every member.
+        spoken = Counter(e.sender for e in done.transcript.envelopes if e.sender not in plan.committee)
+        assert all(count <= 5 for c, count in spoken.items() if c != SERVER)
+
+
+def test_a_client_speaks_once_and_is_told_nothing(small_waves):
+    plan = SumPlan.of(names(9), 100, committee=3)
+    role = contribute(plan, "client-1", np.ones(2, np.int64), 0, SeededCoins(0, "a"))
+    exchange = next(role)
+    assert set(exchange.send) == set(plan.committee)
+    assert not exchange.expect
+    with pytest.raises(StopIteration):
+        role.send({})
+
+
+@pytest.mark.parametrize("wave", [0, 2])
+def test_members_that_were_told_different_clients_notice_before_they_tell_a_sum(small_waves, wave):
+    plan = SumPlan.of(names(9), 100, committee=5)
+    seen = Counter()
+
+    def faults(e):
+        seen[e.kind] += 1
+        if e.kind == "Contributors" and e.recipient == plan.committee[2] and e.round == 1 + wave:
+            fewer = e.body.complete.copy()
+            fewer[1] = False
+            e = replace(e, body=Contributors(fewer))
+        return (e,)
+
+    with pytest.raises(SuspectedParties, match="told to add other clients") as caught:
+        run(plan, np.ones((1, 9, 2), np.int64), faults)
+    assert SERVER in caught.value.parties
+    assert not seen["CodedSum"]
+
+
+def test_with_a_quorum_no_two_sums_are_had_by_keeping_digests_back():
+    # Five members: four of them are told apart in two and two by a server that carries all messages.
+    for quorum, found in ((None, 2), (4, 0)):
+        plan = SumPlan.of(names(5), 100, t=1, quorum=quorum)
+        halves = ({"client-0", "client-1"}, {"client-2", "client-3"})
+
+        def faults(e, halves=halves):
+            if e.kind == "SumOf" and not any({e.sender, e.recipient} <= half for half in halves):
+                return ()
+            if e.kind == "Contributors" and e.recipient in halves[1]:
+                fewer = e.body.complete.copy()
+                fewer[4] = False
+                e = replace(e, body=Contributors(fewer))
+            return (e,)
+
+        told = []
+        try:
+            _, done = run(plan, np.ones((1, 5, 2), np.int64), faults)
+            told = [e.sender for e in done.transcript.envelopes if e.kind == "CodedSum"]
+        except TooFewReplies:
+            assert quorum
+        assert sum(bool(half & set(told)) for half in halves) == found
+
+
+@pytest.mark.parametrize("quorum", [2, 6])
+def test_a_quorum_has_bounds(quorum):
+    with pytest.raises(ValueError, match=rf"quorum={quorum} of a committee of 5: it must lie in \[3, 5\]"):
+        SumPlan.of(names(7), 100, committee=5, t=2, quorum=quorum)
+
+
+def test_without_a_test_of_summands_one_can_make_the_sum_anything():
+    """What the page says of `SumShares`: one client moves the sum by any amount, and nobody notices."""
+    plan = SumPlan.of(names(6), 100, committee=5)
+    shift = plan.code.basis.modulus // 3
+    residues = plan.code.basis.reduce(np.array([shift], object))
+    extra = aggregate.share_residues(plan, residues, SeededCoins(9, "x"))
+
+    def lie(shares):
+        return [plan.code.basis.add(a, b).astype(a.dtype) for a, b in zip(shares, extra, strict=True)]
+
+    (total,), _ = run(plan, np.ones((1, 6, 1), np.int64), dealing={"client-1": lie})
+    assert int(total.total[0]) == 6 + shift
+    assert total.clients == plan.clients

@@ -181,7 +181,7 @@ def test_the_server_hears_nothing_of_the_sums():
     result = fit(algorithm(), keep_bodies=True)
     scale = [e for e in result.transcript.envelopes if e.phase == "scale"]
     assert {e.kind for e in scale if e.recipient == SERVER} == {"Contributors"}
-    assert {e.kind for e in scale} == {"Contributors", "SumShares", "CodedSum", "Opened"}
+    assert {e.kind for e in scale} == {"Contributors", "SumShares", "SumOf", "CodedSum", "Opened"}
     assert any(text.startswith("of the scale of features nothing") for text in result.learned)
 
 

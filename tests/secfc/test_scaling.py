@@ -210,7 +210,7 @@ def test_golden_messages_of_finding_a_scale():
     between = Counter(e.kind for e in early if SERVER not in (e.sender, e.recipient))
     assert to_server == {"Hello": 5, "Contributors": 10}
     assert from_server == {"Hello": 5, "Contributors": 10}
-    assert between == {"Hello": 20, "SumShares": 40, "CodedSum": 40, "Opened": 20}
+    assert between == {"Hello": 20, "SumShares": 40, "SumOf": 40, "CodedSum": 40, "Opened": 20}
     assert result.learned[-1].startswith("of the scale of features nothing")
 
 

@@ -440,8 +440,8 @@ def test_golden_views(data):
     assert to_server == {"Hello": n, "Contributors": c * sums, "CodedSum": c * sums}
     to_client = Counter(e.kind for e in done.transcript.received("client-3"))
     assert to_client == {
-        "Hello": n, "SumShares": (n - 1) * sums, "Contributors": sums, "Project": 1, "GroupAbout": 2,
-        "NoisyCenters": 1,
+        "Hello": n, "SumShares": (n - 1) * sums, "SumOf": (n - 1) * sums, "Contributors": sums, "Project": 1,
+        "GroupAbout": 2, "NoisyCenters": 1,
     }  # fmt: skip
 
 

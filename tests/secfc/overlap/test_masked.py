@@ -256,6 +256,7 @@ def test_golden_kinds_of_messages(run):
     client = View.of(result, result.plan, "client-1")
     assert Counter(e.kind for e in client.received()) == {
         "Hello": n, "LocalGroups": 1, "Contributors": sums, "SharedSums": sums, "SumShares": (n - 1) * sums,
+        "SumOf": (n - 1) * sums,
     }  # fmt: skip
 
 
