@@ -260,6 +260,28 @@ def test_importing_is_cheap():
     assert loaded.strip() == "[]"
 
 
+LOADED = """
+import sys
+before = set(sys.modules)
+import secfc
+few = set(sys.modules) - before
+from click.testing import CliRunner
+import secfc.cli
+before = set(sys.modules)
+shown = CliRunner().invoke(secfc.cli.main, ["--help"]).output
+print(len(few), len(set(sys.modules) - before))
+print("rich" in sys.modules, "secfc.cli.run" in sys.modules, "psu" in shown)
+"""
+
+
+def test_what_people_wait_for_first_loads_little():
+    """Counted in modules, which no busy machine changes; by night in seconds (tests/test_first_minute.py)."""
+    few, more, rich, command, shown = run(LOADED).stdout.split()
+    assert int(few) <= 45
+    assert int(more) <= 20
+    assert (rich, command, shown) == ("False", "False", "True")
+
+
 def test_a_foreign_field_is_refused_with_the_remedy(tmp_path):
     (tmp_path / "field.py").write_text("x = 1\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import secfc"
