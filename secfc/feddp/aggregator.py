@@ -31,7 +31,7 @@ from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
 from secfc.lloyd.elbow import Curve, Elbow
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
-from secfc.roles.agreement import agree
+from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
 from secfc.sums import receive_sum
 
@@ -161,7 +161,7 @@ class Aggregator:
 
 def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
-    yield from agree(plan, SERVER)
+    yield from agree_with_workers(plan, SERVER)
     books, curve = Aggregator(plan, coins, rng), None
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")

@@ -30,7 +30,7 @@ from secfc.feddp.statistics import (
     sums_of,
 )
 from secfc.feddp.threads import one_thread
-from secfc.roles.agreement import agree
+from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
 from secfc.sums import contribute
 
@@ -123,7 +123,7 @@ def client(
 ) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
     """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
     me = party.name
-    yield from agree(plan, me, (SERVER, *plan.sums.peers(me)))
+    yield from agree_with_workers(plan, me)
     mine = Statistics(plan, party.read())
     question = ITERATE
 

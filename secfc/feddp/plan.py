@@ -106,6 +106,11 @@ class FedDPPlan:
         return self.sums.clients
 
     @property
+    def computing(self) -> tuple[PartyId, ...]:
+        """Who holds shares: the committee of the sums."""
+        return self.sums.committee
+
+    @property
     def most(self) -> int:
         """The largest k that may come of it: directions that points are projected to."""
         return largest(self.k)

@@ -90,6 +90,17 @@ def agree_by_digest(plan: Working, me: PartyId) -> Role[None]:
     raise PlanMismatch(unexplained | compared(plan, inbox))
 
 
+def agree_with_workers(plan: Working, me: PartyId) -> Role[None]:
+    """The same where not all clients may compute: by digests if some do not, else in full with everybody.
+
+    Raises PlanMismatch.
+    """
+    if len(plan.computing) < len(plan.clients):
+        yield from agree_by_digest(plan, me)
+    else:
+        yield from agree(plan, me)
+
+
 def compared(plan: Agreed, inbox: Mapping[PartyId, Any]) -> dict[PartyId, tuple[Difference, ...]]:
     """What differs from the plan, for each peer whose description is another."""
     mine = plan.description

@@ -23,6 +23,28 @@ SCRIPTS = {
     "quality": ["--quick"],
     "starts": ["--quick"],
     "scaling": ["--quick"],
+    "crowd": [
+        "--sums",
+        "40",
+        "--length",
+        "5",
+        "--clients",
+        "6",
+        "--clients",
+        "9",
+        "--workers",
+        "3",
+        "--t",
+        "1",
+        "--rows",
+        "4",
+        "--d",
+        "2",
+        "--k",
+        "2",
+        "--steps",
+        "1",
+    ],
 }
 
 

@@ -445,6 +445,18 @@ def test_golden_views(data):
     }  # fmt: skip
 
 
+def test_clients_outside_the_committee_speak_to_it_and_the_server_alone():
+    data = federation(n=20)
+    done = run(algorithm(steps=1, committee=5), data, keep_bodies=True)
+    committee = {e.sender for e in done.transcript.envelopes if e.kind == "CodedSum"}
+    assert len(committee) == 5
+    for e in done.transcript.envelopes:
+        assert {e.sender, e.recipient} & {*committee, SERVER}, "no word between those who do not add"
+    kinds = Counter(e.kind for e in done.transcript.envelopes if e.sender not in {*committee, SERVER})
+    assert kinds == {"PlanDigest": 15 * 6, "SumShares": 15 * 5 * 4}
+    assert not [e for e in done.transcript.envelopes if e.kind == "Hello"], "descriptions grow with n"
+
+
 def test_a_server_that_asks_for_more_steps_than_planned_is_refused(data):
     one = algorithm()
     plan = one.plan(Public.of(data))
