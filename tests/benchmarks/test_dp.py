@@ -3,10 +3,11 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import dp, dp_methods
+from benchmarks import dp, dp_data, dp_matrix, dp_methods
 from benchmarks.common import read_rows
 from secfc.feddp import OURS, PAPER
 
@@ -72,3 +73,25 @@ def test_secfc_refuses_thousands_of_clients(tmp_path):
     outcome = CliRunner().invoke(dp.main, [*few, "--method", "SecFC, noise at server, T=1"])
     assert outcome.exit_code == 2
     assert "101 are too many" in outcome.output
+
+
+@pytest.mark.nightly
+def test_the_matrix_marks_what_is_lost(tmp_path, monkeypatch):
+    file = tmp_path / "matrix.jsonl"
+    few = ["--set", "breast cancer", "--epsilon", "1", "--runs", "1", "--out", file]
+    printed = invoke(dp_matrix.main, *few)
+    assert all(word in printed for word in ("breast cancer", "server alone", "one"))
+    rows = read_rows(file)
+    # Rivals that ask nobody are played once, and stand in every line.
+    (line,) = dp_matrix.table(rows).values()
+    assert set(line) == set(dp_matrix.METHODS)
+    assert min(line.values()) >= 0
+    spent = [row["spent"] for row in rows if row["cell"]["method"] == "ours"]
+    assert spent == [pytest.approx(1, rel=1e-4)]
+    assert dp_matrix.loses(line | {"ours": 2 * max(line.values())})
+    assert not dp_matrix.loses(line | {"ours": min(line.values())})
+    for name, chosen in dp_data.SETS.items():
+        if name in ("digits", "texts, 5 of 20 topics"):
+            held = chosen.make(None, np.random.default_rng(0))
+            assert np.isfinite(held.points).all()
+            assert held.points.shape[1] == held.server.shape[1]
