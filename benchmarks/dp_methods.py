@@ -171,6 +171,7 @@ LADDER: dict[str, dict[str, Any]] = {
     "+ residuals": {"residuals": True},
     "+ shrunk": {"shrunk": True},
     "+ more directions": {"directions": 2},
+    "+ a choice of the start": {"chosen": True},
     "+ a step of Lloyd where it pays (ours)": {},
 }
 # Ours without one of them.
@@ -182,6 +183,7 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "not cleaned": {"cleaned": False},
     "not shrunk": {"shrunk": False},
     "k directions": {"directions": 1},
+    "no choice": {"chosen": False},
 }
 STARTS = {
     "ServerKMeans++": ServerKMeansPlusPlus(),

@@ -15,15 +15,18 @@ from secfc.feddp.estimates import (
     Proxies,
     centers_of_sums,
     clean_weights,
+    drawn_weights,
     group_about,
     group_proxies,
     leading_directions,
     merge_points,
     shrink,
+    squares,
+    start_of,
     weighted_quantile,
     within_ball,
 )
-from secfc.feddp.messages import GroupAbout, NoisyCenters, Project
+from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit
@@ -36,6 +39,9 @@ from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Rol
 from secfc.sums import receive_sum
 
 Array = NDArray[Any]
+
+MOST = 0.5  # of the weight: where strong weights hold it, weak ones are dropped, else all drawn together
+EVIDENT = 2.0  # deviations of its noise by which a start must be nearer than the server's points alone
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +135,7 @@ class Aggregator:
             self.seed(),
         )
         parts, unit = plan.group_parts(number, k, reach, bounds), plan.count_unit(reach)
-        message = GroupAbout(groups.centers, origins, reach, bounds)
+        message = GroupAbout(groups.centers, origins, reach, bounds, groups.projection is not None)
         if variant.joint:
             (both,) = yield from self.sum(message, parts, (plan.scale,))
             sums, counts = both[: k * plan.d], both[k * plan.d :] * (plan.scale / unit)
@@ -151,9 +157,12 @@ class Aggregator:
         plan, there = self.plan, groups.weights > 0
         if not plan.variant.residuals:
             return plan.reach, 1.0
-        residuals, weights = groups.residuals[there], groups.weights[there]
-        radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
         # Proxies that are alone in their groups are no evidence of how far points lie from anchors.
+        there &= groups.residuals > 0
+        residuals, weights = groups.residuals[there], groups.weights[there]
+        if len(residuals) < 2 * len(groups.centers):
+            return plan.reach, 1.0
+        radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
         reach = min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.reach
         kept = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
         return reach, float(np.average(kept, weights=weights))
@@ -171,7 +180,7 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         if isinstance(k, Elbow):
             curve = Curve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
             k = curve.k
-        groups = group_proxies(proxies, k, books.seed())
+        proxies, groups = yield from choose(plan, books, proxies, k)
         weights = proxies.weights
         centers = yield from books.centers(0, groups)
     else:
@@ -187,6 +196,30 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
         curve,
     )  # fmt: skip
+
+
+def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role[tuple[Proxies, Groups]]:
+    """What FedDP-Init found, if clients' points are nearer to it; else the server's points alone.
+
+    Centers of both are means of the server's points: which clients have moved none of them yet.
+    """
+    groups = group_proxies(proxies, k, books.seed())
+    if not plan.variant.chosen:
+        return proxies, groups
+    alone = Proxies(plan.points, None, np.ones(len(plan.points)))
+    fallback = group_proxies(alone, k, books.seed())
+    found = start_of(proxies, groups), fallback.anchors
+    starts = np.stack([within_ball(each, plan.radius.value) for each in found])
+    first, last = (squares(plan.points, start) for start in starts)
+    typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
+    cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
+    bounds = client_bounds(
+        plan, (plan.noises.choice,), lambda one: one.advantages(starts, cap), alone.weights, books.seed()
+    )
+    parts = plan.choice_parts(len(starts), cap, bounds)
+    (gains,) = yield from books.sum(Choose(starts, cap, bounds), parts, (plan.scale**2,))
+    evident = gains[0] > EVIDENT * parts[0].deviation / plan.scale**2
+    return (proxies, groups) if evident else (alone, fallback)
 
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
@@ -205,12 +238,19 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     parts = plan.weight_parts(bounds)
     (weights,) = yield from books.sum(Project(projection, bins, bounds), parts, (float(UNIT),))
     cleaned = plan.variant.cleaned
+    deviation, members = parts[0].deviation / UNIT, np.bincount(labels, minlength=len(bins))
     kept = clean_weights(
         weights,
-        parts[0].deviation / UNIT,
+        deviation,
         plan.variant.strong if cleaned else 0.0,
         min(len(weights), plan.most * (2 if cleaned else 1)),
     )
-    # Merged points share the weight of their mean; a mean that lost its last point keeps none.
-    members = np.bincount(labels, minlength=len(bins))
-    return Proxies(plan.points, projection, (kept / np.maximum(members, 1))[labels])
+    drawn = drawn_weights(weights, members, deviation) if cleaned else None
+    if drawn is not None and kept.sum() < MOST * drawn.sum():
+        kept = drawn
+
+    def shared(each: Array) -> Array:
+        """Merged points share the weight of their mean; a mean that lost its last point keeps none."""
+        return np.asarray((each / np.maximum(members, 1))[labels])
+
+    return Proxies(plan.points, projection, shared(kept), None if drawn is None else shared(drawn))

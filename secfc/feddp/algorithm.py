@@ -35,6 +35,7 @@ from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit, Start
 from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
 from secfc.feddp.variant import (
+    CHOICE,
     EPSILON_FOR_LLOYD,
     OUR_WEIGHTS,
     OUR_WEIGHTS_BEFORE_LLOYD,
@@ -226,6 +227,10 @@ class FedDPKMeans:
         if joint and initial and steps and not self.shares:
             *before, last = OUR_WEIGHTS_BEFORE_LLOYD
             wanted = (*before, *((last / steps,) * steps))
+        chosen = initial and self.variant.chosen
+        if chosen:
+            whole = math.fsum(wanted) / (1 - CHOICE)
+            wanted = (*wanted[:2], CHOICE * whole, *wanted[2:])
         found: tuple[Noise, ...]
         if self.variant.gaussian:
             # Shares of epsilons are about shares of inverse noise multipliers, whose squares add up.
@@ -236,13 +241,13 @@ class FedDPKMeans:
             count = Laplace(1.0, one_entry, UNIT)
             kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
             found = proportional(budget, wanted, kinds)
-        ahead = 2 if initial else 0
+        ahead = 2 + chosen if initial else 0
         groups = tuple(
             (found[i], None if joint else found[i + 1]) for i in range(ahead, len(found), len(group))
         )
         if not initial:
-            return Noises(None, None, None, None, groups)
-        return Noises(found[0], found[1], *groups[0], groups[1:])
+            return Noises(None, None, None, None, None, groups)
+        return Noises(found[0], found[1], found[2] if chosen else None, *groups[0], groups[1:])
 
     def client(self, plan: FedDPPlan, party: Party, *, coins: Coins) -> Role[Any]:
         """Contribute to every sum, then label my points: labels, and what of mine was clipped."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
-from secfc.feddp.clients import Statistics, answers
-from secfc.feddp.messages import GroupAbout, Project
+from secfc.feddp.clients import Question, Statistics, answers
+from secfc.feddp.messages import Choose, GroupAbout, Project
 from secfc.feddp.noise import Gaussian
 from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.starts import FedDPInit
@@ -40,7 +40,7 @@ class Public:
     """
 
     plan: FedDPPlan
-    told: tuple[Project | GroupAbout | None, ...]
+    told: tuple[Question | None, ...]
     released: tuple[tuple[Array, ...], ...]
 
     @classmethod
@@ -67,7 +67,7 @@ class Public:
                 "the transcript kept no contents, so what was asked cannot be told: run "
                 "secfc.fit(..., keep_bodies=True)"
             )
-        told = [e.body for e in heard if isinstance(e.body, Project | GroupAbout)]
+        told = [e.body for e in heard if isinstance(e.body, Project | Choose | GroupAbout)]
         asked = ([None] if isinstance(plan.start, FedDPInit) else []) + told
         flat = iter(result.details.server.released)
         released = []
@@ -79,7 +79,7 @@ class Public:
     def __repr__(self) -> str:
         return f"Public(releases={sum(map(len, self.released))})"
 
-    def numbered(self) -> Iterator[tuple[Project | GroupAbout | None, int, Array | None]]:
+    def numbered(self) -> Iterator[tuple[Question | None, int, Array | None]]:
         """Every message, the number of its step of FedDP-Lloyds, and the projection then."""
         initial = isinstance(self.plan.start, FedDPInit)
         projection, number = None, 0 if initial else 1

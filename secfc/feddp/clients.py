@@ -11,15 +11,16 @@ from field.secrets.coins import Coins
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.feddp.estimates import nearest
-from secfc.feddp.messages import GroupAbout, NoisyCenters, Project
+from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import Laplace
-from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.plan import STARTS, FedDPPlan, Part
 from secfc.feddp.starts import FedDPInit
 from secfc.feddp.statistics import (
     LEAST_REACH,
     MAX_REACH,
     MAX_ROWS,
     UNIT,
+    advantages,
     histogram,
     labels_of,
     means_of,
@@ -67,6 +68,11 @@ class Statistics:
             labels = labels_of(self.clipped, projection, proxies, self.plan.scale)
             return [histogram(labels, len(proxies))]
 
+    def advantages(self, starts: Array, cap: int) -> list[Array]:
+        """The choice among starts: how much nearer each is than the last one."""
+        with one_thread():
+            return [advantages(self.clipped, starts, self.plan.scale, cap)]
+
     def groups(self, projection: Array | None, centers: Array, origins: Array, reach: int) -> list[Array]:
         """Step 3, lines 20 and 21, or one of FedDP-Lloyds: the vectors of `FedDPPlan.group_parts`.
 
@@ -98,13 +104,16 @@ class Statistics:
         return short
 
 
+Question = Project | Choose | GroupAbout
+
+
 def answers(
-    mine: Statistics, told: Project | GroupAbout | None, number: int = 0, projection: Array | None = None
+    mine: Statistics, told: Question | None, number: int = 0, projection: Array | None = None
 ) -> tuple[list[Part], list[Array]]:
     """What a client adds after a message of the server, in parts, each with the noise that it will get.
 
     told: None for the first sum, which answers nothing.  number: of a step of FedDP-Lloyds, 0 before them.
-    projection: in which the centers of number 0 lie, None for full space.
+    projection: in which projected centers lie.
     """
     plan = mine.plan
     bounds = (plan.outer_bound,) if told is None else told.bounds
@@ -112,9 +121,12 @@ def answers(
         parts, vectors = plan.outer_parts(), mine.outer()
     elif isinstance(told, Project):
         parts, vectors = plan.weight_parts(bounds), mine.weights(told.projection, told.proxies)
+    elif isinstance(told, Choose):
+        parts = plan.choice_parts(len(told.starts), told.cap, bounds)
+        vectors = mine.advantages(told.starts, told.cap)
     else:
         parts = plan.group_parts(number, len(told.centers), told.reach, bounds)
-        vectors = mine.groups(None if number else projection, told.centers, told.origins, told.reach)
+        vectors = mine.groups(projection if told.projected else None, told.centers, told.origins, told.reach)
     return parts, mine.bounded(parts, vectors, bounds)
 
 
@@ -154,10 +166,23 @@ def client(
             raise FaultyServer(SERVER, "projects to other features, points or bounds than the plan has")
         yield from add(*answers(mine, told))
         question += STRIDE
+        if plan.variant.chosen:
+            told = yield from hear(Choose)
+            count, k, d = told.starts.shape
+            # Distances within the ball: what is beyond has no meaning, and would overflow the sum.
+            if count != STARTS or k > plan.most or d != plan.d or told.cap > 4 * plan.reach**2:
+                raise FaultyServer(SERVER, "lets choose among other starts than the plan has")
+            if len(told.bounds) != plan.by_client:
+                raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
+            yield from add(*answers(mine, told))
+            question += STRIDE
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         told = yield from hear(GroupAbout)
         k = len(told.centers)
-        features = plan.d if number or projection is None else projection.shape[1]
+        into = projection if told.projected and not number else None
+        if told.projected and into is None:
+            raise FaultyServer(SERVER, "sends projected centers where there is no projection")
+        features = plan.d if into is None else into.shape[1]
         if told.centers.shape != (k, features) or told.origins.shape != (k, plan.d):
             raise FaultyServer(SERVER, f"sends centers that are not rows of {features} features")
         if not 1 <= k <= plan.most or not LEAST_REACH <= told.reach <= MAX_REACH:

@@ -24,17 +24,20 @@ RESTARTS = 20
 class Proxies:
     """The server's points as a stand-in for the clients' (Algorithm 1, step 2).
 
-    points: (s, d) about the origin.  projection: (d, p).  weights: (s,) noisy, not negative, 0 where dropped.
+    points: (s, d) about the origin.  projection: (d, p), or None.  weights: (s,) noisy, not negative, 0 where
+    dropped.  drawn: (s,) the same drawn together, or None: worse for finding clusters, as points that are far
+    from all of them count too, and better for the mean of one, as they are many.
     """
 
     points: Array
-    projection: Array
+    projection: Array | None
     weights: Array
+    drawn: Array | None = None
 
     @property
     def projected(self) -> Array:
-        """(s, p)."""
-        return np.asarray(self.points @ self.projection)
+        """(s, p); the points themselves without a projection."""
+        return self.points if self.projection is None else np.asarray(self.points @ self.projection)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,6 +60,13 @@ def nearest(points: Array, centers: Array) -> Array:
     scores = points @ (-2.0 * centers.T)
     scores += np.einsum("ij,ij->i", centers, centers)
     return np.asarray(scores.argmin(axis=1))
+
+
+def squares(points: Array, centers: Array) -> Array:
+    """The squared distance of every point (m, p) to the nearest of centers (k, p): (m,), in floats."""
+    scores = points @ (-2.0 * centers.T)
+    scores += np.einsum("ij,ij->i", centers, centers)
+    return np.asarray(np.maximum(scores.min(axis=1) + np.einsum("ij,ij->i", points, points), 0.0))
 
 
 def leading_directions(matrix: Array, deviation: float, least: int, most: int) -> Array:
@@ -97,6 +107,22 @@ def clean_weights(weights: Array, deviation: float, strong: float, least: int) -
     return kept
 
 
+def drawn_weights(weights: Array, members: Array, deviation: float) -> Array | None:
+    """Noisy weights (s,) drawn to what members (s,) let expect, as far as noise explains the distance.
+
+    James and Stein's estimator, about every bin's share of the sum.  Weights that are weak one by one may be
+    much together: where bins hold few points, nearly all are.  None where the sum is within 3 of its
+    deviations: then there is nothing to draw to.
+    """
+    s, total = len(weights), float(weights.sum())
+    if total <= 3 * deviation * math.sqrt(s):
+        return None
+    expected = total * members / members.sum()
+    distance = float(((weights - expected) ** 2).sum())
+    kept = max(0.0, 1.0 - max(s - 3, 0) * deviation**2 / max(distance, 1e-300))
+    return np.asarray(np.maximum(expected + kept * (weights - expected), 0.0))
+
+
 def weighted_kmeans(
     points: Array, weights: Array, k: int, seed: int, *, restarts: int = RESTARTS
 ) -> tuple[Array, Array, float]:
@@ -123,6 +149,21 @@ def group_proxies(proxies: Proxies, k: int, seed: int) -> Groups:
     share = proxies.weights / np.maximum(mass[labels], 1e-300)
     distance = np.linalg.norm(proxies.points - anchors[labels], axis=1) / np.maximum(1 - share, 0.5)
     return Groups(proxies.projection, centers, anchors, proxies.weights, distance)
+
+
+def start_of(proxies: Proxies, groups: Groups) -> Array:
+    """Centers (k, d) of a grouping for a choice among starts: means of all proxies that are drawn together.
+
+    Few strong ones have means that are far from those of their clusters, for no fault of the grouping.
+    """
+    if proxies.drawn is None:
+        return groups.anchors
+    labels = nearest(proxies.projected, groups.centers)
+    found = groups.anchors.copy()
+    for h in range(len(found)):
+        if (weights := proxies.drawn[labels == h]).sum() > 0:
+            found[h] = weights @ proxies.points[labels == h] / weights.sum()
+    return found
 
 
 def group_about(points: Array, weights: Array, centers: Array) -> Groups:

@@ -38,17 +38,39 @@ class Project(Message, tag=58):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Choose(Message, tag=61):
+    """Server to every client after FedDP-Init's step 2: say which starts are nearer to your points.
+
+    starts: (starts, k, d), centers of each; with the last one the others are compared.  cap: in integer steps
+    squared, where a point's difference of squared distances is clipped.  bounds: where a client's differences
+    are, if clients are the unit of privacy.
+    """
+
+    starts: Array
+    cap: int
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        refuse(self.starts.ndim != 3 or len(self.starts) < 2, "there are two starts to choose from, or more")
+        check_centers(self.starts.reshape(-1, self.starts.shape[2]), "centers of starts")
+        refuse(self.cap < 1, "differences are clipped to at least one step")
+        _check_bounds(self.bounds)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupAbout(Message, tag=59):
     """Server to every client in FedDP-KMeans: sum your points by the nearest of these centers.
 
-    centers: (k, p) projected, or (k, d).  origins: (k, d), what is subtracted before points are clipped to
-    `reach` integer steps.  bounds: where a client's vectors are clipped, if clients are the unit of privacy.
+    centers: (k, p) projected, or (k, d); `projected` says which.  origins: (k, d), what is subtracted before
+    points are clipped to `reach` integer steps.  bounds: where a client's vectors are clipped, if clients are
+    the unit of privacy.
     """
 
     centers: Array
     origins: Array
     reach: int
     bounds: tuple[int, ...]
+    projected: bool = False
 
     def __post_init__(self) -> None:
         check_centers(self.centers, "centers")

@@ -19,6 +19,7 @@ from secfc.feddp.statistics import (
     PLAIN,
     SYMMETRIC,
     UNIT,
+    advantages_sensitivity,
     histogram_sensitivity,
     outer_sensitivity,
     sums_sensitivity,
@@ -36,6 +37,10 @@ from secfc.roles.exchange import PartyId
 from secfc.sums import SumPlan
 
 Array = NDArray[Any]
+
+
+# Starts to choose from: what FedDP-Init found, and the server's points alone.
+STARTS = 2
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class Noises:
 
     outer: Noise | None
     weights: Noise | None
+    choice: Noise | None
     sums: Noise | None
     counts: Noise | None
     lloyd: tuple[tuple[Noise, Noise | None], ...]
@@ -140,7 +146,10 @@ class FedDPPlan:
         """All that will be released, as everybody sees it."""
         parts: list[Part] = []
         if isinstance(self.start, FedDPInit):
-            parts += self.outer_parts() + self.weight_parts((1,)) + self.group_parts(0, self.most, 1, (1, 1))
+            parts += self.outer_parts() + self.weight_parts((1,))
+            if self.variant.chosen:
+                parts += self.choice_parts(STARTS, 1, (1,))
+            parts += self.group_parts(0, self.most, 1, (1, 1))
         for number in range(1, len(self.noises.lloyd) + 1):
             parts += self.group_parts(number, self.most, 1, (1, 1))
         return Composed(tuple(self.placement.event(p.noise, p.size, self.sums.honest) for p in parts))
@@ -163,6 +172,18 @@ class FedDPPlan:
             else histogram_sensitivity(self.neighbors, 2 if self.variant.gaussian else 1)
         )
         return [_part("weights of the server's points", self.bins, sensitivity, self.noises.weights)]
+
+    def choice_parts(self, starts: int, cap: int, bounds: tuple[int, ...]) -> list[Part]:
+        """The choice among so many starts.
+
+        cap: where a row's numbers are clipped.  bounds: where a client's vector is, at client level only.
+        """
+        sensitivity = (
+            float(bounds[0] * self.neighbors.factor)
+            if self.by_client
+            else advantages_sensitivity(cap, starts, self.neighbors)
+        )
+        return [_part("choice of the start", starts - 1, sensitivity, self.noises.choice)]
 
     def group_parts(self, number: int, k: int, reach: int, bounds: tuple[int, ...]) -> list[Part]:
         """Step 3 (number 0) and the steps of FedDP-Lloyds.

@@ -138,6 +138,26 @@ def labels_of(rows: Array, projection: Array | None, centers: Array, scale: floa
     return np.asarray(scores.argmin(axis=1))
 
 
+def advantages(rows: Array, starts: Array, scale: float, cap: int) -> Array:
+    """Sums over integer rows (m, d) of how much nearer each start is than the last one: (starts - 1,) int64.
+
+    starts (starts, k, d): centers in data units.  Of every row the squared distance to the last start's
+    nearest center less that to this start's, in steps squared, clipped to [-cap, cap].  A row's numbers
+    depend on it and on public values alone, as in `labels_of`.
+    """
+    points = rows.astype(np.float64)
+    least = []
+    for centers in starts:
+        # Within 2**30, as in `labels_of`: products are exact, and squares are added up by center.
+        whole = np.clip(np.rint(centers * scale), -(2.0**30), 2.0**30)
+        scores = points @ (-2.0 * whole.T)
+        scores += np.einsum("ij,ij->i", whole, whole)
+        least.append(scores.min(axis=1))
+    each = [np.clip(np.rint(least[-1] - one), -cap, cap) for one in least[:-1]]
+    # At most 2**20 whole numbers of less than 2**30: exact in any order.
+    return np.array([one.sum() for one in each]).astype(np.int64)
+
+
 # --- sensitivities, point by point ------------------------------------------------------------------
 
 
@@ -159,6 +179,14 @@ def outer_sensitivity(reach: int, weights: tuple[int, int], neighbors: Neighbors
 def histogram_sensitivity(neighbors: Neighbors, norm: int = 2) -> float:
     """Sensitivity of `histogram` to one point: one entry moves by UNIT, or two when a point is replaced."""
     return float(UNIT * (math.sqrt(neighbors.factor) if norm == 2 else neighbors.factor))
+
+
+def advantages_sensitivity(cap: int, starts: int, neighbors: Neighbors) -> float:
+    """L2 sensitivity of `advantages` among so many starts: a row adds at most cap to each of starts - 1.
+
+    A replaced row moves each by at most twice that.
+    """
+    return float(cap * math.sqrt(starts - 1) * neighbors.factor)
 
 
 def sums_sensitivity(reach: int, count: int, neighbors: Neighbors) -> float:

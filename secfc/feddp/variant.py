@@ -14,8 +14,11 @@ class Variant:
     level the trace is left out of what is clipped.
     gaussian: histograms and counts get Gaussian noise too, and all steps are calibrated as one mechanism.
     joint: sums and counts are one vector with one noise; at client level they replace means of means.
+    chosen: after FedDP-Init's weights clients are asked whether their points are nearer to what it found than
+    to k-means of the server's points alone, for `CHOICE` of the budget; without evidence the latter starts.
     residuals: sums are of differences to the weighted means of the server's points, which are shorter.
-    cleaned: weights within the noise are dropped before the server's points are clustered.
+    cleaned: weights within the noise are dropped, or drawn together where they are more than it together,
+    before the server's points are clustered.
     shrunk: centers are drawn towards those means as far as the noise explains the distance (Stein).
 
     quantile: of the norms of public points, where rows are clipped; client_quantile: of the norms of
@@ -30,6 +33,7 @@ class Variant:
     symmetric: bool = True
     gaussian: bool = True
     joint: bool = True
+    chosen: bool = True
     residuals: bool = True
     cleaned: bool = True
     shrunk: bool = True
@@ -44,6 +48,10 @@ class Variant:
     def __post_init__(self) -> None:
         if self.joint and not self.gaussian:
             raise ValueError("joint=True with gaussian=False: one vector has one noise. Set gaussian=True.")
+        if self.chosen and not self.gaussian:
+            raise ValueError(
+                "chosen=True with gaussian=False: choices have Gaussian noise. Set chosen=False."
+            )
         for name in ("quantile", "residual_quantile", "client_quantile"):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must lie in (0, 1]")
@@ -59,8 +67,8 @@ class Variant:
 OURS = Variant()
 # The bound on rows is the radius of the server's points (sec. 5.1); nothing is dropped, drawn or joined.
 PAPER = Variant(
-    centered=False, symmetric=False, gaussian=False, joint=False, residuals=False, cleaned=False,
-    shrunk=False, quantile=1.0, client_quantile=0.9, merged=None, directions=1,
+    centered=False, symmetric=False, gaussian=False, joint=False, chosen=False, residuals=False,
+    cleaned=False, shrunk=False, quantile=1.0, client_quantile=0.9, merged=None, directions=1,
 )  # fmt: skip
 # Shares of the sum of all epsilons for outer product, weights, sums, counts, by level: App. G.4.
 PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45, 0.1)}
@@ -68,6 +76,8 @@ PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45
 OUR_WEIGHTS = {"data point": (0.25, 0.05, 0.7), "client": (0.35, 0.1, 0.55)}
 # With a step of FedDP-Lloyds behind, whose sums decide: those of step 3 need only tell clusters apart.
 OUR_WEIGHTS_BEFORE_LLOYD = (0.12, 0.06, 0.22, 0.6)
+# The share of a choice among starts, taken off the others' alike.
+CHOICE = 0.02
 # From this total on, at the data-point level, noise is smaller than what assigning points by their
 # projections costs, and a step of FedDP-Lloyds pays.  The paper finds none to be best mostly (Tables 4, 5).
 EPSILON_FOR_LLOYD = 0.5

@@ -119,6 +119,7 @@ CONTENTS = {
     "AlignedCentroids": "local centroids, aligned",
     "LocalGaussians": "local clusters, described",
     "Project": "the server's points, projected",
+    "Choose": "starts to choose from",
     "GroupAbout": "centers to sum about",
     "NoisyCenters": "noisy centers",
     "RawPoints": "points in the clear",

@@ -229,7 +229,15 @@ def projects(draw):
 def groups_about(draw):
     k, p, d = (draw(st.integers(0, 3)) for _ in range(3))
     centers, origins = (draw(npst.arrays(np.float64, shape, elements=finite)) for shape in ((k, p), (k, d)))
-    return summing.GroupAbout(centers, origins, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
+    reach, bounds = draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7)))
+    return summing.GroupAbout(centers, origins, reach, bounds, draw(st.booleans()))
+
+
+@st.composite
+def choices(draw):
+    shape = [draw(st.integers(low, 3)) for low in (2, 1, 1)]
+    starts = draw(npst.arrays(np.float64, tuple(shape), elements=finite))
+    return summing.Choose(starts, draw(st.integers(1, 2**60)), draw(st.tuples(st.just(7))))
 
 
 @st.composite
@@ -391,6 +399,7 @@ MESSAGES = {
     Opened: st.builds(Opened, exactly(32)),
     summing.Project: projects(),
     summing.GroupAbout: groups_about(),
+    summing.Choose: choices(),
     overlap.LocalCentroids: local_centroids(),
     overlap.LocalGroups: local_groups(),
     overlap.SharedSums: shared_sums(),
@@ -641,7 +650,8 @@ def examples():
         sums.CodedSum(np.ones((1, 3), np.uint32)),
         Opened(bytes(range(32))),
         summing.Project(np.ones((2, 1)), np.zeros((1, 1)), (3,)),
-        summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, ()),
+        summing.GroupAbout(np.ones((1, 1)), np.zeros((1, 2)), 5, (), True),
+        summing.Choose(np.ones((2, 1, 2)), 9, ()),
         overlap.LocalCentroids(np.array([[0.5, -2.0]]), np.array([7])),
         overlap.LocalGroups(3, np.array([2, -1], np.int32)),
         overlap.SharedSums(np.array([[4, -5]]), np.array([[3]]), np.array([True]), False),

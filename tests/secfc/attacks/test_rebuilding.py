@@ -78,7 +78,7 @@ def test_noisy_sums_and_shares_give_no_row():
     way = FedDPKMeans(10, 1.0, 1e-6, steps=4, noise=SharedNoise())
     result = secfc.fit(way, data, seed=0, keep_bodies=True)
     view = View.of(result, result.plan, SERVER, data)
-    assert len(sums(view)) == 7
+    assert len(sums(view)) == 8
     unit = result.plan.scale
     rows = step_differences(step_sums(view), unit, low=LOW, high=HIGH)
     assert found(rows, POINTS, 1 / unit).exact == 0

@@ -20,7 +20,7 @@ D, K, ROWS = 4, 3, 30
 RNG = np.random.default_rng(0)
 HELD = RNG.uniform(-1, 1, (40, D))
 CENTERS = np.array([[0.6, 0, 0, 0], [0, 0.6, 0, 0], [-0.5, -0.5, 0, 0.2]])
-STEPS = ("outer product", "weights", "groups", "a step of FedDP-Lloyds")
+STEPS = ("outer product", "weights", "choice", "groups", "a step of FedDP-Lloyds")
 
 # Rows about the origin, in data units.
 POINTS = [
@@ -47,10 +47,16 @@ def release(plan, step):
     """Its parts, and what a client of these rows about the origin adds to it: a vector a part."""
     projection, origins = np.eye(D)[:, :K], CENTERS * plan.variant.residuals
     reach = plan.reach // 2 if plan.variant.residuals else plan.reach
+    # Farther from one start than the cap, and from the other by less.
+    starts, cap = np.stack([CENTERS, -CENTERS]), plan.reach**2 // 2
     few, many = (3 * UNIT,), (reach // 2, UNIT)[: 1 if plan.variant.joint else 2]
     parts, bounds, statistic = {
         "outer product": (plan.outer_parts(), (plan.outer_bound,), lambda s: s.outer()),
         "weights": (plan.weight_parts(few), few, lambda s: s.weights(projection, plan.points @ projection)),
+        "choice": (
+            plan.choice_parts(2, cap, (cap,)) if plan.variant.chosen else [], (cap,),
+            lambda s: s.advantages(starts, cap),
+        ),
         "groups": (
             plan.group_parts(0, K, reach, many), many,
             lambda s: s.groups(projection, CENTERS @ projection, origins, reach),
@@ -89,6 +95,8 @@ def farthest(plan, step, relation):
 @pytest.mark.parametrize("unit", ["data point", "client"])
 @pytest.mark.parametrize("variant", [OURS, PAPER], ids=["ours", "paper"])
 def test_no_release_moves_farther_than_its_noise_is_made_for(variant, unit, step):
+    if step == "choice" and not variant.chosen:
+        pytest.skip("the paper has no such step")
     for relation in ("add/remove", "replace"):
         parts, most = farthest(planned(variant, Neighbors(relation, unit)), step, relation)
         for part, moved in zip(parts, most, strict=True):
