@@ -100,15 +100,24 @@ def spread(rows: Array, prints: Array, m: int, coins: Coins) -> Array:
     """
     from psu import kernels
 
+    same_of_one(rows, prints)
     f = np.zeros(m, np.uint64)
     f[rows] = prints
-    if (f[rows] != prints).any():
-        where = np.flatnonzero(f[rows] != prints)
-        raise ValueError(f"points with equal IDs differ, such as point {where[0]}: give them distinct IDs")
     r = np.zeros(m, np.uint64)
     r[rows] = coins.residues(MERSENNE_61, m)[rows]
     rf = kernels.multiply(r, f)
     return np.stack([r, rf, kernels.multiply(rf, f)], axis=1)
+
+
+def same_of_one(rows: Array, data: Array) -> None:
+    """Raises ValueError if two points of one client share a row, (N,), and their data, (N, ...), differ."""
+    _, first, inverse = np.unique(rows, return_index=True, return_inverse=True)
+    apart = (data != data[first[inverse]]).reshape(len(data), -1).any(axis=1)
+    if apart.any():
+        where = int(np.flatnonzero(apart)[0])
+        raise ValueError(
+            f"points with equal IDs differ, such as point {where}: give them distinct IDs, or keep one"
+        )
 
 
 def disagreeing(values: Array) -> Array:

@@ -96,6 +96,7 @@ def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"membership": word_of(membership, MEMBERSHIPS)}
     if isinstance(membership, Private):
         found |= {"merge": membership.merge, "id_column": ids}
+        found |= {"counts": membership.counts, "on_conflict": membership.on_conflict}
     found["disclosure"] = word_of(policy, DISCLOSURES) if policy.exact else "noise"
     if not policy.exact:
         found |= budget(way)
@@ -177,7 +178,11 @@ def identity(federation: Federation, ids: str | None) -> str:
 def hidden(membership: Private, plan: Plan) -> tuple[str, ...]:
     """What nobody learns, and who may collude."""
     n, mode = len(plan.clients), membership.mode or Threshold(plan.code.t)
-    merged = "which clients hold a point that several hold, beyond what their number tells"
+    merged = (
+        "how many clients hold a point, and which"
+        if membership.counts == "hidden"
+        else "which clients hold a point that several hold, beyond what their number tells"
+    )
     if isinstance(mode, Threshold):
         who = "any client" if mode.t == 1 else f"any {mode.t} clients"
         union = (
@@ -206,8 +211,17 @@ def opened(membership: Private, plan: Plan, federation: Federation) -> tuple[str
         "to the server: pseudonyms of the IDs, under a key that only clients have",
         "to every client: the same pseudonyms with the key, so it can test whether an ID that it guesses is "
         "in the union" + (whole if rows_are_ids(federation) else ""),
-        "to all: how many clients hold each point (not which), so that it counts once, and which points "
-        "have different data at their holders; --no-merge opens none of this, and needs disjoint IDs"
-        if membership.merge
-        else "to all: that no two clients hold the same point",
+        *_merging(membership),
+    )
+
+
+def _merging(membership: Private) -> tuple[str, ...]:
+    """What merging opens, or doing without it."""
+    if not membership.merge:
+        return ("to all: that no two clients hold the same point",)
+    counts = "to all: how many clients hold each point (not which); --counts hidden does not"
+    disputes = "to all: which points have different data at their holders: none, or the run ends"
+    return (
+        *((counts,) if membership.counts == "opened" else ()),
+        *((disputes,) if membership.on_conflict == "fail" else ()),
     )

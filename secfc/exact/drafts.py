@@ -5,6 +5,8 @@ Where rows are public, the plan is complete before the parties talk, and is its 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.algorithm import Public
 from secfc.coded.layout import AllRows, Layout
-from secfc.coded.membership import Contribution, Settling, UnionDraft, merged_rows, own_rows, settled
+from secfc.coded.membership import Contribution, UnionDraft, own_rows, settled
 from secfc.coded.plan import Plan
 from secfc.data.federation import Federation
 from secfc.data.party import Party
@@ -36,14 +38,15 @@ def completed(way: Completing, draft: UnionDraft, held: Array) -> Plan:
 
     Raises TooManyHolders, and ValueError for what does not fit in any case.
     """
-    public, layout = draft.terms.public, merged_rows(held, len(draft.clients))
+    public, layout = draft.terms.public, draft.layout(held)
     if layout.multiple == 1:
         return way.complete(public, layout)
     try:
         return way.complete(public, layout)
     except ValueError as error:
         way.complete(public, AllRows(layout.m, layout.n))  # what fails here too is no matter of holders
-        raise TooManyHolders(np.unique(held).tolist(), layout.multiple, str(error)) from error
+        counts = np.unique(held).tolist() if draft.counted else range(1, layout.n + 1)
+        raise TooManyHolders(counts, layout.multiple, str(error)) from error
 
 
 def foreseen(way: Completing, draft: Draft, federation: Federation) -> Plan:
@@ -60,12 +63,13 @@ def at_client(way: Completing, draft: Draft, party: Party, coins: Coins) -> Role
     return plan, union.contribution(plan)
 
 
-def at_server(way: Completing, draft: Draft) -> Role[tuple[Plan, Settling]]:
+def at_server(way: Completing, draft: Draft) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
     """The server's part of the same, and of settling."""
     if isinstance(draft, Plan):
         return draft, settled
     held, settle = yield from draft.server()
-    return completed(way, draft, held), settle
+    plan = completed(way, draft, held)
+    return plan, partial(settle, plan)
 
 
 def check_terms(way: Completing, draft: Draft) -> None:

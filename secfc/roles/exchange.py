@@ -270,17 +270,23 @@ class DisputedRows(ProtocolError):  # noqa: N818
     """Holders of one ID have different data for it.
 
     rows: the disputed rows, which everybody learns.  ids: those of them that this party holds; another
-    party's error names none.
+    party's error has none.  They are in no text: file says where they were written, if they were.
     """
 
-    def __init__(self, rows: Collection[int], ids: Collection[Any]) -> None:
-        mine = ", ".join(repr(i) for i in list(ids)[:5])
-        who = f"This party holds {mine}" if mine else "This party holds none of them"
+    def __init__(self, rows: Collection[int], ids: Collection[Any], file: str = "") -> None:
+        # IDs of patients belong on no screen and in no log: `ids` has them.
+        mine = len(list(ids))
         super().__init__(
-            f"{len(rows)} IDs have different data at different holders (rows {list(rows)[:5]}). "
-            f"{who}: the holders must agree on one version, or use distinct IDs"
+            f"{len(rows)} IDs have different data at different holders "
+            f"(rows {list(rows)[:5]}). This party holds {mine or 'none'} of them"
+            f"{f', listed in {file}' if file else ''}: the holders must agree on "
+            'one version, use distinct IDs, or choose on_conflict="separate" or "mean"'
         )
-        self.rows, self.ids = tuple(rows), tuple(ids)
+        self.rows, self.ids, self.file = tuple(rows), tuple(ids), file
+
+    def kept_in(self, file: str) -> DisputedRows:
+        """The same error, which says where this party's IDs were written."""
+        return DisputedRows(self.rows, self.ids, file)
 
 
 class TooManyHolders(ProtocolError):  # noqa: N818

@@ -65,9 +65,10 @@ def test_the_table_of_a_policy_names_its_messages(policy):
 
 
 MEMBERSHIPS = {
-    "merging, threshold": Private(),
+    "merging, counts hidden, threshold": Private(),
+    "merging, counts opened, threshold": Private(counts="opened"),
     "merge=False, threshold": Private(merge=False),
-    "merging, server mode": Private(psu.Server()),
+    "merging, counts hidden, server mode": Private(psu.Server()),
 }
 
 
@@ -76,7 +77,8 @@ def test_the_table_of_hidden_membership_names_its_messages(has):
     table = re.search(r"<!-- also: with hidden membership -->\n((?:\|.*\n)+)", PAGE)[1]
     lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
     assert {where for _, where in lines} == {
-        "", "threshold", "server mode", "merging", "merge=False", "OwnLabels",
+        "", "threshold", "server mode", "merging", "counts hidden", "counts opened", "merge=False",
+        "OwnLabels",
     }  # fmt: skip
     expected = {kind for kind, where in lines if where in ("", *has.split(", "))}
     assert sent(secfc.AssignmentsOnly(), MEMBERSHIPS[has]) - sent(secfc.AssignmentsOnly()) == expected

@@ -19,6 +19,7 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import kfed, sums
 from secfc.algorithm import Public
+from secfc.coded import merging_messages as merging
 from secfc.coded import messages as own
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
@@ -321,6 +322,9 @@ MESSAGES = {
     own.Multiplicities: multiplicities(),
     own.Disputes: disputes(),
     own.Shares: st.builds(own.Shares, count, coded(), coded()),
+    merging.Indicator: st.builds(merging.Indicator, coded(), coded(), coded()),
+    merging.MaskedRows: st.builds(merging.MaskedRows, coded()),
+    merging.DividedRows: st.builds(merging.DividedRows, coded(), coded(2)),
     rows.Hiding: hidings(),
     rows.TossedSeed: st.builds(rows.TossedSeed, exactly(32)),
     rows.Counted: st.builds(rows.Counted, exactly(32)),
@@ -667,6 +671,9 @@ def examples():
         toss.Coin(bytes(range(32))),
         toss.Tossed(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
         own.Disputes(np.array([1, 4], np.int64)),
+        merging.Indicator(*(np.full((1, 2, width), 7, np.uint32) for width in (1, 3, 3))),
+        merging.MaskedRows(np.full((1, 2, 3), 7, np.uint32)),
+        merging.DividedRows(np.full((1, 2, 2), 7, np.uint32), np.ones((1, 2), np.uint32)),
     ]
 
 

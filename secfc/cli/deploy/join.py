@@ -22,9 +22,10 @@ from secfc.cli.deploy.place import Site
 from secfc.cli.deploy.results import Results
 from secfc.cli.errors import Failed, Refused, bad_input
 from secfc.cli.outputs import ANY_PATH
+from secfc.deploy.disputed import write_disputed
 from secfc.deploy.session import Carrier, attend, client, server
 from secfc.logs import unheard
-from secfc.roles.exchange import SERVER, ProtocolError
+from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError
 from secfc.roles.problems import problem
 
 if TYPE_CHECKING:
@@ -137,8 +138,21 @@ def run_at(site: Site, asked: Built, party: Party | None, log: Log, carrier: Car
         role = server(work, coins, generator(asked, coins)) if party is None else client(work, party, coins)
         return log.watched(role)
 
-    with problems_told(log):
+    with problems_told(log), disputes_kept(site):
         return asyncio.run(attend(work, site.file.party, make, site.identity, journal_of(site), carrier))
+
+
+@contextmanager
+def disputes_kept(site: Site) -> Iterator[None]:
+    """Within the body, IDs of this site that are found in dispute go to a private file beside its own."""
+    try:
+        yield
+    except DisputedRows as error:
+        if not error.ids:
+            raise
+        with bad_input(OSError):
+            path = write_disputed(site.folder, error.ids)
+        raise error.kept_in(str(path)) from error
 
 
 @contextmanager

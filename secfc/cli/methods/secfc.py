@@ -41,8 +41,19 @@ DISCLOSURE = (
     ),
     Option(
         "--merge/--no-merge", default=True, show_default=True, part="disclosure",
-        help="private: count a point that several clients hold once, which opens how many hold each point. "
-        "Without it nothing of this is opened, and no two clients may hold the same ID.",
+        help="private: count a point that several clients hold once. Without it no two may hold the same ID.",
+    ),
+    Option(
+        "--counts", type=click.Choice(["hidden", "opened"]), default="hidden", show_default=True,
+        part="disclosure",
+        help="private: whether all learn how many clients hold each point. opened is safer where a client "
+        "may send false data on purpose: its values stay within their range.",
+    ),
+    Option(
+        "--on-conflict", type=click.Choice(["fail", "separate", "mean"]), default="fail", show_default=True,
+        part="disclosure",
+        help="private: of an ID whose holders have different data. fail: end the run, and tell each "
+        "site which of its IDs. separate: each version is a point of its own. mean: the mean of all holders.",
     ),
     Option(
         "--disclosure", type=click.Choice(POLICIES), default="assignments", show_default=True,
@@ -130,7 +141,7 @@ def settle(asked: Asked) -> Asked:
         )
     if asked["membership"] == "open":
         asked.refuse(
-            ("merge",),
+            ("merge", "counts", "on_conflict"),
             "{option} has no meaning for --membership open, which has every row count by itself: add "
             "--membership private, or leave it out.",
         )
@@ -138,6 +149,10 @@ def settle(asked: Asked) -> Asked:
         raise click.UsageError(
             "--liars cannot be combined with --membership private: the shares of all clients are mixed in "
             "every row, so a false dealing cannot be traced. Leave one of them out."
+        )
+    elif not asked["merge"] and asked["on_conflict"] == "mean":
+        raise click.UsageError(
+            "--on-conflict mean needs points that several clients hold: leave out --no-merge, or it."
         )
     elif asked["t"] == 0:
         raise click.UsageError(
@@ -226,7 +241,9 @@ def choose(asked: Asked, public: Public) -> Choice:
     )  # fmt: skip
     membership: Membership = Open()
     if private:
-        membership = Private(Threshold(t), merge=asked["merge"])
+        membership = Private(
+            Threshold(t), merge=asked["merge"], counts=asked["counts"], on_conflict=asked["on_conflict"]
+        )
         notes += (
             "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
             "gives other starts",

@@ -11,7 +11,7 @@ import psu
 import secfc
 from field.code import opened
 from psu import merge
-from secfc.coded import membership, validity
+from secfc.coded import hidden, validity
 from secfc.coded.membership import Private
 from secfc.disclosure.compare.rivals import Centers
 from secfc.exact.drafts import completed
@@ -36,9 +36,9 @@ def holding(counts, n=N, d=3, seed=1):
 
 
 def way(policy=secfc.AssignmentsOnly(), merge=True, mode=None, **options):  # noqa: B008 - a frozen value
-    hidden = Private(mode, sized=False, bound=512, merge=merge)
+    membership = Private(mode, sized=False, bound=512, merge=merge, counts="opened")
     chosen = {"k": 2, "t": 1, "max_iter": 3, **options}
-    return secfc.SecFC(**{"init": secfc.RandomLabels(), **chosen}, disclosure=policy, membership=hidden)
+    return secfc.SecFC(**{"init": secfc.RandomLabels(), **chosen}, disclosure=policy, membership=membership)
 
 
 @pytest.fixture(autouse=True)
@@ -334,7 +334,7 @@ def test_clients_that_are_told_different_counts_share_nothing(mode, monkeypatch)
     assert "client-1" in caught.value.differing or len(caught.value.differing) == N
     assert "Shares" not in kinds
     # Broken: the plan says nothing of the counts.  Nobody notices, and labels are wrong.
-    monkeypatch.setattr(membership, "digest_of_counts", lambda held: b"")
+    monkeypatch.setattr(hidden, "digest_of_counts", lambda held: b"")
     wrong = secfc.fit(algorithm, federation, faults=network, bound=BOUND)
     expected = expected_of(wrong, federation)
     assert (wrong.history[1] != expected.history[1]).any()

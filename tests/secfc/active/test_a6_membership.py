@@ -124,7 +124,7 @@ def unchecked(monkeypatch):
     def nothing(*_):
         yield from ()
 
-    monkeypatch.setattr("secfc.coded.membership.require_disjoint", nothing)
+    monkeypatch.setattr("secfc.coded.hidden.require_disjoint", nothing)
     monkeypatch.setattr(alignment.Relay, "require_disjoint", nothing)
 
 
@@ -381,7 +381,7 @@ def test_a_client_that_deals_a_group_key_to_each_learns_nothing(monkeypatch):
 def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
     # It tells client 0 a union that puts its points on the rows of others, and lies about the holders.
     federation, _ = sharing_points(ONCE)
-    way = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1)))
+    way = secfc.SecFC(k=2, t=1, membership=Private(psu.Threshold(1), counts="opened"))
     own, first = [], []  # client 0's tags, which the server would have to guess; the round of the keys
 
     def made(digest, key):
@@ -412,7 +412,7 @@ def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
             {c: m for c, m in inbox.items() if getattr(m, "sealed", b"") != b"withheld"}, *more
         ),
     )
-    monkeypatch.setattr("secfc.coded.membership.tags", made)
+    monkeypatch.setattr("secfc.coded.hidden.tags", made)
     monkeypatch.setattr(merge, "counts", lambda values, n: np.ones(len(values), np.int64))
     monkeypatch.setattr(merge, "disagreeing", lambda values: np.empty(0, np.int64))
     coins = partial(SeededCoins, 3)
