@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.choose import bound_from_data, check_bound, choose_code, steps
+from secfc.cli.hidden_rows import HIDDEN_ROWS
 from secfc.cli.method import Asked, Choice, Method, Option
 from secfc.cli.options import PRIVACY, STEPS, WORKERS, T, refuse_idle_privacy
 from secfc.cli.shared import check_disjoint
@@ -33,28 +34,7 @@ ELL = Option(
     "Default: 1.",
 )  # fmt: skip
 DISCLOSURE = (
-    Option(
-        "--membership", type=click.Choice(["open", "private"]), default="open", show_default=True,
-        part="disclosure",
-        help="private: hide which client holds which point, and how many, by a private set union of the IDs "
-        "(--id-column, or else the rows themselves). It needs t of at least 1.",
-    ),
-    Option(
-        "--merge/--no-merge", default=True, show_default=True, part="disclosure",
-        help="private: count a point that several clients hold once. Without it no two may hold the same ID.",
-    ),
-    Option(
-        "--counts", type=click.Choice(["hidden", "opened"]), default="hidden", show_default=True,
-        part="disclosure",
-        help="private: whether all learn how many clients hold each point. opened is safer where a client "
-        "may send false data on purpose: its values stay within their range.",
-    ),
-    Option(
-        "--on-conflict", type=click.Choice(["fail", "separate", "mean"]), default="fail", show_default=True,
-        part="disclosure",
-        help="private: of an ID whose holders have different data. fail: end the run, and tell each "
-        "site which of its IDs. separate: each version is a point of its own. mean: the mean of all holders.",
-    ),
+    *HIDDEN_ROWS,
     Option(
         "--disclosure", type=click.Choice(POLICIES), default="assignments", show_default=True,
         part="disclosure",
