@@ -725,8 +725,8 @@ SCENARIOS = {
     "k chosen, distances": Scenario(vary(BASE, k=secfc.Elbow(5), init=Bisecting())),
     "predict": Scenario(BASE, predict=True),
     "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
-    "private": Scenario(vary(BASE, membership=Private(bound=64))),
-    "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64))),
+    "private": Scenario(vary(BASE, membership=Private(bound=64, counts="opened"))),
+    "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64, counts="opened"))),
     "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
     "private centers": Scenario(PRIVATE_CENTERS, expected=over_sums),
     "private centers, shared noise": Scenario(

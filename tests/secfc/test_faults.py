@@ -494,6 +494,7 @@ def test_requests_and_shows_of_centers_are_compared_with_the_plan():
             fit(change, kind, "client-4", algorithm)
 
 
+# Scenarios with counts opened have every message of merging that a fault can hit.
 PRIVATE = SCENARIOS["private"].algorithm
 
 
