@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,7 +117,8 @@ class Assignment(Message, tag=5):
 
     labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
     responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
-    zero-sum masks; under a dealt blinding those who deal it come first.
+    zero-sum masks; under a dealt blinding those who deal it come first.  coins: 32 bytes for random sums that
+    replies tell in place of lanes that honest rows do not need (`field.code.overflow`); else none.
 
     halves: whether its clusters are halves of clusters.  Then labels are in [0, k), cluster h has the halves
     2 h and 2 h + 1, and k is even.
@@ -127,11 +128,13 @@ class Assignment(Message, tag=5):
     k: int
     labels: Array
     responders: Array
+    coins: bytes = field(default=b"", kw_only=True)
 
     halves: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         refuse(self.round < 0, "rounds count from 0")
+        refuse(len(self.coins) not in (0, 32), f"coins are 32 bytes or none, these are {len(self.coins)}")
         check_labels(self.labels, self.k, "an assignment")
         check_numbers(self.responders, "responders")
         if self.halves:
@@ -167,12 +170,18 @@ class Halve(Assignment, tag=74):
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedDistances(Message, tag=6):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues; after
-    `Halve` to both halves of its cluster, (lanes, 2, m)."""
+    `Halve` to both halves of its cluster, (lanes, 2, m).
+
+    sums: (lanes, tests, columns) random sums of these in further lanes, if the question has coins for them.
+    """
 
     values: Array
+    sums: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         check_residues(self.values, "coded distances, (lanes, k, m),")
+        if self.sums is not None:
+            check_residues(self.sums, "sums of coded distances, (lanes, tests, columns),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -325,6 +325,11 @@ class Plan:
         bound = distance_bound(self.headroom * self.d, self.quantizer.max_int, size)
         return lanes_for(bound, self.code.basis.primes)
 
+    def honest_lanes(self, sizes: Array) -> int:
+        """Lanes that decide these distances if all rows are within the bound; see `lanes`."""
+        most = distance_bound(self.layout.multiple**2 * self.d, self.quantizer.max_int, int(sizes.max()))
+        return min(self.lanes(sizes), lanes_for(most, self.code.basis.primes))
+
     @cached_property
     def description(self) -> bytes:
         """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""

@@ -105,13 +105,15 @@ class Quorum(ABC):
         segments = plan.code.basis.lift_signed(plan.code.interpolate(values, 1))
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
-    def replies(self, labels: Array, k: int, sizes: Array | None = None) -> Role[dict[int, Array]]:
+    def replies(
+        self, labels: Array, k: int, sizes: Array | None = None, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
         """Coded distances modulo as many primes as decide them.
 
         sizes: of the clusters that distances are measured to, those of the labels by default.
         """
         lanes = self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
-        return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes)))
+        return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes), kind))
 
 
 class Everybody(Quorum):

@@ -201,9 +201,9 @@ class Decoding:
 
     def pairs(self, labels: Array, c: int) -> Role[Exact]:
         """Exact scaled distances (2, m) of each point to both halves of its cluster."""
-        plan = self.quorum.plan
-        basis = plan.code.basis.prefix(plan.lanes(cluster_sizes(labels, 2 * c)))
-        return decode_scaled(plan.code, (yield from self.quorum.distances(labels, 2 * c, basis, Halve)))
+        return decode_scaled(
+            self.quorum.plan.code, (yield from self.quorum.replies(labels, 2 * c, kind=Halve))
+        )
 
     def halved(self, labels: Array, c: int) -> Role[Array]:
         return halves_of((yield from self.pairs(labels, c)), labels, c)

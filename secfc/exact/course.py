@@ -259,7 +259,9 @@ class Referee:
 
         Raises FaultyServer for a question that is not due, whatever came before.
         """
-        players = *question.responders.tolist(), -1, *getattr(question, "committee", np.empty(0)).tolist()
+        members = getattr(question, "committee", np.empty(0)).tolist()
+        # Lanes that were told as sums may be asked for in full.
+        players = len(question.coins), *question.responders.tolist(), -1, *members
         if self.due is not None and self.due.is_asked(question) and players not in self.tried:
             # Whoever fell silent is left out when a question is repeated, so there are only so many.
             self.refuse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys, blind, mask_context, partners
+from field.code.overflow import COLUMNS, TESTS, WORTH, fits, told
+from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.messages import Assignment, CodedDistances, Unheard
@@ -25,6 +28,7 @@ from secfc.data.arguments import SWITCH, WHOLE, hold
 from secfc.disclosure.decoded.polynomials import Dealing, DealtAnswer
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.starts import Start
+from secfc.roles.accept import check_residues
 from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.roles.messages import compact_labels
 
@@ -83,7 +87,7 @@ class Distances(Exactly):
             return Everybody(desk)
         if self.dealt or desk.plan.liars:
             return Dealing(desk, self.colluding)
-        return Responders(desk)
+        return Checking(Responders(desk))
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         facts = [
@@ -125,7 +129,13 @@ def masked(
         return None
     values = measured.distances(plan.lanes(measured.sizes))
     lacking = hidden(plan, me, keys, colluding, question, values)
-    return Unheard(0, lacking) if lacking.size else CodedDistances(values)
+    if lacking.size:
+        return Unheard(0, lacking)
+    lanes = plan.honest_lanes(measured.sizes)
+    if not question.coins or lanes == len(values):
+        return CodedDistances(values)
+    first, sums = told(plan.code, values, lanes, question.coins)
+    return CodedDistances(first, sums=sums)
 
 
 def check_responders(plan: Plan, question: Assignment) -> None:
@@ -193,3 +203,46 @@ class Responders(Quorum):
                 return inbox
             lost = left_out(self.plan, set(asked) - set(inbox), reports)
             self.silent |= lost or set(reports)
+
+
+class Checking(Quorum):
+    """Responders, asked for the lanes that honest rows need, and for random sums of the others.
+
+    Lanes are planned for rows that pass the test of shared rows, which may be thousands of times as large as
+    honest ones; only a client that deviates has such rows.  Where the sums do not fit, rows are out of range:
+    the question is put anew for all lanes, and so is every later one.  Coins are drawn for each question,
+    long after rows were shared.
+    """
+
+    def __init__(self, responders: Responders) -> None:
+        super().__init__(responders.desk)
+        self.responders, self.entire = responders, False
+
+    def distances(
+        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
+        return self.responders.distances(labels, k, basis, kind)
+
+    def replies(
+        self, labels: Array, k: int, sizes: Array | None = None, kind: type[Assignment] = Assignment
+    ) -> Role[dict[int, Array]]:
+        plan, shape = self.plan, self.shape(k, kind)
+        measured = cluster_sizes(labels, k) if sizes is None else sizes
+        lanes, needed = plan.honest_lanes(measured), plan.lanes(measured)
+        if self.entire or lanes == needed or math.prod(shape) < WORTH:
+            return (yield from super().replies(labels, k, measured, kind))
+        coins = self.desk.screening.coins.bytes(32)
+        inbox = yield from self.responders.answered(
+            lambda number, chosen: kind(number, k, compact_labels(labels), chosen, coins=coins)
+        )
+        values = self.desk.believed(inbox, CodedDistances, plan.code.basis.prefix(lanes), shape, 2)
+        rest, sums = Basis(plan.code.basis.primes[lanes:needed]), {}
+        for client, message in inbox.items():
+            # Sums that are missing have no shape that is due.
+            mine = np.empty(0, rest.dtype) if message.sums is None else message.sums
+            check_residues(rest, client, mine, (TESTS, COLUMNS))
+            sums[plan.clients.index(client)] = mine
+        if not fits(plan.code, values, sums, coins):
+            self.entire = True
+            return (yield from super().replies(labels, k, measured, kind))
+        return values

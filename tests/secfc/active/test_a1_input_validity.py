@@ -9,8 +9,10 @@ import pytest
 import secfc
 from field.code import opened
 from field.code.correct import Verdict
+from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded import validity
 from secfc.coded.screening import RANGE
+from secfc.disclosure.decoded import distances
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
 from tests.secfc.active.cheating import BOUND, forced, honest, run, shameless
@@ -151,6 +153,50 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
         dataclasses.replace(plain, init=start), secfc.Federation.from_arrays(arrays), bound=BOUND
     )
     assert (np.concatenate(expected.labels) == result.trace.labels).all()
+
+
+def out_of_range(monkeypatch, **options):
+    """Labels, expected labels and replies of a run whose cheater passes at up to 17 times the bound."""
+    monkeypatch.setattr(distances, "WORTH", 0)
+    init = secfc.lloyd.starts.GivenLabels(np.arange(70) % 2)
+    way = algorithm(secfc.Distances(), init=init, scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
+    fed, times = federation(), np.zeros((10, 3), np.int64)
+    times[:, 0] = np.arange(8, 18) * (-1) ** np.arange(10)
+
+    def rows(plan):
+        return plan.quantizer.max_int * times.astype(object)
+
+    everything = run(way, fed, rows, cheater=CHEATER, keep_bodies=True, **options)
+    arrays = [party.read() for party in fed.parties]
+    arrays[6] = BOUND * times
+    plain = secfc.Lloyd(k=2, max_iter=3, scale=32.0, init=init, disclosure=secfc.Distances(), coarse="allow")
+    expected = secfc.fit(plain, secfc.Federation.from_arrays(arrays), bound=20 * BOUND)
+    told = [e.body for e in everything.transcript.envelopes if e.kind == "CodedDistances"]
+    return everything.results[SERVER].trace.history, expected.history, told
+
+
+def test_where_rows_are_out_of_range_all_lanes_are_asked_for(monkeypatch):
+    history, expected, told = out_of_range(monkeypatch)
+    assert all((a == b).all() for a, b in zip(history, expected, strict=True))
+    # One lane and sums of another first, then both lanes and always both.
+    assert [body.sums is None for body in told] == [False] * 5 + [True] * (len(told) - 5)
+    assert {len(body.values) for body in told[5:]} == {2}
+
+
+def test_without_the_sums_nobody_would_notice_that_rows_are_out_of_range(monkeypatch):
+    monkeypatch.setattr(distances, "fits", lambda *_: True)
+    history, expected, _ = out_of_range(monkeypatch)
+    assert not (history[1] == expected[1]).all()
+
+
+@pytest.mark.parametrize("sums", [None, np.zeros((1, 3, 1), np.uint32)], ids=["none", "too few"])
+def test_sums_that_are_not_due_blame_their_sender(monkeypatch, sums):
+    def faults(e):
+        false = e.kind == "CodedDistances" and e.sender == "client-1"
+        yield dataclasses.replace(e, body=dataclasses.replace(e.body, sums=sums)) if false else e
+
+    with pytest.raises(FaultyClient, match=r"client-1.*malformed"):
+        out_of_range(monkeypatch, faults=faults)
 
 
 # --- shares off the code --------------------------------------------------------------------------------
