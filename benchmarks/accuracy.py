@@ -119,6 +119,7 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
     for name, result in results.items():
         yield {
             "algorithm": name,
+            "policy": str(shown) if name != "k-FED" else None,
             "accuracy": accuracy(federation.truth, result.flat),
             "cost": cost(stacked, result.flat, cell["k"]),
             "n_iter": result.n_iter,

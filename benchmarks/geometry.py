@@ -79,6 +79,7 @@ def measure(cell: Row) -> Iterator[Row]:
         judgement = judge(guess, truth)
         yield {
             "attack": name,
+            "policy": str(algorithm.disclosure),
             **asdict(judgement),
             "share": judgement.share,
             "claim": guess.claim if name == "distances" else None,

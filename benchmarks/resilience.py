@@ -278,6 +278,7 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
         yield {
             "work": "run",
             "who": name,
+            "policy": str((common | options)["disclosure"]),
             "cpu_ms": cpu,
             "ratio": cpu / base,
             "target": TARGETS.get(("iteration", name), 0.0),

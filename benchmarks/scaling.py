@@ -100,6 +100,7 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
         sent = [e for e in result.transcript.envelopes if e.phase == "scale"]
         yield {
             "scaled": features or "no",
+            "policy": str(secfc.AssignmentsOnly()) if cell["secure"] else None,
             "asked": "automatic" if scale is None else f"2^{int(np.log2(scale))}",
             "steps": float(result.plan.quantizer.scale),
             "equal": float(np.median(equal)),
