@@ -91,6 +91,7 @@ KINDS = {
     "losses": optional(WHOLE, "a quarter of the clients"),
 }
 
+MOST_DELTA = 0.1
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 4
 
@@ -171,6 +172,11 @@ class FedDPKMeans:
             raise InputError(
                 "rows_per_client=None: bounds on a client's statistics are found by simulating clients out "
                 "of public points. Say about how many rows a client has, as publicly known."
+            )
+        if self.delta > MOST_DELTA:
+            raise InputError(
+                f"delta={self.delta:g}: with at most that probability the promise to a person fails, "
+                f"and above {MOST_DELTA} it is none. Give less than 1 / number of units, such as 1e-6"
             )
         budget = Budget(self.epsilon, self.delta)
         draft = self._sums(public, 1)

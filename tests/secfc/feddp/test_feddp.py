@@ -311,6 +311,7 @@ def test_fewer_server_points_than_clusters_are_refused(data):
         ({"start": ServerLloyds(), "steps": 0}, "nothing would be learned"),
         ({"shares": (1.0, 2.0)}, "3 positive numbers"),
         ({"epsilon": 0.0}, "epsilon=0"),
+        ({"delta": 0.2}, r"delta=0\.2.* Give less than 1 / number of units"),
         ({"neighbors": CLIENT, "rows_per_client": None}, "rows_per_client=None"),
         ({"start": ServerLloyds(), "k": Elbow(5)}, "an Elbow needs"),
     ],
