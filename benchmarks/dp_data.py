@@ -1,4 +1,4 @@
-"""Data sets that FedDP-KMeans was not tuned on, each with what a server holds: for `benchmarks.dp_matrix`.
+"""Data sets unlike the mixture of the paper, each with what a server holds: for `benchmarks.dp_matrix`.
 
 A set is a function of the folder of data and of a seed.  The server's rows are taken from the clients, as
 what is public is not protected.  Scales come from the server's points or from what everybody knows (ages are
