@@ -75,7 +75,8 @@ def role_of(cell: Row, name: PartyId, secrets: Secrets, federation: secfc.Federa
         role: Any = algorithm.server(plan, rng=np.random.default_rng(0), coins=coins)
     else:
         party = federation.parties[federation.names.index(name)]
-        role = algorithm.client(plan, party, coins=coins)
+        # A copy: what belongs to the others is not held by this process.
+        role = algorithm.client(plan, replace(party, points=np.array(party.points)), coins=coins)
     role = told(role, name, tuple(p for p in names if p != name))
     identities = {p: Identity(secret) for p, secret in secrets.items()}
     pins = {p: identity.public for p, identity in identities.items()}

@@ -42,6 +42,16 @@ def known(algorithm: str) -> tuple[str, ...]:
 def check(cell: Mapping[str, Any], *, files: bool) -> None:
     """Raise InputError for a parameter that means nothing there."""
     names = known(cell["algorithm"])
+    for name in (*DATA, "seed", "repeat"):
+        value = cell.get(name, 0)
+        if (value is None and name == "clusters_per_client") or (
+            name == "sigma" and isinstance(value, float)
+        ):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < (name not in ("seed", "repeat")):
+            rule = "a whole number of 0 or more" if name in ("seed", "repeat") else "a number of 1 or more"
+            if name in cell and not (name == "sigma" and value == 0):
+                raise InputError(f"{name}={value!r}: {rule} is needed, as {name}={DATA.get(name, 0) or 2}")
     for name in cell:
         if name in names:
             if files and name in DRAWN and name in cell:

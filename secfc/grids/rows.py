@@ -25,6 +25,7 @@ class Kept:
         self.path, self.code, self.dropped = path, code, False
         self._whole = 0
         self._rows: list[Row] = []
+        self._ended = True  # the last line
         if path is not None and path.exists():
             self._read(path)
 
@@ -35,15 +36,16 @@ class Kept:
         data = path.read_bytes()
         lines = data.split(b"\n")
         self._whole, last = len(data) - len(lines[-1]), lines.pop()
-        self.dropped = bool(last.strip())
+        if last.strip():
+            # Half a row after whole ones is dropped; whatever else it is belongs to somebody.
+            self.dropped = len(lines) > 0 and last.startswith(b'{"') and not whole(last)
+            lines += [] if self.dropped else [last]
+            self._ended = self.dropped
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if not isinstance(row, dict):
+            row = json.loads(line) if whole(line) else None
+            if not isinstance(row, dict) or (self.code is not None and "cell" not in row):
                 raise ValueError(
                     f"{path}, line {number}: no row of a grid. Name another file: rows are added to it"
                 )
@@ -65,9 +67,19 @@ class Kept:
                 file.truncate(self._whole)
                 self.dropped = False
             file.seek(0, os.SEEK_END)
-            file.write(text)
+            file.write(text if self._ended else b"\n" + text)
+            self._ended = True
             file.flush()
             os.fsync(file.fileno())
+
+
+def whole(line: bytes) -> bool:
+    """Whether this is a whole JSON value."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def read(path: Path) -> list[Row]:

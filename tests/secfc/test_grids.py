@@ -56,6 +56,10 @@ def test_rows_are_every_combination_in_order_and_those_of_fit():
     [
         ({"nn": 3}, "nn is no parameter of secfc; did you mean n"),
         ({"n_int": 3}, "did you mean n_init"),
+        ({"n": "abc"}, "n='abc': a number of 1 or more is needed, as n=10"),
+        ({"m": 0.5}, "m=0.5: a number of 1 or more"),
+        ({"seed": -1}, "seed=-1: a whole number of 0 or more"),
+        ({"sigma": "wide"}, "sigma='wide'"),
         ({"n": []}, "n=[]: name at least one value"),
         ({"algorithm": "secfcc"}, "algorithm='secfcc': there are secfc, lloyd"),
         ({"disclosure": "distances"}, "called policy"),
@@ -107,6 +111,16 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
     with pytest.raises(InputError, match="line 1: no row of a grid"):
         secfc.grid(n=3, out=out, **SMALL)
     assert out.read_text() == "n,m\n3,60\n"
+    # What is somebody else's stays as it is, also without an end of line.
+    for foreign in ("hello", '{"format": 1}', '{"format": 1,', '{"format": 1}\n{"cell"', '{\n "format": 1}'):
+        out.write_text(foreign)
+        with pytest.raises(InputError, match="no row of a grid"):
+            secfc.grid(n=3, out=out, **SMALL)
+        assert out.read_text() == foreign
+    out.write_bytes(whole.rstrip(b"\n"))  # an editor took the last end of line
+    monkeypatch.undo()
+    secfc.grid(n=[3, 4, 5], out=out, **SMALL)
+    assert [row["n"] for row in read(out)] == [3, 4, 5]
 
 
 @pytest.mark.nightly
