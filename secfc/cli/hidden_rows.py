@@ -26,11 +26,11 @@ HIDDEN_ROWS = (
     Option(
         "--counts",
         type=click.Choice(["hidden", "opened"]),
-        default="hidden",
+        default="opened",
         show_default=True,
         part="disclosure",
-        help="private: whether all learn how many clients hold each point. opened is safer where a client "
-        "may send false data on purpose: its values stay within their range.",
+        help="private: whether all learn how many clients hold each point. hidden is for clients that follow "
+        "the protocol: one that sends false data on purpose may then read others' from the labels.",
     ),
     Option(
         "--on-conflict",

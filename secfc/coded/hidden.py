@@ -66,7 +66,7 @@ class UnionDraft:
     clients: tuple[PartyId, ...]
     terms: Terms = field(metadata=LOCAL)  # described beside it
     merge: bool = True
-    counts: Counts = "hidden"
+    counts: Counts = "opened"
     on_conflict: Conflict = "fail"
 
     @cached_property

@@ -109,7 +109,7 @@ class Private:
     bound: int = 1 << 24
     sized: bool = True
     merge: bool = True
-    counts: Counts = "hidden"
+    counts: Counts = "opened"
     on_conflict: Conflict = "fail"
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ def test_a_point_that_several_hold_counts_once_and_is_verified(
     assert sum(found["cluster_sizes"]) == 30
     assert (found["parameters"]["membership"], found["parameters"]["merge"]) == ("private", True)
     assert found["parameters"]["id_column"] == ("pid" if ids == IDS else None)
-    assert {"UnionTags", "DividedRows"} <= set(found["transcript"]["by_direction"]["server -> client"])
+    assert {"UnionTags", "Multiplicities"} <= set(found["transcript"]["by_direction"]["server -> client"])
     by_patient: dict[int, set[str]] = {}
     lines = iter(labels())
     for rows in held.values():
@@ -118,7 +118,7 @@ def test_the_text_says_what_is_hidden_and_what_is_opened(held: dict[str, list[in
         "rows with equal IDs (column 'pid') are one point",
         "all 30 points",
         "What private membership hides - which client holds which point",
-        "how many clients hold a point, and which",
+        "to all: how many clients hold each point (not which)",
         "find the union of the IDs",
         "pseudonyms of the union",
         "the same --seed gives other starts",

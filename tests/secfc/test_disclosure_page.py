@@ -65,10 +65,10 @@ def test_the_table_of_a_policy_names_its_messages(policy):
 
 
 MEMBERSHIPS = {
-    "merging, counts hidden, threshold": Private(),
+    "merging, counts hidden, threshold": Private(counts="hidden"),
     "merging, counts opened, threshold": Private(counts="opened"),
     "merge=False, threshold": Private(merge=False),
-    "merging, counts hidden, server mode": Private(psu.Server()),
+    "merging, counts hidden, server mode": Private(psu.Server(), counts="hidden"),
 }
 
 

@@ -134,7 +134,8 @@ def test_holders_that_disagree_are_told_which_id_and_nobody_else_is(mode):
 
 def test_golden_view_of_each_party():
     federation, _ = overlapping(5, 40, 15)
-    way = secfc.SecFC(k=2, t=2, membership=Private(bound=64, sized=False), disclosure=SHOWN)
+    hidden = Private(bound=64, sized=False, counts="hidden")
+    way = secfc.SecFC(k=2, t=2, membership=hidden, disclosure=SHOWN)
     result = secfc.fit(way, federation)
 
     def received(party):
@@ -163,7 +164,8 @@ def test_traffic_does_not_depend_on_who_owns_what():
         federation = secfc.Federation.from_arrays(
             [points[p] for p in parts], ids=[[f"id{i}" for i in p] for p in parts]
         )
-        algorithm = secfc.SecFC(k=2, t=1, max_iter=1, membership=Private(bound=64, sized=False))
+        hidden = Private(bound=64, sized=False, counts="hidden")
+        algorithm = secfc.SecFC(k=2, t=1, max_iter=1, membership=hidden)
         result = secfc.fit(algorithm, federation, bound=8.0)
         # Rounds of peeling depend on the random placement of the union, and so do the openings' sizes.
         fixed = (
