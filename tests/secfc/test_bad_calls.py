@@ -148,7 +148,7 @@ fit(secfc.FedDPKMeans(k=2, epsilon="1", delta=1e-6), P) -> epsilon='1' is a str:
 fit(secfc.FedDPKMeans(k=2, epsilon=-1, delta=1e-6), P) -> epsilon=-1 must be positive: with less
 fit(secfc.FedDPKMeans(k=2, epsilon=None, delta=1e-6), P) -> epsilon=None: a number is needed. Pass a
 fit(secfc.FedDPKMeans(k=2, epsilon=1, delta="x"), P) -> delta='x' is a str: a number is needed. Pass
-fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=2), P) -> delta=2 must be in [0, 1): the probability that
+fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=2), P) -> delta=2: with at most that probability the promise
 fit(DP(neighbors="client"), P) -> neighbors='client' is a str: a Neighbors is needed. Pass a value
 fit(DP(neighbors=3), P) -> neighbors=3 is an int: a Neighbors is needed. Pass a value such
 fit(DP(steps="1"), P) -> steps='1' is a str: a whole number, or None (1 or 0, by the star

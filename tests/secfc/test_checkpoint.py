@@ -766,7 +766,7 @@ def test_a_killed_command_resumes(tmp_path):
     resumed = CliRunner().invoke(cli.main, args)
     assert resumed.exit_code == 0, resumed.output
     assert "Resumed after step" in resumed.stderr
-    assert "Exact: the labels equal those of plaintext" in resumed.output
+    assert "those of plaintext k-means (Lloyd), exactly" in resumed.output
     assert (tmp_path / "labels.csv").read_text() == (tmp_path / "whole.csv").read_text()
     assert not directory.exists(), "a finished run leaves no secrets behind"
 

@@ -866,7 +866,7 @@ def test_threads_change_nothing_and_a_cluster_that_outgrows_its_bound_ends_the_r
     assert fine.exit_code == 0, fine.output
     begins = CliRunner().invoke(program.main, ["run", "--largest", "500"])
     assert begins.exit_code == 2
-    assert "largest=500 with Bisecting()" in begins.output
+    assert "largest=500 with --init bisecting" in begins.output
     small = CliRunner().invoke(program.main, ["run", "--largest", "100", "--init", "random"])
     assert small.exit_code == 1
     assert "exceeds the plan's largest=100" in small.output

@@ -288,13 +288,13 @@ def test_the_campaign_notices_blame_for_what_was_lost(monkeypatch):
 
 
 def test_the_campaign_notices_sums_of_whoever_is_there(monkeypatch):
-    add = aggregate.add_shares
+    add = aggregate.add_wave
 
-    def everybody(plan, shares, counted, *spread):
-        return add(plan, shares, np.array([c in shares for c in plan.clients]), *spread)
+    def everybody(total, shares, names, spread):
+        add(total, shares, shares, spread)
 
     with_sums.cache_clear()
-    monkeypatch.setattr(aggregate, "add_shares", everybody)
+    monkeypatch.setattr(aggregate, "add_wave", everybody)
     found = first_failure(SCENARIOS["private centers, shared noise"], actions=("drop",))
     with_sums.cache_clear()
     assert isinstance(found, AssertionError)

@@ -77,7 +77,10 @@ def test_repr_shows_name_and_shape_but_no_content() -> None:
         (np.zeros((2, 2), dtype=complex), r"dtype complex128: integers or floats"),
         (np.zeros((2, 2), dtype=object), r"dtype object: integers or floats"),
         (np.array([["1", "2"]]), r"dtype <U1: integers or floats"),
-        (np.zeros((2, 2), dtype="M8[s]"), r"dtype datetime64\[s\]: integers or floats"),
+        (
+            np.zeros((2, 2), dtype="M8[s]"),
+            r"dtype datetime64\[s\], which are times, and features must be numbers",
+        ),
         ([[1.0, 2.0]], r"points of type list: an array is needed. Pass numpy.asarray"),
         (np.ma.masked_array(POINTS, POINTS > 3), r"masked .*Fill them in"),
         (np.array([[1.0, 2.0], [1.0, np.nan]]), r"client 'a', row 1, feature 1: .*NaN or infinite"),

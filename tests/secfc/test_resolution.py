@@ -209,7 +209,7 @@ def files(tmp_path, monkeypatch):
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.main, ["run", *arguments])
+    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def test_the_shell_refuses_warns_and_says_how_far_labels_are_those_of_ordinary_k_means(files):

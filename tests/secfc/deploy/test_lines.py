@@ -314,6 +314,7 @@ def whispers(peer, text, rounds):
 
 
 @LINUX
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["sealed", "open"])
 def test_what_parties_tell_each_other_is_nowhere_in_the_hub(tmp_path, nursery, how):
     marker = os.urandom(20).hex().encode()
