@@ -21,7 +21,7 @@ import itertools
 import resource
 import time
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +61,11 @@ class Seat:
         """What it says first."""
         return self.go_on(None)
 
-    def take(self, sender: PartyId, number: int, data: bytes) -> None:
-        """Bytes that came."""
+    def take(self, came: Iterable[tuple[PartyId, int, bytes]]) -> None:
+        """Bytes that came: many at once, as a look at the clock takes as long as to read some of them."""
         start = time.process_time()
-        self.mailbox.arrive(sender, number, wire.decode(data))
+        for sender, number, data in came:
+            self.mailbox.arrive(sender, number, wire.decode(data))
         self.seconds += time.process_time() - start
 
     def answer(self) -> Exchange | None:
@@ -97,7 +98,7 @@ def talk(seats: Mapping[PartyId, Seat], said: list[tuple[PartyId, Exchange]]) ->
                 data = wire.encode(message)
                 if to == SERVER:
                     seats[to].heard.append((sender, exchange.round, data))
-                seats[to].take(sender, exchange.round, data)
+                seats[to].take([(sender, exchange.round, data)])
         answers = ((name, seat.answer()) for name, seat in seats.items())
         said = [(name, exchange) for name, exchange in answers if exchange is not None]
 
@@ -121,16 +122,19 @@ def measure_sum(cell: Row) -> Iterator[Row]:
     members = set(plan.committee)
     talk(seats, [(name, first) for name, seat in seats.items() if (first := seat.begin())])
     for wave in plan.waves:
+        dealt: dict[PartyId, list[tuple[PartyId, int, bytes]]] = {member: [] for member in plan.committee}
         for client in wave:
             if client in members:
                 continue
-            start = time.process_time()
-            (only,) = contribute(plan, client, vector(), 0, coins)
+            own, start = vector(), time.process_time()
+            (only,) = contribute(plan, client, own, 0, coins)
             said = [(member, wire.encode(message)) for member, message in only.send.items()]
             dealing += time.process_time() - start
             for member, data in said:
                 sent += len(data)
-                seats[member].take(client, only.round, data)
+                dealt[member].append((client, only.round, data))
+        for member, came in dealt.items():
+            seats[member].take(came)
         answers = ((name, seat.answer()) for name, seat in seats.items())
         talk(seats, [(name, exchange) for name, exchange in answers if exchange is not None])
     result: Any = seats[SERVER].result
@@ -155,8 +159,7 @@ def server_state(plan: SumPlan, length: int, heard: list[tuple[PartyId, int, byt
     tracemalloc.start()
     seat.begin()
     for _, said in itertools.groupby(heard, key=lambda one: one[1]):
-        for sender, number, data in said:
-            seat.take(sender, number, data)
+        seat.take(said)
         while seat.answer() is not None:
             pass
     _, most = tracemalloc.get_traced_memory()

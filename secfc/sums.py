@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.roles.accept import check_residues
+from secfc.roles.accept import TOGETHER, check_all_residues, check_residues
 from secfc.roles.checks import is_array, refuse
 from secfc.roles.exchange import (
     SERVER,
@@ -125,10 +125,12 @@ def add_wave(
 ) -> None:
     """Add the shares of these clients to a total (lanes, width) uint64."""
     # n residues below 2**31 sum to less than 2**63 for n < 2**32 clients.
-    for name in names:
-        if spread is None:
-            np.add(total, shares[name], out=total)
-        else:
+    if spread is None:
+        counted = [shares[name] for name in names]
+        for at in range(0, len(counted), TOGETHER):
+            total += np.stack(counted[at : at + TOGETHER]).sum(axis=0, dtype=np.uint64)
+    else:
+        for name in names:
             total[:, spread.places[name]] += shares[name]
 
 
@@ -242,12 +244,13 @@ def _add(
         others = tuple(c for c in wave if c != me)
         inbox = yield Exchange(send, others, 0, round=number, phase=phase)
         held, send = ({me: shares[me]} if me in wave else {}), {}
-        shape: tuple[int, ...] = (width,)
-        for sender, message in take(inbox, SumShares).items():
-            if spread is not None:
-                shape = spread.places[sender].shape
-            check_residues(plan.code.basis, sender, message.values, shape)
-            held[sender] = message.values
+        came = {sender: message.values for sender, message in take(inbox, SumShares).items()}
+        if spread is None:
+            check_all_residues(plan.code.basis, came, (width,))
+        else:
+            for sender, values in came.items():
+                check_residues(plan.code.basis, sender, values, spread.places[sender].shape)
+        held |= came
         mine = np.array([c in held for c in wave])
         inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
         told = take(inbox, Contributors)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import Basis
@@ -14,6 +15,9 @@ from secfc.roles.exchange import FaultyClient, PartyId, take
 Array = NDArray[Any]
 M = TypeVar("M")
 
+# So many small arrays fill a cache, and make what each costs beside its numbers vanish.
+TOGETHER = 32
+
 
 def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[int, ...]) -> None:
     """Raises FaultyClient naming the sender of anything but (lanes, *shape) canonical residues."""
@@ -21,6 +25,21 @@ def check_residues(basis: Basis, sender: PartyId, values: Array, shape: tuple[in
         basis.check(values, shape)
     except ValueError as error:
         raise FaultyClient(sender, f"sent a malformed message ({error})") from error
+
+
+def check_all_residues(basis: Basis, shares: Mapping[PartyId, Array], shape: tuple[int, ...]) -> None:
+    """The same of many small arrays, which are looked at together.  Raises FaultyClient naming a sender."""
+    expected, senders = (basis.lanes, *shape), list(shares)
+    for at in range(0, len(senders), TOGETHER):
+        some = senders[at : at + TOGETHER]
+        good = all(shares[c].dtype == basis.dtype and shares[c].shape == expected for c in some)
+        with suppress(ValueError):
+            if good:
+                basis.check(np.stack([shares[c] for c in some], axis=1), (len(some), *shape))
+                continue
+        # One of them is none: which, and what is wrong with it, is said as if it had come alone.
+        for sender in some:
+            check_residues(basis, sender, shares[sender], shape)
 
 
 def well_formed(

@@ -93,6 +93,17 @@ class _Reader:
     def frame(self, width: int) -> int:
         return int.from_bytes(self.take(width), "little")
 
+    def byte(self) -> int:
+        if self.at >= self.size:
+            raise WireError("bytes are missing at the end")
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def align(self) -> None:
+        """Go over zeros to the next multiple of the alignment."""
+        if (over := -self.at % ALIGNMENT) and any(self.take(over)):
+            raise WireError("padding is zero")
+
     def frames(self, count: int) -> tuple[int, ...]:
         """So many of 8 bytes."""
         return struct.unpack(f"<{count}Q", self.take(8 * count))
@@ -194,15 +205,15 @@ def _put_array(out: _Writer, value: Any) -> None:
 
 
 def _read_array(data: _Reader) -> Array:
-    dtype = DTYPES.get(data.frame(1))
+    dtype = DTYPES.get(data.byte())
     if dtype is None:
         raise WireError("no dtype has this code")
-    axes = data.frame(1)
-    _refuse(axes > MAX_AXES, f"arrays have at most {MAX_AXES} axes")
+    axes = data.byte()
+    if axes > MAX_AXES:
+        raise WireError(f"arrays have at most {MAX_AXES} axes")
     shape = data.frames(axes)
     _check_shape(shape)
-    if any(data.take(-data.at % ALIGNMENT)):
-        raise WireError("padding is zero")
+    data.align()
     elements = data.take(math.prod(shape) * dtype.itemsize)
     if dtype == np.bool_:
         _refuse(bool((np.frombuffer(elements, np.uint8) > 1).any()), "a bool is 0 or 1")
@@ -215,10 +226,11 @@ def _read_array(data: _Reader) -> Array:
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
-    _refuse(len(shape) > MAX_AXES, f"arrays have at most {MAX_AXES} axes")
+    if len(shape) > MAX_AXES:
+        raise WireError(f"arrays have at most {MAX_AXES} axes")
     # An axis of length 0 must not make room for others that NumPy cannot hold.
-    elements = math.prod(shape) or math.prod(max(n, 1) for n in shape)
-    _refuse(elements > MAX_ELEMENTS, "an array has too many elements")
+    if (math.prod(shape) or math.prod(max(n, 1) for n in shape)) > MAX_ELEMENTS:
+        raise WireError("an array has too many elements")
 
 
 def _optional(kind: _Kind) -> _Kind:
@@ -317,10 +329,12 @@ def decode(data: Bytes, maximum: int = MAXIMUM) -> Any:
 
     Raises WireError, also for more than `maximum` bytes.
     """
-    _refuse(len(data) > maximum, f"{len(data)} bytes are more than the {maximum} allowed")
+    if len(data) > maximum:
+        raise WireError(f"{len(data)} bytes are more than the {maximum} allowed")
     reader = _Reader(memoryview(data).toreadonly())
-    version = reader.frame(1)
-    _refuse(version != VERSION, f"version {version} is not spoken here, only {VERSION}")
+    version = reader.byte()
+    if version != VERSION:
+        raise WireError(f"version {version} is not spoken here, only {VERSION}")
     tag = reader.frame(2)
     kind: Any = TAGS.get(tag)
     if kind is None:
@@ -331,7 +345,8 @@ def decode(data: Bytes, maximum: int = MAXIMUM) -> Any:
             values[name] = field.read(reader)
         except WireError as error:
             raise WireError(f"{kind.__name__}.{name}, {field.name}: {error}") from None
-    _refuse(reader.at != len(reader.data), f"bytes are left over after {kind.__name__}")
+    if reader.at != reader.size:
+        raise WireError(f"bytes are left over after {kind.__name__}")
     try:
         return kind(**values)
     except (ValueError, TypeError):

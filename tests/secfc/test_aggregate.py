@@ -14,6 +14,7 @@ from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc import sums as aggregate
+from secfc.roles.accept import TOGETHER
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.roles.messages import Contributors
 from secfc.sums import (
@@ -114,6 +115,27 @@ def test_a_share_of_other_numbers_than_were_agreed_names_its_sender():
     packed = SumPlan.of(names(9), 100, t=1, ell=2)
     with pytest.raises(ValueError, match="ell=2 numbers in a share"):
         next(contribute(packed, "client-0", np.ones(1, np.int64), 0, SeededCoins(0, "a"), spread=spread))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        (lambda plan, share: np.full_like(share, plan.code.basis.primes[0]), "are not canonical"),
+        (lambda plan, share: share[:, :1], "expected"),
+        (lambda plan, share: share.astype(np.uint64), "expected"),
+    ],
+)
+@pytest.mark.parametrize("liar", [1, TOGETHER, TOGETHER + 1, 2 * TOGETHER + 3])
+def test_a_malformed_share_among_many_names_its_sender(wrong, what, liar):
+    plan = SumPlan.of(names(2 * TOGETHER + 4), 100, committee=3)
+    role = contribute(plan, "client-0", np.ones(2, np.int64), 0, SeededCoins(0, "a"))
+    next(role)
+    good = np.stack([np.full(2, p - 1, np.uint32) for p in plan.code.basis.primes])  # the largest residues
+    shares = {c: SumShares(good) for c in plan.clients[1:]}
+    shares[f"client-{liar}"] = SumShares(wrong(plan, good))
+    with pytest.raises(FaultyClient, match=what) as caught:
+        role.send(shares)
+    assert caught.value.party == f"client-{liar}"
 
 
 @pytest.mark.parametrize("sign", [1, -1])
