@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from pathlib import Path
 
@@ -89,17 +90,22 @@ def install(carried, folder):
     )  # fmt: skip
 
 
-def test_it_is_installed_without_an_index_and_runs_for_a_user_who_may_write_nothing_else(carried, tmp_path):
-    tmp_path.chmod(0o755)
-    for above in tmp_path.parents[:2]:
-        above.chmod(above.stat().st_mode | 0o011)  # pytest's own folders are their owner's alone
-    done = install(carried, tmp_path)
+@pytest.fixture
+def open_path():
+    """A folder that another user may enter: pytest's own are their owner's, and each start makes them so."""
+    with tempfile.TemporaryDirectory(prefix="secfc-page-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_it_is_installed_without_an_index_and_runs_for_a_user_who_may_write_nothing_else(carried, open_path):
+    done = install(carried, open_path)
     assert done.returncode == 0, done.stderr
-    sites, cache = tmp_path / "sites", tmp_path / "cache"
+    sites, cache = open_path / "sites", open_path / "cache"
     sites.mkdir()
     cache.mkdir()
     environment = {
-        "PATH": f"{tmp_path / 'venv' / 'bin'}:/usr/bin:/bin",
+        "PATH": f"{open_path / 'venv' / 'bin'}:/usr/bin:/bin",
         "HOME": "/nonexistent",
         "NUMBA_CACHE_DIR": str(cache),
         "PYTHONDONTWRITEBYTECODE": "1",
