@@ -98,7 +98,8 @@ class LagrangeCode:
             transfer_matrix(self.basis, self.betas, self.alphas),
             values.reshape(lanes, self.ell + self.t, rows * width),
         )
-        return [encoded[:, j].reshape(lanes, rows, width) for j in range(self.n)]
+        # Each in memory of its own, which goes when its message does, and which is sent as it lies.
+        return [encoded[:, j].reshape(lanes, rows, width).copy() for j in range(self.n)]
 
     def decode(self, values: Mapping[int, Array], degree: int) -> Array:
         """Sum over the ell data points of a polynomial known at some share points: (lanes, *shape).

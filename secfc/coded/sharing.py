@@ -78,11 +78,15 @@ def deal_rows(plan: Plan, mine: Contribution, coins: Coins) -> Role[None]:
     Raises MasksSpent, FaultyServer, TooFewReplies.
     """
     me, dealt = plan.numbers[mine.name], list[Array]()
-    for number in range(plan.chunks[me]):
+
+    def dealing(number: int) -> Exchange:
         shares, secret = share_chunk(plan, me, mine, number, coins)
         dealt.append(secret)
-        send = dict(zip(plan.computing, shares, strict=True))
-        yield Exchange(send, round=SHARE + number, phase="share")
+        return Exchange(dict(zip(plan.computing, shares, strict=True)), round=SHARE + number, phase="share")
+
+    for number in range(plan.chunks[me]):
+        # Held by no name of this role: thousands of clients in one process wait without their shares.
+        yield dealing(number)
     if dealt:
         yield from hide_rows(plan, mine, dealt)
 

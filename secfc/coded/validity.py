@@ -67,7 +67,7 @@ class Received:
     """
 
     rows: CodedRows
-    masks: Mapping[PartyId, list[Array]]
+    masks: dict[PartyId, list[Array]]
     complete: Array
     own: list[Array]
 
@@ -119,6 +119,7 @@ def prove_rows(plan: Plan, mine: Contribution, received: Received, coins: Coins)
     inbox = yield Exchange(send, awaited, 0, round=number, phase="share")
     chosen |= heard(plan, seed, inbox)
     told = projected(plan, received, chosen, pattern)
+    received.masks.clear()  # they have hidden what they were dealt for
     verifying = verifiers(plan, present)
     to = tuple(c for c in verifying if c != mine.name)
     awaited = others if mine.name in verifying else ()

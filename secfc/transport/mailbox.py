@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from secfc.roles.exchange import END, Exchange, Inbox, PartyId
@@ -27,7 +28,8 @@ class Mailbox:
 
     def wait(self, exchange: Exchange) -> None:
         """The party waits for this from now on: what it took before a crash, or is older, is too late."""
-        self.awaited = exchange
+        # What the party says is not its mailbox's to keep: it may be all its shares.
+        self.awaited = replace(exchange, send={})
         if exchange.taken:
             self.forget(exchange.taken)
         for sender in exchange.expect:

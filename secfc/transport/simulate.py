@@ -7,6 +7,7 @@ it suffices.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from secfc.logs import exchanged
 from secfc.roles.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
 from secfc.roles.transcript import Envelope, Run, Transcript
 from secfc.transport.mailbox import Mailbox
+
+# After a role has taken so many bytes, what it freed of them goes back to the system.
+LARGE = 1 << 26
 
 Faults = Callable[[Envelope], Iterable[Envelope]]
 Watch = Callable[[PartyId, Exchange], None]
@@ -62,6 +66,7 @@ class _Driver:
         self.results: dict[PartyId, Any] = {}
         self.silent: dict[PartyId, TooFewReplies] = {}
         self.log: list[Envelope] = []
+        self.arrived = dict.fromkeys(roles, 0)  # bytes since the role went on
         self.seconds: dict[PartyId, dict[str, float]] = {name: {} for name in roles}
 
     def run(self) -> Run:
@@ -91,7 +96,7 @@ class _Driver:
         return min(self.waiting, key=order)
 
     def advance(self, name: PartyId, value: Any) -> None:
-        start = working_clock()
+        start, large, self.arrived[name] = working_clock(), self.arrived[name] > LARGE, 0
         try:
             exchange = self.roles[name].send(value)
         except StopIteration as done:
@@ -104,6 +109,9 @@ class _Driver:
         else:
             self.book(name, exchange.phase, working_clock() - start)
             self.wait(name, exchange)
+            del value
+            if large:
+                give_back()
             return
         self.waiting.pop(name, None)
         self.book(name, "finish", working_clock() - start)
@@ -139,3 +147,15 @@ class _Driver:
         for arriving in self.faults(envelope):
             self.log.append(arriving if self.keep_bodies else arriving.header())
             self.mailboxes[arriving.recipient].arrive(arriving.sender, arriving.round, arriving.body)
+            self.arrived[arriving.recipient] += nbytes
+
+
+def give_back() -> None:
+    """Hand free memory back to the system, where the C library can.
+
+    Shares of thousands of clients are so small that they lie in the heap between those of other recipients:
+    their holes fit nothing larger, and a process that holds all parties would need memory for both.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if hasattr(ctypes, "RTLD_GLOBAL") else None
+    if trim is not None:
+        trim(0)
