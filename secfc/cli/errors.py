@@ -23,6 +23,8 @@ WRITTEN = re.compile(r"""\b(encoding|delimiter|decimal)=(['"])(.*?)\2""")
 # What else its messages offer, and how that is asked for here.
 OFFERS = {
     '(neighbors=Neighbors(unit="data point"))': "(--protect point)",
+    'centers="rounded"': "--centers rounded",
+    'centers="exact"': "--centers exact",
     "disclosure=Distances()": "--disclosure distances",
     "disclosure=AssignmentsOnly()": "--disclosure assignments",
     "AssignmentsOnly(consent=True)": "--consent",

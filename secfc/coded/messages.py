@@ -23,16 +23,6 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Introduction(Message, tag=2):
-    """Client to client, before a union: its public signing key (32 bytes)."""
-
-    public: bytes
-
-    def __post_init__(self) -> None:
-        refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class PublicKey(Message, tag=15):
     """Client to client: its ephemeral X25519 key (32 bytes), from which masks of replies follow."""
 
@@ -40,30 +30,6 @@ class PublicKey(Message, tag=15):
 
     def __post_init__(self) -> None:
         refuse(len(self.key) != 32, f"a public key has 32 bytes, this one has {len(self.key)}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Multiplicities(Message, tag=3):
-    """Server to every client, after a union: how many clients hold each row (m,), not which."""
-
-    held: Array
-
-    def __post_init__(self) -> None:
-        refuse(not is_array(self.held, "u", 1), "how many hold a row is an unsigned number a row")
-        refuse(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Disputes(Message, tag=49):
-    """Server to every client, once rows are shared: those whose holders have different data, ascending."""
-
-    rows: Array
-
-    def __post_init__(self) -> None:
-        rows = self.rows
-        refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
-        ascending = bool((rows[1:] > rows[:-1]).all()) and (not rows.size or int(rows[0]) >= 0)
-        refuse(not ascending, "disputed rows are ascending, distinct and not negative")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +241,10 @@ class MaskedSum(Message, tag=19):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Corrections(Message, tag=20):
-    """Dealer to one member: words that complete its tables of one comparison, uniform to any one member."""
+    """Dealer to one member: words that complete its tables of one comparison, uniform to any one member.
+
+    Where centers are rounded, before these those by which it divides.
+    """
 
     words: Array
 
@@ -321,9 +290,30 @@ class Unheard(Message, tag=23):
         check_numbers(self.missing, "missing clients")
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Rounded:
+    """Of a question for numbers of clusters: committee, corrected: who rounds their centers, as of `Compare`;
+    nobody where they are exact."""
+
+    committee: Array = field(default_factory=lambda: np.empty(0, np.int32))
+    corrected: int = 0
+
+    factor: ClassVar[int] = 1
+
+    def check_committee(self) -> None:
+        """Raises ValueError for what is no committee."""
+        check_numbers(self.committee, "members of a committee")
+        among = 0 <= self.corrected < max(1, self.committee.size)
+        refuse(not among, "corrections go to one of the committee")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureCost(Assignment, tag=24):
+class MeasureCost(Rounded, Assignment, tag=24):
     """Server to every client: the result of one of several restarts, whose cost decides between them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_committee()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -340,15 +330,19 @@ class CodedCosts(Message, tag=25):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureGains(Assignment, tag=76):
+class MeasureGains(Rounded, Assignment, tag=76):
     """Server to every client, while a start is drawn: halves of clusters, of which it wants to know how much
     each cluster gains if it is split."""
 
     halves: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_committee()
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureLosses(Assignment, tag=78):
+class MeasureLosses(Rounded, Assignment, tag=78):
     """Server to every client, while a start is drawn: clusters, more than k, of which it wants to know what
     merging some two costs.  pairs: (pairs, 2) int32, the lower cluster first, ascending."""
 
@@ -356,6 +350,7 @@ class MeasureLosses(Assignment, tag=78):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_committee()
         refuse(int(self.labels.min(initial=0)) < 0, "every point is in a cluster when clusters are merged")
         pairs = self.pairs
         refuse(not is_array(pairs, "i", 2) or pairs.shape[1] != 2, "pairs of clusters are (p, 2) integers")
@@ -369,6 +364,10 @@ class MeasureLosses(Assignment, tag=78):
         state = hashlib.blake2b(super().subject, digest_size=32, person=b"secfc-pairs")
         state.update(np.ascontiguousarray(self.pairs, "<i4").data)
         return state.digest()
+
+
+# Questions for numbers of clusters.
+Measure = MeasureCost | MeasureGains | MeasureLosses
 
 
 @dataclass(frozen=True, eq=False, repr=False)

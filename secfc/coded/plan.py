@@ -19,6 +19,8 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.projections import Projections, spare_masks
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, distance_bound
+from field.ring.rounded import needed as needed_to_round
+from field.ring.rounded import weights
 from secfc.coded.layout import Layout
 from secfc.coded.network import Network
 from secfc.lloyd.elbow import Elbow
@@ -84,6 +86,7 @@ class Plan:
     elbow: Elbow | None = None  # by which k is chosen, with `most` a number
     network: Network = Network()  # what messages cost, by which comparisons take their shape
     workers: tuple[PartyId, ...] = ()  # who holds shares and computes; nobody named: all clients
+    fraction: int | None = None  # binary digits behind the point of rounded centers; None: they are exact
 
     def __post_init__(self) -> None:
         least = {
@@ -106,7 +109,10 @@ class Plan:
                 f"largest={self.largest} with {type(self.init).__name__}(), whose first halves may have "
                 f"nearly all m={self.m} points: leave largest out, or take another start, as RandomLabels()"
             )
-        needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.largest)
+        needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.heaviest)
+        if self.fraction is not None:
+            most = needed_to_round(self.largest, self.proven, self.fraction, self.layout.multiple)
+            needed = max(needed, most)
         if needed >= self.code.basis.modulus:
             raise ValueError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"
@@ -150,6 +156,16 @@ class Plan:
     @property
     def m(self) -> int:
         return self.layout.m
+
+    @property
+    def heaviest(self) -> int:
+        """How many points the center stands for that most stand for: see `weights`."""
+        return self.largest if self.fraction is None else 1 << self.fraction
+
+    def weights(self, sizes: Array) -> Array:
+        """How many points the sums stand for from which distances to clusters of these sizes (k,) follow:
+        as many, or the same number for each where centers are rounded (`field.ring.rounded`)."""
+        return sizes if self.fraction is None else weights(sizes, self.fraction)
 
     @property
     def choice(self) -> int | Elbow:
@@ -322,6 +338,8 @@ class Plan:
         size = int(sizes.max())
         if size > self.largest:
             raise RangeExceeded(size, self.largest)
+        if self.fraction is not None:
+            size = self.heaviest
         bound = distance_bound(self.headroom * self.d, self.quantizer.max_int, size)
         return lanes_for(bound, self.code.basis.primes)
 

@@ -14,11 +14,15 @@ from typing import Any, Protocol
 from field.code.projections import LARGEST, MOST, stretch
 from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
 from field.ring.quantize import MAX_INT, Quantizer, distance_bound, finest_scale
+from field.ring.rounded import FRACTION
+from field.ring.rounded import needed as needed_to_round
 from secfc.algorithm import Public
 from secfc.coded.layout import Layout
 
 # An automatic scale gives at least so many integer steps between 0 and the bound: 64 in a sixteenth of it.
 STEPS = 1 << 10
+# Lanes below which rounded centers leave few steps.
+ROUNDED_LANES = 2
 # Below this many words a block costs more masks than it has words.
 LEAST_BLOCK = 1 << 6
 
@@ -36,6 +40,8 @@ class Ranged(Protocol):
     def largest(self) -> int | None: ...
     @property
     def disclosure(self) -> Any: ...
+    @property
+    def centers(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,8 @@ class Range:
 class _Wish:
     """What a range must hold: `headroom` times the distances of d features to clusters of m points.
 
-    multiple: how many times itself every row is computed on.  colluding: see `Projections`.
+    multiple: how many times itself every row is computed on.  colluding: see `Projections`.  rounds: of how
+    many points centers are rounded, so that they stand for m; 0 if they are exact.
     """
 
     disclosure: Any
@@ -63,11 +70,17 @@ class _Wish:
     dealers: int
     multiple: int
     colluding: int
+    rounds: int = 0
 
     def headroom(self, block: int) -> int:
         wide: int = self.disclosure.stretched(self.plain, self.stretch(block))
         # Distances, and noise on them, grow with the square of rows.
         return wide * self.multiple**2
+
+    @property
+    def points(self) -> int:
+        """Of the largest cluster."""
+        return self.rounds or self.m
 
     @property
     def common(self) -> _Wish:
@@ -78,11 +91,17 @@ class _Wish:
         return stretch(block, self.ell, self.dealers, self.colluding)
 
     def needed(self, block: int, max_int: int) -> int:
-        return distance_bound(self.headroom(block) * self.d, max_int, self.m)
+        distances = distance_bound(self.headroom(block) * self.d, max_int, self.m)
+        largest = self.multiple * self.stretch(block) * max_int
+        return max(distances, needed_to_round(self.rounds, largest, FRACTION, self.multiple))
 
     def most(self, basis: Basis, block: int) -> int:
         """The largest integer of an honest client that this basis holds."""
         held = math.isqrt((basis.modulus - 1) // (self.headroom(block) * self.d)) // (2 * self.m)
+        if self.rounds:
+            # What is divided is at most 2**(q + 2) times the largest sum, and the size.
+            each = self.rounds * self.multiple * self.stretch(block) << (FRACTION + 2)
+            held = min(held, (basis.modulus - 1 - self.rounds * self.multiple) // each)
         return min(held, MAX_INT, (MOST - 1) // self.stretch(block))
 
 
@@ -98,9 +117,10 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
         raise ValueError(f"largest={way.largest} is too small: it must be at least 1")
     plain = way.disclosure.headroom(way, public, layout)
     dealers, colluding = (layout.n, max(1, t)) if layout.mixed else (1, 1)
-    wish = _Wish(
-        way.disclosure, plain, public.d, way.largest or layout.m, ell, dealers, layout.multiple, colluding
-    )
+    size, rounds = way.largest or layout.m, 0
+    if way.centers == "rounded":
+        size, rounds = 1 << FRACTION, size
+    wish = _Wish(way.disclosure, plain, public.d, size, ell, dealers, layout.multiple, colluding, rounds)
     rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
     sizes = block_sizes(rows * public.d)
     if way.scale is not None:
@@ -108,17 +128,30 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
     if way.basis is not None:
         # A field that was asked for may leave few steps: then every value is a block of its own.
         return _finest(way, public, wish, way.basis, sizes)
-    for lanes in range(way.disclosure.least_lanes, MAX_LANES + 1):
+    least = ROUNDED_LANES if wish.rounds else way.disclosure.least_lanes
+    for lanes in range(least, MAX_LANES + 1):
         basis = Basis(LANE_PRIMES[:lanes])
         if wish.common.most(basis, sizes[-1]) >= STEPS:
             return _finest(way, public, wish, basis, sizes)
     left = wish.common.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
+    less = "" if wish.rounds else _less(way, wish, sizes[-1])
     raise ValueError(
-        f"m={wish.m} points of d={wish.d} features leave {left} integer steps between 0 and the bound in "
-        f"{MAX_LANES} lanes of 30 bits, where {STEPS} are wanted, and room for rows that a client may pass "
-        "off as within it: say how large a cluster can get (largest=), take fewer points, show the server "
-        "distances (disclosure=Distances()), or give a scale if so few steps will do"
+        f"m={wish.points} points of d={wish.d} features leave {left} integer steps between 0 and the bound "
+        f"in {MAX_LANES} lanes of 30 bits, where {STEPS} are wanted, and room for rows that a client may "
+        f"pass off as within it: {less}say how large a cluster can get (largest=), take fewer points, show "
+        "the server distances (disclosure=Distances()), or give a scale if so few steps will do"
     )
+
+
+def _less(way: Ranged, wish: _Wish, block: int) -> str:
+    """What rounding centers would save, in words that go before other remedies; nothing if it cannot be."""
+    if way.disclosure.exposes != "labels" or way.disclosure.dealer is None:
+        return ""
+    rounded = replace(wish, plain=2, m=1 << FRACTION, rounds=wish.m).common
+    for lanes in range(ROUNDED_LANES, MAX_LANES + 1):
+        if (steps := rounded.most(Basis(LANE_PRIMES[:lanes]), block)) >= STEPS:
+            return f'round centers (centers="rounded"), which leaves {steps} steps in {lanes} lanes; or '
+    return ""
 
 
 def block_sizes(words: int) -> tuple[int, ...]:
@@ -154,13 +187,13 @@ def _given_scale(
     widest, needed = bases[-1], wish.needed(sizes[-1], quantizer.max_int)
     if way.basis is None:
         raise ValueError(
-            f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.m}: integers up to "
+            f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points}: integers up to "
             f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits: lower the scale (at "
             f"most {wish.most(widest, sizes[-1])} steps fit between 0 and the bound), the bound of the data "
             "or the number of points"
         )
     raise ValueError(
-        f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.m} makes distances, or what is "
+        f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points} makes distances, or what is "
         f"computed from them, up to 2**{needed.bit_length()}, the modulus is below "
         f"2**{widest.modulus.bit_length()}: lower the scale or add lanes"
     )

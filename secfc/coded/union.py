@@ -38,7 +38,7 @@ from psu.messages import (
     UnionTags,
 )
 from psu.plan import Plan, Sheet
-from secfc.coded.messages import Disputes, Introduction, Multiplicities
+from secfc.coded.union_messages import Disputes, Introduction, Multiplicities
 from secfc.roles.exchange import (
     ALIGN,
     SERVER,

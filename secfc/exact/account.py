@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from field.ring.basis import MERSENNE_61, Basis
+from field.ring.basis import LANE_PRIMES, MAX_LANES, MERSENNE_61, Basis, lanes_for
+from field.ring.quantize import LEAST_STEPS
+from field.ring.rounded import rounded_needs
 from psu.plan import Threshold
 from secfc.account import Account
 from secfc.algorithm import Clustering
@@ -14,7 +17,9 @@ from secfc.coded.membership import Membership, Private
 from secfc.coded.plan import Plan
 from secfc.data.federation import Federation
 from secfc.disclosure import AssignmentsOnly, Disclosure, FinalLabelsOnly, OwnLabels
+from secfc.exact.combinations import can_round
 from secfc.exact.words import DISCLOSURES, MEMBERSHIPS, word_of
+from secfc.lloyd.elbow import Elbow
 from secfc.lloyd.starts import STARTS, Start
 
 
@@ -38,6 +43,10 @@ class Hiding(Stepping, Protocol):
     def membership(self) -> Membership: ...
     @property
     def disclosure(self) -> Disclosure: ...
+    @property
+    def centers(self) -> str: ...
+    @property
+    def k(self) -> int | Elbow: ...
 
 
 def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str | None) -> Account:
@@ -45,6 +54,11 @@ def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str |
     plan, membership, exact = result.plan, way.membership, way.disclosure.exact
     title = "SecFC: exact k-means on shares"
     claim = "Not verified: the labels were not compared with those of plaintext k-means."
+    if way.centers == "rounded":
+        title = "SecFC: k-means with rounded centers on shares (not k-means with exact centers)"
+        claim = (
+            "Not verified: the labels were not compared with those of plaintext k-means that rounds alike."
+        )
     if not exact:
         title = "SecFC with differential privacy: k-means on noisy distances"
         claim = "Not exact, by intent: every distance carries noise, so labels differ from plaintext k-means."
@@ -54,14 +68,16 @@ def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str |
         {**steps(way), **parameters(way, plan, ids)},
         claim,
         task(way),
-        setup(plan, known(way)),
+        setup(plan, known(way), *centers(way, plan)),
         delta=None if exact else budget(way)["delta"],
     )
     if not isinstance(membership, Private):
         return found
     return replace(
         found,
-        setup=setup(plan, known(way), ("Membership", f"private; {identity(federation, ids)}")),
+        setup=setup(
+            plan, known(way), ("Membership", f"private; {identity(federation, ids)}"), *centers(way, plan)
+        ),
         hidden=hidden(membership, plan),
         opened=opened(membership, plan, federation),
     )
@@ -106,6 +122,7 @@ def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
         found["sizes"] = policy.sizes
     basis = plan.code.basis
     return found | {
+        "centers": way.centers,
         "t": plan.code.t,
         "ell": plan.code.ell,
         "primes": list(basis.primes),
@@ -150,6 +167,23 @@ def setup(plan: Plan, but: str, *more: tuple[str, str]) -> tuple[tuple[str, str]
         ("Coding", f"ell = {code.ell}: each point {segments}"),
         ("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"),
     )
+
+
+def centers(way: Hiding, plan: Plan) -> tuple[tuple[str, str], ...]:
+    """To which grid centers are rounded; or, where exact ones are costly, what rounding them would save."""
+    if plan.fraction is not None:
+        grid = f"rounded to 1/{1 << plan.fraction} of a step, ties up"
+        return (("Centers", f"{grid}: labels are those of plaintext k-means that rounds alike"),)
+    lanes, steps = plan.code.basis.lanes, plan.quantizer.max_int
+    if not can_round(way) or (lanes < MAX_LANES and steps >= LEAST_STEPS):
+        return ()
+    wide = rounded_needs(plan.d, plan.largest, plan.proven, plan.layout.multiple, way.init.factor)
+    fewer = lanes_for(wide, LANE_PRIMES)
+    if math.prod(LANE_PRIMES[:fewer]) <= wide or (fewer >= lanes and steps >= LEAST_STEPS):
+        return ()
+    why = f"exact, which takes {lanes} lanes" if lanes == MAX_LANES else f"exact, which leaves {steps} steps"
+    saved = f"{fewer} lanes for as many steps" if fewer < lanes else "as many lanes for more steps"
+    return (("Centers", f"{why}; --centers rounded takes {saved}, but is not k-means with exact centers"),)
 
 
 def hidden_from(t: int, but: str) -> str:

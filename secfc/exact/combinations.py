@@ -31,6 +31,10 @@ class Combining(Protocol):
     def membership(self) -> Membership: ...
     @property
     def disclosure(self) -> Any: ...
+    @property
+    def n_init(self) -> int: ...
+    @property
+    def centers(self) -> str: ...
 
 
 def check_liars(way: Combining) -> None:
@@ -87,3 +91,33 @@ def check_start(way: Combining) -> None:
             "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"
         )
     check_choice(way.init, way.k)
+
+
+def can_round(way: Any) -> bool:
+    """Whether this run could have rounded centers."""
+    dealt = way.disclosure.exposes == "labels" and getattr(way.disclosure, "dealer", None) is not None
+    return dealt and way.n_init == 1 and not isinstance(way.k, Elbow)
+
+
+def check_centers(way: Combining) -> None:
+    """Raises InputError where centers cannot be rounded, or need not be."""
+    if way.centers == "exact" or can_round(way):
+        return
+    policy = way.disclosure
+    name = type(policy).__name__
+    if policy.exposes == "distances":
+        raise InputError(
+            f'centers="rounded" with {name}: the server decodes distances to exact centers, and nothing is '
+            'compared that rounding makes narrower. Use centers="exact"'
+        )
+    if policy.exposes != "labels" or getattr(policy, "dealer", None) is None:
+        shown = f"{name}(dealer=None)" if policy.exposes == "labels" else f"{name}()"
+        raise InputError(
+            f'centers="rounded" with {shown}: centers are rounded of labels that all hear, by tables that '
+            'somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
+        )
+    what = f"n_init={way.n_init}" if way.n_init > 1 else f"k={way.k}"
+    raise InputError(
+        f'centers="rounded" with {what}: the costs that decide are known of exact centers only. Use one '
+        'start and k as a number, or centers="exact"'
+    )

@@ -19,6 +19,7 @@ from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.exact import Exact
 from field.ring.quantize import Quantizer
+from field.ring.rounded import FRACTION, rounded, weights
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Drive, Outcome, Public, union
@@ -34,6 +35,7 @@ from secfc.exact.account import of_lloyd
 from secfc.exact.kinds import OF_LLOYD
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import PlainSource, Trace, cheaper, lloyd, restarts
+from secfc.lloyd.rounded import RoundedSource
 from secfc.lloyd.starts import Drawing, Start, check_choice, generators
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.checks import is_array, refuse
@@ -76,6 +78,7 @@ class PlainPlan:
     counts: tuple[int, ...]
     k: int | Elbow
     d: int
+    fraction: int | None = None
     terms: Terms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
 
     @cached_property
@@ -95,6 +98,7 @@ class PlainModel:
     quantizer: Quantizer
     sums: Array
     sizes: Array
+    fraction: int | None = None
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
@@ -102,12 +106,14 @@ class PlainModel:
         """Nearest centers of new points: one (m_j,) int32 array a client.  Nobody says anything."""
         from field.kernels import scalar as kernels
 
-        labels = []
+        labels, sums, sizes = [], self.sums, self.sizes
+        if self.fraction is not None:
+            sums, sizes = rounded(sums, sizes, self.fraction), weights(sizes, self.fraction)
         for party in federation.parties:
             points = self.quantizer(party.read(), owner=f"client {party.name!r}")
-            high, low = np.empty((2, len(self.sizes), len(points)), np.uint64)
-            kernels.plain_distances(points, self.sums, self.sizes, high, low)
-            labels.append(Exact(high, low).nearest(self.sizes))
+            high, low = np.empty((2, len(sizes), len(points)), np.uint64)
+            kernels.plain_distances(points, sums, sizes, high, low)
+            labels.append(Exact(high, low).nearest(sizes))
         return labels
 
 
@@ -128,12 +134,14 @@ class Lloyd:
     rounding: Any = "nearest"
     largest: int | None = None
     disclosure: Disclosure = AssignmentsOnly()
+    centers: words.Centers = "exact"
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
         hold(self, OF_LLOYD)
         object.__setattr__(self, "k", clusters(self.k))
+        words.check_centers(self.centers)
         object.__setattr__(self, "disclosure", words.disclosure(self.disclosure))
         object.__setattr__(self, "init", words.start_for(self.init, self.disclosure))
 
@@ -148,7 +156,13 @@ class Lloyd:
             raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, largest(k))
         check_choice(self.init, k)
-        return PlainPlan(quantizer, public.clients, public.counts, k, public.d, Terms(self, public))
+        if self.centers == "rounded" and (self.n_init > 1 or isinstance(k, Elbow)):
+            raise ValueError(
+                f'centers="rounded" with n_init={self.n_init}, k={k}: use one start and k as a number, as '
+                "secure runs do"
+            )
+        fraction = FRACTION if self.centers == "rounded" else None
+        return PlainPlan(quantizer, public.clients, public.counts, k, public.d, fraction, Terms(self, public))
 
     def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
         """Send my points in the clear, receive all labels."""
@@ -177,8 +191,8 @@ class Lloyd:
             if message.points.shape != (count, plan.d) or outside:
                 raise FaultyClient(sender, f"sent other than {count} points of d={plan.d} within the bound")
         points = np.concatenate([inbox[c].points for c in plan.clients])
-        source = PlainSource(points)
-
+        plain = PlainSource(points)
+        source = plain if plan.fraction is None else RoundedSource(plain, plan.fraction)
         each, drawing = generators(rng, self.n_init), Drawing(self.init, len(points), plan.k)
 
         def once() -> Role[Trace]:
@@ -188,7 +202,9 @@ class Lloyd:
         trace: Trace = yield from restarts(self.n_init, once, cheaper)
         yield Exchange(to_all(plan.clients, Final(trace.k, trace.labels, None)), round=SHARE, phase="cluster")
         labels = trace.labels.astype(np.int32)
-        model = PlainModel(plan.quantizer, source.sums(labels, trace.k), cluster_sizes(labels, trace.k))
+        model = PlainModel(
+            plan.quantizer, plain.sums(labels, trace.k), cluster_sizes(labels, trace.k), plan.fraction
+        )
         return trace, model, drawing.curve
 
     def outcome(self, plan: PlainPlan, party: PartyId, returned: Any) -> Outcome:

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows, RunningSums, cluster_sizes
 from field.ring.basis import Basis
+from field.ring.rounded import FRACTION
 from field.secrets.coins import Coins
 from secfc.account import Account
 from secfc.algorithm import Clustering, Outcome, Public, union
@@ -60,7 +61,7 @@ from secfc.exact import drafts, words
 from secfc.exact.account import of_secfc
 from secfc.exact.cautions import cautions
 from secfc.exact.collusion import tolerated
-from secfc.exact.combinations import check_liars, check_start, check_workers
+from secfc.exact.combinations import check_centers, check_liars, check_start, check_workers
 from secfc.exact.course import Referee
 from secfc.exact.drafts import Draft
 from secfc.exact.kinds import OF_SECFC
@@ -70,6 +71,7 @@ from secfc.exact.restarts import Restarts
 from secfc.exact.resting import agree_on, check_result, deal_and_hear, own_labels, tell_resting
 from secfc.exact.spending import Spending
 from secfc.exact.tossed import start_seed, start_seed_at_server
+from secfc.exact.words import Centers
 from secfc.lloyd.elbow import Curve, Elbow, clusters, largest
 from secfc.lloyd.loop import Trace, cheaper, restarts
 from secfc.lloyd.starts import Drawing, Start, generators
@@ -276,7 +278,11 @@ class SecFC:
     labels. workers: who holds shares and computes, names of clients, or a number of them, which is spread
     evenly over the clients; None for all. At least 2 (ell + t - 1) + 1 are needed, and one more for each that
     may be lost. All other clients deal, hear the labels of their own rows and the sizes in the end, and may
-    leave in between; t counts colluding workers, and any others may join them.
+    leave in between; t counts colluding workers, and any others may join them. centers: "rounded" to measure
+    distances to means on a grid of 1/16 step of the data, ties up, each coordinate rounded by the committee
+    that compares: narrower numbers, about half the work and traffic with many points. Labels are those of
+    `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for `AssignmentsOnly()`
+    with a dealer, one start, and k as a number. Centers that are opened (`reveal_centers`) are exact means.
     """
 
     k: int | Elbow
@@ -299,6 +305,7 @@ class SecFC:
     predictions: int | None = None
     network: Network = Network()
     workers: Workers = None
+    centers: Centers = "exact"
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
@@ -307,6 +314,7 @@ class SecFC:
         for name, meant in (("membership", words.membership), ("disclosure", words.disclosure)):
             object.__setattr__(self, name, meant(getattr(self, name)))
         object.__setattr__(self, "k", clusters(self.k))
+        words.check_centers(self.centers)
         object.__setattr__(self, "init", words.start_for(self.init, self.disclosure))
 
     def plan(self, public: Public) -> Draft:
@@ -318,6 +326,7 @@ class SecFC:
             return self.among(public.clients).plan(public)
         check_liars(self)
         check_workers(self, public.clients)
+        check_centers(self)
         check_start(self)
         terms = Terms(self, public)
         draft = self.membership.draft(public.clients, public.counts, self.t, public.session, terms)
@@ -350,6 +359,7 @@ class SecFC:
             chosen.headroom, self.liars, chosen.block, Terms(self, public), public.seed,
             self.smallest_center, 10 * layout.m if self.predictions is None else self.predictions,
             elbow, self.network, () if self.workers is None else workers,
+            FRACTION if self.centers == "rounded" else None,
         )  # fmt: skip
         self.disclosure.check(plan.at_work)
         return plan

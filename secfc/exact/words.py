@@ -8,13 +8,15 @@ whoever wants other ones builds the value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from secfc.coded.membership import Membership, Open, Private
 from secfc.data.inputs import InputError
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.lloyd.starts import STARTS, Start
 
+# What distances are measured to.
+Centers = Literal["exact", "rounded"]
 DISCLOSURES: Mapping[str, Disclosure] = {
     "assignments": AssignmentsOnly(),
     "own-labels": OwnLabels(),
@@ -42,6 +44,15 @@ def disclosure(value: Any) -> Disclosure:
 def membership(value: Any) -> Membership:
     """The membership that a word stands for, or the given one.  Raises InputError."""
     return _meant("membership", value, MEMBERSHIPS, "draft")  # type: ignore[no-any-return]
+
+
+def check_centers(value: Any) -> None:
+    """Raises InputError for centers that are neither exact nor rounded."""
+    if value not in get_args(Centers):
+        raise InputError(
+            f'centers={value!r} is none: use "exact", the means as fractions, or "rounded", the nearest '
+            "points of a grid, which is faster"
+        )
 
 
 def word_of(value: Any, table: Mapping[str, Any]) -> str:

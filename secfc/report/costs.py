@@ -86,6 +86,8 @@ CONTENTS = {
     "Compare": "labels of all points, each step",
     "MaskedDistances": "masked distances, each step",
     "MaskedSum": "sums of masked distances",
+    "MaskedCenters": "masked sums of clusters, each step",
+    "CenterShares": "shares of rounded centers, each step",
     "Corrections": "tables for comparing",
     "MaskedBits": "bits opened under masks",
     "LabelShare": "shares of the labels",

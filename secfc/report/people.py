@@ -191,7 +191,15 @@ def _evaluation(found: Report) -> Section:
 
 
 def verdict(found: Report) -> str:
-    """Whether the labels are those of plaintext k-means, in a sentence."""
+    """Whether the labels are those of plaintext k-means, in a sentence; and if so, of which kind it is."""
+    told = compared(found)
+    if found.comparison is not None and found.account.parameters.get("centers") == "rounded":
+        told += " Both have rounded centers: this is not k-means with exact centers."
+    return told
+
+
+def compared(found: Report) -> str:
+    """The sentence alone."""
     comparison = found.comparison
     if comparison is None or found.counts is None:
         return found.account.claim

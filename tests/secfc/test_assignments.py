@@ -216,7 +216,7 @@ def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
         Public.of(data, 6.0)
     )
     keys = PairKeys({0: bytes(32)})
-    member = Member(plan, "client-0", SERVER, keys, keys, None)
+    member = Member(plan, "client-0", SERVER, keys, keys, None, SeededCoins(0, "x"))
     client = Participant(plan, "client-0", keys, member, consent=False)
 
     def ask(number, label):

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 import secfc
 from field import SeededCoins
 from secfc import sums as aggregate
-from secfc.coded.messages import Assignment, Disputes, Multiplicities
+from secfc.coded.messages import Assignment
 from secfc.coded.screening import DEALING, Judgement, Screening
+from secfc.coded.union_messages import Disputes, Multiplicities
 from secfc.feddp import FedDPKMeans
 from secfc.kfed import OwnLabels
 from secfc.roles.exchange import (

@@ -21,6 +21,8 @@ from secfc import kfed, sums
 from secfc.algorithm import Public
 from secfc.coded import merging_messages as merging
 from secfc.coded import messages as own
+from secfc.coded import rounding_messages as rounding
+from secfc.coded import union_messages as united
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
 from secfc.deploy import forecast, introduction
@@ -125,14 +127,14 @@ def merged(draw):
 
 @st.composite
 def multiplicities(draw):
-    return own.Multiplicities(
+    return united.Multiplicities(
         draw(npst.arrays(np.uint16, draw(st.integers(0, 5)), elements=st.integers(1, 9)))
     )
 
 
 @st.composite
 def disputes(draw):
-    return own.Disputes(np.array(sorted(draw(st.sets(st.integers(0, 9)))), np.int64))
+    return united.Disputes(np.array(sorted(draw(st.sets(st.integers(0, 9)))), np.int64))
 
 
 @st.composite
@@ -318,10 +320,10 @@ def local_gaussians(draw):
 binary, text = st.binary(max_size=20), st.text(max_size=6)
 MESSAGES = {
     shared.Hello: st.builds(shared.Hello, binary),
-    own.Introduction: st.builds(own.Introduction, exactly(32)),
+    united.Introduction: st.builds(united.Introduction, exactly(32)),
     own.PublicKey: st.builds(own.PublicKey, exactly(32)),
-    own.Multiplicities: multiplicities(),
-    own.Disputes: disputes(),
+    united.Multiplicities: multiplicities(),
+    united.Disputes: disputes(),
     own.Shares: st.builds(own.Shares, count, coded(), coded()),
     merging.Indicator: st.builds(merging.Indicator, coded(), coded(), coded()),
     merging.MaskedRows: st.builds(merging.MaskedRows, coded()),
@@ -342,6 +344,8 @@ MESSAGES = {
     own.MaskSeed: st.builds(own.MaskSeed, exactly(32)),
     own.MaskedDistances: st.builds(own.MaskedDistances, coded()),
     own.MaskedSum: st.builds(own.MaskedSum, coded()),
+    rounding.MaskedCenters: st.builds(rounding.MaskedCenters, coded()),
+    rounding.CenterShares: st.builds(rounding.CenterShares, coded()),
     own.Corrections: st.builds(own.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
     own.MaskedBits: st.builds(own.MaskedBits, arrays(dtype=st.sampled_from([np.uint32, np.uint64]))),
     own.LabelShare: st.builds(own.LabelShare, arrays(dtype=np.uint64, axes=(2, 2))),
@@ -544,8 +548,8 @@ def examples():
     z = np.array([3, 2**61 - 2], np.uint64)
     return [
         shared.Hello(bytes(range(32))),
-        own.Introduction(bytes(32)),
-        own.Multiplicities(np.array([1, 2], np.uint16)),
+        united.Introduction(bytes(32)),
+        united.Multiplicities(np.array([1, 2], np.uint16)),
         own.Shares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
         own.Assignment(7, 2, np.array([0, 1, -1], np.int8), np.array([0, 3], np.int32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
@@ -594,6 +598,8 @@ def examples():
         own.MaskSeed(bytes(range(32))),
         own.MaskedDistances(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
+        rounding.MaskedCenters(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
+        rounding.CenterShares(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         own.Corrections(np.array([1, 2**63], np.uint64)),
         own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64)),
         own.LabelShare(np.array([[5], [6]], np.uint64)),
@@ -608,6 +614,14 @@ def examples():
         ),
         own.CodedGains(np.array([[1, 2]], np.uint32)),
         own.MeasureCost(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
+        own.MeasureCost(
+            10,
+            2,
+            np.array([0, 1], np.int8),
+            np.array([0, 3], np.int32),
+            committee=np.array([0, 1], np.int32),
+            corrected=1,
+        ),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
         joint.Cluster(
@@ -671,7 +685,7 @@ def examples():
         toss.Commitment(bytes(range(32))),
         toss.Coin(bytes(range(32))),
         toss.Tossed(np.array([True, False]), np.arange(32, dtype=np.uint8).reshape(1, 32)),
-        own.Disputes(np.array([1, 4], np.int64)),
+        united.Disputes(np.array([1, 4], np.int64)),
         merging.Indicator(*(np.full((1, 2, width), 7, np.uint32) for width in (1, 3, 3))),
         merging.MaskedRows(np.full((1, 2, 3), 7, np.uint32)),
         merging.DividedRows(np.full((1, 2, 2), 7, np.uint32), np.ones((1, 2), np.uint32)),

@@ -23,6 +23,8 @@ def room_to_compare(way: Any, layout: Layout) -> int:
             "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
             "disclosure=Distances()"
         )
+    if way.centers == "rounded":
+        return 2 * int(way.init.factor)  # all centers stand for as many points
     return headroom(layout.m, way.largest, way.init.factor)
 
 

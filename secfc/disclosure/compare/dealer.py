@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
 from field.compare import dealt
+from field.compare.rounding import Rounding
+from field.compare.tables import Deck
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskSeed
 from secfc.coded.plan import Plan
@@ -45,14 +47,26 @@ def collect_seeds(
     return PairKeys({**seeds, **(own or {})})
 
 
-def mask_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[int, Coins]:
-    """What masks of distances are expanded from, for each of these peers of whom there is a key."""
-    return keys.streams(match.question.round, match.context, peers)
+def mask_streams(
+    match: Match, keys: PairKeys, peers: Collection[int], *, sums: bool = False
+) -> dict[int, Coins]:
+    """What masks of distances are expanded from, for each of these peers of whom there is a key.
+
+    sums: the masks of sums, where centers are rounded; to be taken before all others.
+    """
+    return keys.streams(_nonce(match, sums), match.context, peers)
 
 
-def table_streams(match: Match, keys: PairKeys, peers: Collection[int]) -> dict[int, Coins]:
+def table_streams(
+    match: Match, keys: PairKeys, peers: Collection[int], *, sums: bool = False
+) -> dict[int, Coins]:
     """The same for tables, and to be taken after it: the next nonce, which no question has."""
-    return keys.streams(match.question.round + 1, match.context, peers)
+    return keys.streams(_nonce(match, sums) + 1, match.context, peers)
+
+
+def _nonce(match: Match, sums: bool) -> int:
+    """The first of two numbers that no other question has, nor what precedes or follows in this one."""
+    return match.question.round + (0 if sums or match.rounding is None else 2)
 
 
 def lacking(match: Match, keys: PairKeys) -> Array:
@@ -72,7 +86,24 @@ class Game(Protocol):
 def deal(match: Match, keys: PairKeys, game: Game) -> Corrections:
     """The dealer's work for one match whose players all sent their seeds: for the corrected member."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
+    corrected, first = match.question.corrected, np.empty(0, np.uint64)
+    if match.rounding is not None:
+        first = deal_rounding(match, match.rounding, keys)
+    if not match.opens:
+        return Corrections(first)
     masks = mask_streams(match, keys, responders)
     rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)
-    return Corrections(game.deal(rho, [tables[j] for j in committee], match.question.corrected))
+    words = game.deal(rho, [tables[j] for j in committee], corrected)
+    return Corrections(np.concatenate([first, words]) if len(first) else words)
+
+
+def deal_rounding(match: Match, rounding: Rounding, keys: PairKeys) -> Array:
+    """The words by which the corrected member's part of rounding is completed."""
+    responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
+    masks = mask_streams(match, keys, responders, sums=True)
+    rho = dealt.rho(rounding.basis, rounding.shape, [masks[j] for j in responders])
+    tables = table_streams(match, keys, committee, sums=True)
+    deck = Deck([tables[j] for j in committee], match.question.corrected, rounding.dealt)
+    rounding.deal(rho, deck)
+    return deck.corrections

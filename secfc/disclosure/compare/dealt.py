@@ -61,7 +61,7 @@ class Dealt:
         """A client's part in comparisons, with keys that it agreed on with the others."""
         keys = yield from pair_keys(plan, name, coins)
         mine, dealt_to = yield from mask_seeds(plan, name, self.dealer, coins)
-        return Member(plan, name, self.dealer, keys, mine, dealt_to)
+        return Member(plan, name, self.dealer, keys, mine, dealt_to, coins)
 
     def server(self, plan: Plan, screening: Screening) -> Role[CodedSource]:
         committees = yield from self.committees(plan, screening)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from typing import Any
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from field.compare import dealt
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule
+from field.compare.rounding import Rounding
 from field.compare.shapes import groups
 from field.compare.tournament import Tournament
 from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
-from secfc.coded.messages import Compare, LabelShare
+from secfc.coded.messages import Compare, LabelShare, Measure
 from secfc.coded.plan import Plan
 from secfc.disclosure.compare.rivals import Rivals, Sides, rivals_of
 from secfc.roles.accept import check_residues
@@ -28,7 +29,7 @@ Array = NDArray[Any]
 
 # So many distances are a part of their own: a message costs as much as summing these up.
 WORTH_SPLITTING = 1 << 14
-# Rounds after the question's.
+# Rounds after the question's; where centers are rounded, of that, and all but the first once more.
 DEAL, SEND, SUM, OPEN = range(1, 5)
 
 
@@ -71,13 +72,14 @@ class Match:
     """A contest over the plan's points and who plays: responders send masked distances, members compare.
 
     sizes: (k,) of the clusters that distances are measured to; hidden: whether nobody knows them, so that
-    each is 1, or 0 for a cluster that nothing can be in.
+    each is 1, or 0 for a cluster that nothing can be in.  A question for numbers of clusters has no contest,
+    and is a match where their centers are rounded for it.
 
     Raises RangeExceeded if one is larger than the plan holds.
     """
 
     plan: Plan
-    question: Compare
+    question: Compare | Measure
     sizes: Array
     seating: Seating
     hidden: bool = False
@@ -93,7 +95,53 @@ class Match:
         """What is compared."""
         if self.hidden:
             return Sides(self.sizes)
-        return rivals_of(type(self.question), self.question.labels, self.sizes, self.question.factor)
+        weights = self.plan.weights(self.sizes)
+        return rivals_of(type(self.question), self.question.labels, weights, self.question.factor)
+
+    @cached_property
+    def rounding(self) -> Rounding | None:
+        """How centers of clusters with points are rounded before anything else; None if they are exact."""
+        plan = self.plan
+        if plan.fraction is None:
+            return None
+        plan.lanes(self.sizes)
+        sizes, width = tuple(self.sizes[self.sizes > 0].tolist()), plan.code.ell * plan.code.width(plan.d)
+        return Rounding(plan.code.basis, sizes, width, plan.proven, plan.fraction, plan.layout.multiple)
+
+    @property
+    def opens(self) -> bool:
+        """Whether labels are opened, and not numbers of clusters."""
+        return not isinstance(self.question, Measure)
+
+    @property
+    def shared(self) -> int:
+        """The step after the question in which shares of rounded centers are sent; 0 if they are exact."""
+        # Opening among three and more takes two steps where much is opened.
+        return 0 if self.rounding is None else OPEN + 2 * self.rounding.openings
+
+    def awaiting(self, name: PartyId, step: int) -> Iterator[tuple[int, tuple[PartyId, ...]]]:
+        """The steps in which others may wait for a player that goes no further than this step, and who.
+
+        After an opening that is the next; who waits for the dealer has sent its masked values before.
+        """
+        members = tuple(c for c in self.committee if c != name)
+        waits = dict.fromkeys((self.begun + SUM, self.begun + OPEN), members)
+        if self.rounding is not None:
+            waits |= dict.fromkeys((SUM, OPEN), members)
+            waits[self.shared] = tuple(c for c in self.responders if c != name)
+            waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
+            if not self.opens:
+                waits = {at: who for at, who in waits.items() if at <= self.shared}
+        elif step == 0:
+            waits[SEND] = members
+        if step > DEAL:
+            waits.setdefault(step + 1, members)
+        yield from ((at, waits[at]) for at in sorted(waits) if at > step)
+
+    @property
+    def begun(self) -> int:
+        """How many steps later the comparison begins, whose steps are numbered as ever."""
+        return max(0, self.shared - 1)
 
     @cached_property
     def schedule(self) -> Schedule | Tournament:
@@ -138,10 +186,10 @@ class Match:
     @cached_property
     def context(self) -> bytes:
         """What streams are bound to: whoever was told another question expands other masks."""
-        question, schedule = self.question, self.schedule
+        question, schedule, plan = self.question, self.schedule, self.plan
         public = (
-            self.plan.digest(), question.round, question.k, schedule.basis.primes, schedule.m,
-            self.sizes.tolist(), question.responders.tolist(), question.committee.tolist(),
+            plan.digest(), question.round, question.k, schedule.basis.primes, schedule.m,
+            self.sizes.tolist(), plan.fraction, question.responders.tolist(), question.committee.tolist(),
             question.corrected, question.factor, question.subject,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()

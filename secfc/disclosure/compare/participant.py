@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
-from field.code.halves import halves_of
+from field.code.halves import between, halves_of
 from field.ring.basis import Basis
 from secfc.coded.messages import (
     Assignment,
@@ -17,6 +18,7 @@ from secfc.coded.messages import (
     CodedGains,
     Compare,
     LabelShare,
+    Measure,
     MeasureCost,
     MeasureGains,
     MeasureLosses,
@@ -25,6 +27,7 @@ from secfc.coded.messages import (
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
+from secfc.disclosure.compare.hearing import Begun
 from secfc.disclosure.compare.match import Match, Seating, labels_of
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import check_responders, hidden, masked
@@ -42,12 +45,17 @@ class Player(Protocol):
         """Who compares with it."""
         ...
 
-    def check(self, question: Compare) -> None:
+    def check(self, question: Compare | Measure) -> None:
         """Raises FaultyServer for players that this way of comparing does not allow."""
         ...
 
     def compare(self, match: Match, measured: Measured) -> Role[Message | None]:
         """Its part in one match; what the server is due, None for silence."""
+        ...
+
+    def begin(self, match: Match, measured: Measured) -> Role[Begun | Message | None]:
+        """Its part in what precedes a comparison, the rounding of centers; if it ends with that, what the
+        server is due."""
         ...
 
 
@@ -83,16 +91,16 @@ class Participant:
                 match = self.match(question, measured.sizes)
                 return self.told(match, question, self.player.compare(match, measured), LabelShare)
             case MeasureCost():
-                check_responders(self.plan, question)
+                self.check_measured(question)
                 self.costed.add(question.labels.tobytes())
                 if len(self.costed) > self.restarts:
                     raise FaultyServer(SERVER, "asked for costs of more assignments than the plan has")
                 return self.cost(question, measured)
             case MeasureGains():
-                check_responders(self.plan, question)
+                self.check_measured(question)
                 return self.gains(question, measured, *halves_of(question.k // 2))
             case MeasureLosses():
-                check_responders(self.plan, question)
+                self.check_measured(question)
                 return self.gains(question, measured, *question.pairs.T)
             case _ if self.consent:
                 return masked(self.plan, self.me, self.keys, self.colluding, question, measured)
@@ -104,6 +112,15 @@ class Participant:
         self.opened = None
         if isinstance(question, Compare):
             yield from self.hear(self.match(question, sizes), question, {}, LabelShare)
+
+    def check_measured(self, question: Measure) -> None:
+        """Raises FaultyServer for other players than the plan has: a committee where centers are rounded."""
+        if self.plan.fraction is not None:
+            self.check_players(question)
+        elif question.committee.size:
+            raise FaultyServer(SERVER, "asked a committee to round centers, which are exact")
+        else:
+            check_responders(self.plan, question)
 
     def match(self, question: Compare, sizes: Array) -> Match:
         """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
@@ -149,7 +166,7 @@ class Participant:
         if len(shares) == len(match.committee):
             self.opened = labels_of(match, shares)
 
-    def check_players(self, question: Compare) -> None:
+    def check_players(self, question: Compare | Measure) -> None:
         """Raises FaultyServer for players or a comparison that the plan does not have."""
         check_responders(self.plan, question)
         self.check_committee(question.committee)
@@ -180,29 +197,49 @@ class Participant:
             raise FaultyServer(SERVER, "asked for other players than the first that did not fall silent")
         self.left_out |= skipped
 
-    def cost(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+    def cost(self, question: MeasureCost, measured: Measured) -> Role[Message | None]:
         """My coded distances of every cluster's own points, summed and blinded."""
         basis = self.plan.code.basis
 
-        def sums() -> Array:
-            return own_sums(basis, measured.distances(basis.lanes), question.labels)
+        def sums(about: Measured) -> Array:
+            return own_sums(basis, about.distances(basis.lanes), question.labels)
 
-        return self.number_a_cluster(question, sums, CodedCosts)
+        return self.number_a_cluster(question, measured, sums, CodedCosts)
 
     def gains(
-        self, question: Assignment, measured: Measured, firsts: Array, seconds: Array
+        self, question: Measure, measured: Measured, firsts: Array, seconds: Array
     ) -> Role[Message | None]:
         """What tells how far the means of these clusters, or halves of them, are apart, blinded."""
-        return self.number_a_cluster(question, lambda: measured.between(firsts, seconds), CodedGains)
+
+        def squares(about: Measured) -> Array:
+            if self.plan.fraction is None:
+                return about.between(firsts, seconds)
+            # All stand for as many points, so as far apart as if for one each.
+            return between(about.rows, replace(about.sums, sizes=np.minimum(about.sizes, 1)), firsts, seconds)
+
+        return self.number_a_cluster(question, measured, squares, CodedGains)
 
     def number_a_cluster(
-        self, question: Assignment, compute: Callable[[], Array], reply: type[CodedCosts | CodedGains]
+        self,
+        question: Measure,
+        measured: Measured,
+        compute: Callable[[Measured], Array],
+        reply: type[CodedCosts | CodedGains],
     ) -> Role[Message | None]:
-        """Numbers (lanes, clusters), if I am to respond, blinded against the server with t clients."""
-        yield from ()
+        """Numbers (lanes, clusters), if I am to respond, blinded against the server with t clients.
+
+        Of exact centers, or of those that a committee rounds before.
+        """
+        done = None
+        if self.plan.fraction is not None:
+            match = Match(self.plan, question, measured.sizes, self.player.seating)
+            begun = yield from self.player.begin(match, measured)
+            if not isinstance(begun, Begun):
+                return begun
+            measured, done = begun.measured, Unheard(0, begun.missing)
         if self.me not in question.responders:
-            return None
-        values = compute()
+            return done
+        values = compute(measured)
         strangers = hidden(self.plan, self.me, self.keys, self.colluding, question, values)
         return Unheard(0, strangers) if strangers.size else reply(values)
 

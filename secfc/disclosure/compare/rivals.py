@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from field.code.halves import widest
 from field.compare.contest import Contest
-from secfc.coded.messages import Compare
+from secfc.coded.messages import Assignment
 from secfc.coded.policy import Measured
 
 Array = NDArray[Any]
@@ -142,7 +142,7 @@ class Sides:
         return winners
 
 
-def rivals_of(kind: type[Compare], labels: Array, sizes: Array, factor: int = 1) -> Rivals:
+def rivals_of(kind: type[Assignment], labels: Array, sizes: Array, factor: int = 1) -> Rivals:
     """What a question of a kind compares; sizes: of the clusters that distances are measured to."""
     return Halves(labels, sizes) if kind.halves else Centers(sizes, factor)
 

@@ -20,6 +20,7 @@ from secfc.coded.messages import (
     Compare,
     CompareHalves,
     LabelShare,
+    Measure,
     MeasureCost,
     MeasureGains,
     MeasureLosses,
@@ -32,6 +33,7 @@ from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import Responders
 from secfc.lloyd.loop import Step, Weighed, gains_between
 from secfc.lloyd.neighbors import every_two
+from secfc.lloyd.rounded import gains_of_squares
 from secfc.roles.exchange import (
     Exchange,
     FaultyClient,
@@ -92,12 +94,17 @@ class Committees:
         if not widest(sizes):
             return gains_between((0,) * c, sizes)
         squares = yield from self.number_a_cluster(MeasureGains, CodedGains, labels, 2 * c, c)
-        return gains_between(squares, sizes)
+        return self.gained(squares, sizes.reshape(-1, 2))
 
     def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
         ask = partial(MeasureLosses, pairs=pairs)
         squares = yield from self.number_a_cluster(ask, CodedGains, labels, c, len(pairs))
-        return gains_between(squares, cluster_sizes(labels, c)[pairs])
+        return self.gained(squares, cluster_sizes(labels, c)[pairs])
+
+    def gained(self, squares: tuple[int, ...], sizes: Array) -> tuple[Fraction, ...]:
+        """What merging clusters of sizes (pairs, 2) costs, by what was opened of how far they are apart."""
+        exact = self.plan.fraction is None
+        return gains_between(squares, sizes) if exact else gains_of_squares(squares, sizes)
 
     def weighed(self, labels: Array, c: int) -> Role[Weighed]:
         within = yield from self.costs(labels, c)
@@ -106,19 +113,51 @@ class Committees:
 
     def number_a_cluster(
         self,
-        ask: Callable[[int, int, Array, Array], MeasureCost | MeasureGains | MeasureLosses],
+        ask: Callable[..., Measure],
         reply: type[CodedCosts | CodedGains],
         labels: Array,
         k: int,
         count: int,
     ) -> Role[tuple[int, ...]]:
         """Integers that a threshold of clients have shares of, `count` of them."""
-        inbox = yield from self.quorum.answered(
-            lambda number, chosen: ask(number, k, compact_labels(labels), chosen)
-        )
+        if self.plan.fraction is None:
+            inbox = yield from self.quorum.answered(
+                lambda number, chosen: ask(number, k, compact_labels(labels), chosen)
+            )
+        else:
+            inbox = yield from self.rounded(ask, labels, k)
         basis = self.plan.code.basis
         values = self.desk.believed(inbox, reply, basis, (count,), 2)
         return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
+
+    def rounded(self, ask: Callable[..., Measure], labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+        """The replies of all responders to a question for which a committee rounds centers before."""
+        sizes = cluster_sizes(labels, k)
+        while True:
+            seats = self.seats()
+            question = ask(
+                seats.round, k, compact_labels(labels), seats.responders, committee=seats.committee,
+                corrected=seats.corrected,
+            )  # fmt: skip
+            match = Match(self.plan, question, sizes, self.seating)
+            inbox, gone = yield from self.asked(match)
+            reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+            replies = {c: inbox[c] for c in match.responders if c in inbox and c not in reports}
+            if len(replies) == len(match.responders):
+                return replies
+            self.quorum.silent |= self.lost(match, gone, reports)
+
+    def asked(self, match: Match) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
+        """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""
+        question = match.question
+        yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
+        send = {} if self.keys is None else {match.corrected: deal(match, self.keys, match.schedule)}
+        players = {*match.responders, *match.committee, *self.seating.dealers}
+        awaited = tuple(c for c in self.plan.clients if c in players)
+        inbox = yield Exchange(
+            send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
+        )
+        return inbox, set(awaited) - set(inbox)
 
     def compare(
         self, labels: Array, sizes: Array, kind: type[Compare] = Compare, factor: int = 1
@@ -128,17 +167,11 @@ class Committees:
         while known is None:
             question = self.players(labels, len(sizes), factor, kind)
             match = Match(self.plan, question, sizes, self.seating)
-            yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
-            send = {} if self.keys is None else {match.corrected: deal(match, self.keys, match.schedule)}
-            players = {*match.responders, *match.committee, *self.seating.dealers}
-            awaited = tuple(c for c in self.plan.clients if c in players)
-            inbox = yield Exchange(
-                send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
-            )
+            inbox, gone = yield from self.asked(match)
             shares, reports = self.sorted(match, inbox, LabelShare)
             if len(shares) == len(match.committee):
                 return labels_of(match, shares)
-            self.quorum.silent |= self.lost(match, set(awaited) - set(inbox), reports)
+            self.quorum.silent |= self.lost(match, gone, reports)
         return known
 
     def players(self, labels: Array, k: int, factor: int = 1, kind: type[Compare] = Compare) -> Compare:

@@ -38,7 +38,7 @@ from field.compare.dealt import codes
 from field.compare.replicated import Committee, Rooms
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import Compare, LabelShare, MaskedDistances, Unheard
+from secfc.coded.messages import Compare, LabelShare, MaskedDistances, Measure, Unheard
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
@@ -47,6 +47,7 @@ from secfc.coded.screening import Screening
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.consent import may_ask
+from secfc.disclosure.compare.hearing import Begun
 from secfc.disclosure.compare.match import Match, Seating
 from secfc.disclosure.compare.participant import Participant
 from secfc.disclosure.compare.server import Committees
@@ -119,7 +120,12 @@ class Comparer:
         self.seating = seating(plan)
         self.tables: dict[tuple[int, ...], Seats] = {}
 
-    def check(self, question: Compare) -> None:
+    def begin(self, match: Match, measured: Measured) -> Role[Begun]:
+        """Nothing precedes: centers are exact without a dealer."""
+        yield from ()
+        return Begun(measured, NOBODY_MISSED)
+
+    def check(self, question: Compare | Measure) -> None:
         if not set(question.committee.tolist()) <= set(question.responders.tolist()):
             # A member's own reply is what it never tells.
             raise FaultyServer(SERVER, "asked for a committee of others than the responders")
@@ -128,7 +134,7 @@ class Comparer:
         return self.unless_stalled(match.question, self.labels(match, measured))
 
     def unless_stalled(
-        self, question: Compare | Cluster, answer: Role[Message | None]
+        self, question: Compare | Measure | Cluster, answer: Role[Message | None]
     ) -> Role[Message | None]:
         """An answer, or whose silence prevents it; who may wait for me is told, so that none waits long."""
         try:

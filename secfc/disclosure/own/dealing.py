@@ -17,8 +17,9 @@ from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, Maske
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.dealer import deal, lacking, table_streams
+from secfc.disclosure.compare.hearing import added
 from secfc.disclosure.compare.match import DEAL, Match, Seating, check_words
-from secfc.disclosure.compare.member import Member, added
+from secfc.disclosure.compare.member import Member
 from secfc.disclosure.compare.openings import opened
 from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.way import Begun

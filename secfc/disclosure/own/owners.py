@@ -25,8 +25,8 @@ from field.compare import bitslice
 from field.compare.relabeling import Shared, rows_of
 from field.secrets.coins import Coins
 from secfc.coded.plan import Plan
+from secfc.disclosure.compare.hearing import added
 from secfc.disclosure.compare.match import Match, check_words
-from secfc.disclosure.compare.member import added
 from secfc.disclosure.own.messages import OwnShare, PickedShare
 from secfc.disclosure.own.shares import places_of
 from secfc.roles.accept import check_residues

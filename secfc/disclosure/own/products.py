@@ -17,8 +17,8 @@ from field.compare.relabeling import Shared
 from field.compare.secret_step import last_of_one_hot
 from field.secrets.coins import Coins
 from secfc.coded.plan import Plan
+from secfc.disclosure.compare.hearing import added
 from secfc.disclosure.compare.match import Match
-from secfc.disclosure.compare.member import added
 from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.messages import MeasureSplits

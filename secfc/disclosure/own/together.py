@@ -34,8 +34,8 @@ from secfc.coded.messages import MaskedBits
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
+from secfc.disclosure.compare.hearing import added
 from secfc.disclosure.compare.match import Match, Seating, check_opening
-from secfc.disclosure.compare.member import added
 from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Joint, Stalled, Steps

@@ -317,7 +317,7 @@ def test_who_was_left_out_stays_out():
     public = Public.of(federation())
     plan = secfc.SecFC(k=3, t=1).plan(public)
     keys = PairKeys({})
-    member = Member(plan, "client-0", "server", keys, keys, None)
+    member = Member(plan, "client-0", "server", keys, keys, None, SeededCoins(0, "x"))
     client = Participant(plan, "client-0", keys, member, consent=False)
     client.check_order([0, 1, 2], [0, 1])
     client.check_order([0, 2, 3], [0, 2])

@@ -20,7 +20,7 @@ from field.compare.dealt import Schedule, hide
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.noise import SAMPLED, discrete_gaussian
 from secfc.coded.layout import OwnRows
-from secfc.coded.messages import Disputes
+from secfc.coded.union_messages import Disputes
 from secfc.disclosure.noise.budgeted import Steps
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import Bound, Budget, Neighbors

@@ -1,0 +1,148 @@
+"""A client's part in rounding centers: mask shares of sums, divide in the committee, share quotients anew.
+
+Before a comparison (`field.compare.rounding`) every responder sends one member its weighted shares of the
+sums of all clusters, under a mask that the dealer knows; this member tells the others what they add up to, M;
+the members find shares of the rounded centers that add up, and each deals its own to all responders by the
+plan's code.  So a responder holds shares of rounded centers as it holds those of points.
+
+Who sees what: a member M, which is uniform, and masked bits; a responder dealings that are uniform to any t
+clients, also to those that know what the other members dealt; the dealer nothing, but as a responder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.blind import PairKeys
+from field.code.parts import weighted
+from field.compare import dealt
+from field.compare.rounding import Rounding
+from field.secrets.coins import Coins
+from secfc.coded.messages import Corrections
+from secfc.coded.plan import Plan
+from secfc.coded.policy import Measured
+from secfc.coded.rounding_messages import CenterShares, MaskedCenters
+from secfc.disclosure.compare.dealer import mask_streams, table_streams
+from secfc.disclosure.compare.hearing import Talking, added, heard
+from secfc.disclosure.compare.match import DEAL, OPEN, SEND, SUM, Match, check_words
+from secfc.disclosure.compare.openings import opened
+from secfc.roles.accept import check_residues
+from secfc.roles.exchange import Exchange, PartyId, Role
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rounder:
+    """A client's part; mine: its keys with the dealer, as peer 0.  coins: secret."""
+
+    plan: Plan
+    name: PartyId
+    dealer: PartyId
+    mine: PairKeys
+    coins: Coins
+
+    def rounded(self, match: Match, rounding: Rounding, measured: Measured) -> Role[tuple[Measured, Array]]:
+        """What my rows are measured to instead, if I respond; and the dealer's words that are left, if any.
+
+        Raises NothingHeardError.
+        """
+        part, words = None, np.empty(0, np.uint64)
+        responds = self.name in match.responders
+        mine = self.masked(match, rounding, measured) if responds else None
+        if self.name in match.committee:
+            part, words = yield from self.divided(match, rounding, mine)
+        elif mine is not None:
+            send = {match.corrected: mine}
+            yield Exchange(send, round=match.question.round + SEND, phase="distances")
+        shares = yield from self.dealt(match, rounding, part)
+        return (self.about(measured, shares) if shares else measured), words
+
+    def masked(self, match: Match, rounding: Rounding, measured: Measured) -> MaskedCenters:
+        """My shares of the sums of clusters with points, weighted so that they sum up, under my mask."""
+        alive, responders = np.flatnonzero(match.sizes > 0), tuple(match.question.responders.tolist())
+        shares = np.ascontiguousarray(measured.rows.residues(measured.sums)[:, alive])
+        me = self.plan.clients.index(self.name)
+        stream = mask_streams(match, self.mine, (0,), sums=True)[0]
+        mask = rounding.basis.sample(rounding.shape, stream)
+        return MaskedCenters(rounding.basis.add(weighted(self.plan.code, responders, me, shares), mask))
+
+    def divided(
+        self, match: Match, rounding: Rounding, mine: MaskedCenters | None
+    ) -> Role[tuple[Array, Array]]:
+        """A member's part of rounded centers (lanes, K, ell * width); the dealer's words that are left."""
+        number, corrected, basis = match.question.round, match.corrected, rounding.basis
+        others = tuple(c for c in match.committee if c != self.name)
+        corrections, words = None, np.empty(0, np.uint64)
+        if self.name == corrected:
+            wait = Exchange(
+                {}, (self.dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances"
+            )
+            dealing = (yield from heard(wait, Corrections, DEAL))[self.dealer]
+            due = rounding.dealt + (match.schedule.dealt if match.opens else 0)
+            corrections, words = np.split(check_words(self.dealer, dealing.words, (due,)), [rounding.dealt])
+            awaited = tuple(c for c in match.responders if c != self.name)
+            wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
+            parts = yield from heard(wait, MaskedCenters, SEND)
+            own = [] if mine is None else [mine.values]
+            values = [self.residues(rounding, c, m.values) for c, m in parts.items()]
+            total = added(basis, [*own, *values])
+            yield Exchange(dict.fromkeys(others, MaskedCenters(total)), round=number + SUM, phase="compare")
+        else:
+            send: dict[PartyId, Message] = {} if mine is None else {corrected: mine}
+            yield Exchange(send, round=number + SEND, phase="distances")
+            wait = Exchange({}, (corrected,), 0, round=number + SUM, phase="compare")
+            told = (yield from heard(wait, MaskedCenters, SUM))[corrected]
+            total = self.residues(rounding, corrected, told.values)
+        stream = table_streams(match, self.mine, (0,), sums=True)[0]
+        hand = dealt.Tables(stream, corrections).take()
+        game = rounding.compete(total, hand, lead=self.name == match.committee[0])
+        talk = Talking(number + OPEN, OPEN, others)
+        heard_of = None
+        while True:
+            try:
+                opening = game.send(heard_of)
+            except StopIteration as done:
+                return done.value, words
+            heard_of = yield from opened(basis, match.committee, self.name, opening, talk)
+
+    def dealt(self, match: Match, rounding: Rounding, part: Array | None) -> Role[list[Array]]:
+        """What the members deal me of the rounded centers, if I respond; part: mine, if I am a member."""
+        code, number = self.plan.code, match.question.round + match.shared
+        send: dict[PartyId, Message] = {}
+        values = []
+        if part is not None:
+            shares = code.share(part, self.coins)
+            for c in match.responders:
+                share = np.ascontiguousarray(shares[self.plan.clients.index(c)])
+                if c == self.name:
+                    values.append(share)
+                else:
+                    send[c] = CenterShares(share)
+        awaited = tuple(c for c in match.committee if c != self.name) if self.name in match.responders else ()
+        wait = Exchange(send, awaited, 0, round=number, phase="compare")
+        told = yield from heard(wait, CenterShares, match.shared)
+        shape = len(rounding.sizes), code.width(self.plan.d)
+        for c, message in told.items():
+            check_residues(code.basis, c, message.values, shape)
+        return [*values, *(message.values for message in told.values())]
+
+    def about(self, measured: Measured, shares: list[Array]) -> Measured:
+        """The same rows, and the rounded centers as sums of as many points as they stand for."""
+        code, sums = self.plan.code, measured.sums
+        weights, alive = self.plan.weights(measured.sizes), measured.sizes > 0
+        values = np.zeros((code.basis.lanes, len(weights), shares[0].shape[2]), code.basis.dtype)
+        multiple = code.basis.reduce(np.array([self.plan.layout.multiple]))[:, :, None]
+        values[:, alive] = code.basis.multiply(added(code.basis, shares), multiple)
+        about = replace(measured.rows.given(values, weights), labels=sums.labels)
+        return replace(measured, sizes=weights, compute=lambda: about)
+
+    def residues(self, rounding: Rounding, sender: PartyId, values: Array) -> Array:
+        """Masked sums, checked."""
+        check_residues(rounding.basis, sender, values, rounding.shape)
+        return values

@@ -1,0 +1,107 @@
+"""Lloyd's steps with rounded centers, over points that one party holds: what the protocol does, in the clear.
+
+A rounded center stands for 2**q equal points (`field.ring.rounded`), so distances, halves and gains are those
+of exact centers with its coordinates for a sum and 2**q for a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.exact import Exact
+from field.ring.rounded import rounded, weights
+from secfc.lloyd.loop import PlainSource, Step, Weighed, members
+from secfc.lloyd.moves import Moves
+from secfc.roles.exchange import Role
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RoundedSource:
+    """Steps over integer points (m, d), whose centers have `fraction` binary digits behind the point."""
+
+    plain: PlainSource
+    fraction: int
+
+    def centers(self, labels: Array, k: int) -> tuple[Array, Array]:
+        """Rounded centers (k, d) in steps of the grid, and how many points each stands for (k,)."""
+        sizes = cluster_sizes(labels, k)
+        centers = rounded(self.plain.sums(labels, k), sizes, self.fraction)
+        return centers, weights(sizes, self.fraction)
+
+    def step(self, labels: Array, k: int) -> Role[Step]:
+        centers, stand = self.centers(labels, k)
+        return _nobody(Step(distances(self.plain.points, centers, stand).nearest(stand), None))
+
+    def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
+        """Distances to single points are exact."""
+        return self.plain.drawn(labels, k, draw)
+
+    def halved(self, labels: Array, c: int) -> Role[Array]:
+        new = np.empty(len(labels), np.int32)
+        centers, stand = self.centers(labels, 2 * c)
+        for h, own in members(labels, c):
+            pair = slice(2 * h, 2 * h + 2)
+            near = distances(self.plain.points[own], centers[pair], stand[pair]).nearest(stand[pair])
+            # With an empty half points stay where they are.
+            new[own] = 2 * h + near if stand[pair].all() else labels[own]
+        return _nobody(new)
+
+    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
+        return _nobody(choose(self.gains(labels, 2 * c, np.arange(2 * c).reshape(-1, 2))))
+
+    def merged(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Role[Array]:
+        return _nobody(choose(self.gains(labels, c, pairs)))
+
+    def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
+        """Raises ValueError: nobody knows costs (`secfc.exact.combinations`)."""
+        raise ValueError("k is not chosen with rounded centers: the plan should have been refused")
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        centers, stand = self.centers(labels, k)
+        return _nobody(distances(self.plain.points, centers, stand).separated(stand, factor))
+
+    def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
+        """Raises ValueError: no clusters grow (`secfc.exact.combinations`)."""
+        raise ValueError("no clusters grow with rounded centers: the plan should have been refused")
+
+    def gains(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
+        """What two clusters of each of these (pairs, 2) gain over one, see `gains_of_squares`."""
+        centers, _ = self.centers(labels, k)
+        gaps = (centers[pairs[:, 0]] - centers[pairs[:, 1]]).astype(object)
+        return gains_of_squares((gaps**2).sum(axis=1).tolist(), cluster_sizes(labels, k)[pairs])
+
+
+def gains_of_squares(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
+    """s_a s_b / (s_a + s_b) times these squared distances of centers, of clusters of sizes (pairs, 2).
+
+    0 if one is empty.  What both cost as one more than as two if the centers are their means, and up to
+    rounding if not, in squared steps of the grid.
+    """
+    pairs = zip(squares, sizes.tolist(), strict=True)
+    return tuple(Fraction(square * a * b, a + b) if a and b else Fraction(0) for square, (a, b) in pairs)
+
+
+def distances(points: Array, centers: Array, stand: Array) -> Exact:
+    """Exact sum_f (c_hf - s_h x_if)**2 for centers that stand for s_h points each, 0 or 2**q: (k, m)."""
+    from field.kernels import scalar as kernels
+
+    high, low = np.empty((2, len(stand), len(points)), np.uint64)
+    kernels.plain_distances(points, centers, stand, high, low)
+    return Exact(high, low)
+
+
+def _nobody(value: Any) -> Role[Any]:
+    """A role fragment that exchanges nothing and returns a value."""
+    yield from ()
+    return value
