@@ -311,6 +311,16 @@ def _times_2_32(a: Any, c: Any) -> Any:
     return out
 
 
+@compiled(inline="always")
+def _copy(source: Any, target: Any) -> None:
+    """The beginnings of rows.  As one assignment of arrays it compiles for five seconds: what it would say
+    of shapes that do not fit takes strings.
+    """
+    for i in range(target.shape[0]):
+        for j in range(target.shape[1]):
+            target[i, j] = source[i, j]
+
+
 # --- distances -------------------------------------------------------------------------------
 
 if VECTOR_BITS == 512:
@@ -450,7 +460,7 @@ def _last_tile(tiles: Any, weights: Any, init: Any, p: Any, inverse: Any, out: A
     if start < m:
         whole = np.empty((k, TILE), np.uint32)
         _one_tile(tiles, m // TILE, weights, init, k, p, inverse, whole, 0, TILE)
-        out[:, start:] = whole[:, : m - start]
+        _copy(whole, out[:, start:])
 
 
 @compiled()
@@ -694,10 +704,10 @@ def _last_columns(weights: Any, x: Any, init: Any, p: Any, inverse: Any, out: An
                  out, n - _ROWS, out.strides[0] // 4)  # fmt: skip
     else:
         whole = np.zeros((terms, _ROWS), x.dtype)
-        whole[:, :n] = x
+        _copy(x, whole[:, :n])
         result = np.empty((k, _ROWS), np.uint32)
         _columns(whole, 0, _ROWS, terms, weights, init, k, p, inverse, result, 0, _ROWS)
-        out[:] = result[:, :n]
+        _copy(result, out)
 
 
 @compiled()
