@@ -71,6 +71,11 @@ MORE = {
         {**BASE, "disclosure": "distances", "liars": 1},
         secfc.SecFC(3, 1, disclosure=secfc.Distances(), liars=1),
     ),
+    "workers": case({**BASE, "workers": 3}, secfc.SecFC(3, 1, workers=3)),
+    "named workers": case(
+        {**BASE, "workers": ["site-3", "site-0", "site-1"]},
+        secfc.SecFC(3, 1, workers=("site-3", "site-0", "site-1")),
+    ),
     "chosen k": case(BASE, secfc.SecFC("2..4", 1), k="2..4"),
     "k-fed": case({"k_local": 2}, secfc.KFed(3, 2, seed=3), algorithm="k-fed"),
     "lloyd": case({"bound": 32.0}, secfc.Lloyd(3), algorithm="lloyd"),
@@ -97,12 +102,16 @@ def test_a_run_gives_every_site_the_labels_of_fit(tmp_path, nursery, name):
         assert "exists already" in run.log("site-0")
 
 
-@pytest.mark.parametrize("victims", [
-    ("hub", "server", *ROWS),
-    *(pytest.param((name,), marks=pytest.mark.nightly) for name in ("site-2", "server", "hub")),
+@pytest.mark.parametrize(("victims", "more"), [
+    (("hub", "server", *ROWS), {}),
+    *(pytest.param((name,), {}, marks=pytest.mark.nightly) for name in ("site-2", "server", "hub")),
+    *(
+        pytest.param((name,), {"workers": ["site-0", "site-1", "site-2"]}, marks=pytest.mark.nightly)
+        for name in ("site-2", "site-3", "server")
+    ),
 ])  # fmt: skip
-def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, victims):
-    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4}
+def test_whoever_is_killed_and_started_again_loses_nothing(tmp_path, nursery, victims, more):
+    options = {"bound": 32.0, "t": 1, "init": "random", "n_init": 4, **more}
     with sites(tmp_path, ROWS, k=3, options=options, nursery=nursery) as run:
         run.start_all()
         run.until("site-0", "clustering")
