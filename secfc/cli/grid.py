@@ -227,5 +227,5 @@ def plot(rows: Path, x: str, y: str, hue: str | None, out: Path | None, force: b
 
     with bad_input(OSError, ValueError):
         figure = picture(read(rows), x, y, hue)
-    draw(lambda: figure, target)
+    draw(lambda: figure, target, "--out")
     click.echo(f"Picture written to {target}")

@@ -101,11 +101,11 @@ def write_all(texts: Mapping[Path, Callable[[Any], None]], *, overwrite: bool) -
             draft.unlink(missing_ok=True)
 
 
-def draw(figure: Callable[[], Any], path: Path) -> None:
-    """Write the picture that `figure` makes, asked for with --plot.  Raises Refused."""
+def draw(figure: Callable[[], Any], path: Path, option: str = "--plot") -> None:
+    """Write the picture that `figure` makes, asked for with this option.  Raises Refused."""
     try:
         figure().savefig(path, dpi=150)
     except ImportError as error:
-        raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
+        raise Refused(f"{option} needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
     except (OSError, ValueError) as error:
-        raise Refused(f"--plot {path} cannot be written: {error}") from error
+        raise Refused(f"{option} {path} cannot be written: {error}") from error

@@ -24,8 +24,11 @@ OUT = Path("secfc-predicted.csv")
 NOBODY = bytes(32)
 
 
-def kept_of(result: Clustering) -> Kept | None:
-    """The model of a run, for a file; None if there is none that could be kept."""
+def kept_of(result: Clustering, texts: Sequence[str] = ()) -> Kept | None:
+    """The model of a run, for a file; None if there is none that could be kept.
+
+    texts: the columns of text whose categories became features.
+    """
     from secfc.data.kept import Kept
     from secfc.exact.predict import CodedModel
     from secfc.exact.saved import values_of
@@ -35,6 +38,7 @@ def kept_of(result: Clustering) -> Kept | None:
     model: Any = result.model
     facts: dict[str, Any] = {"features": None if result.features is None else list(result.features)}
     facts["clients"], facts["scaling"] = list(result.plan.clients), None
+    facts["texts"] = list(texts)
     if isinstance(model, ScaledModel):
         facts["scaling"], model = asdict(model.scaling), model.model
     if isinstance(model, CodedModel):
@@ -124,6 +128,7 @@ def new_points(
     """
     import numpy as np
 
+    from secfc.data.categories import named as names_of
     from secfc.data.federation import Federation
     from secfc.data.missing import without_gaps
     from secfc.data.party import Party
@@ -134,9 +139,14 @@ def new_points(
         raise Refused(
             "--missing mean: the run had no --missing mean, so no mean is known. Use --missing drop."
         )
-    columns = None if features is None else tuple(features)
+    categories = categories_of(kept)
+    bits = set(names_of(categories))
+    columns = None if features is None else tuple(name for name in features if name not in bits)
     with bad_input(OSError):
-        read = Federation.from_files(files, columns=columns, gaps=missing != "refuse", **how)  # type: ignore[arg-type]
+        read = Federation.from_files(
+            files, columns=columns, gaps=missing != "refuse", categorical=categories,
+            **how,  # type: ignore[arg-type]
+        )  # fmt: skip
     found = {party.name: party for party in read.parties}
     if not set(found) <= set(clients):
         if len(found) != len(clients):
@@ -161,6 +171,15 @@ def new_points(
         parties = [p if p.ids else replace(p, ids=(kind(),)) for p in parties]
     made = Federation(tuple(parties), feature_names=read.feature_names)
     return (made if features is None else made.ordered(features)), rows
+
+
+def categories_of(kept: Kept) -> dict[str, tuple[str, ...]]:
+    """The categories of each column of text, as the run's features name them."""
+    features = kept.facts["features"] or ()
+    return {
+        column: tuple(name.removeprefix(f"{column}=") for name in features if name.startswith(f"{column}="))
+        for column in kept.facts.get("texts", ())
+    }
 
 
 def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:

@@ -178,7 +178,7 @@ def run(context: click.Context, /, **values: Any) -> None:
     labels = None if found.verified is False else label_lines(federation, result.labels, kept)
     outputs.write(labels, found, partial(_sketch, result, federation, found))
     if settings.model is not None:
-        keep(result, settings.model)
+        keep(result, settings.model, [name for name, _ in settings.categorical])
     if settings.plot is not None and found.curve is not None:
         draw(partial(_picture, found.curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
@@ -207,11 +207,11 @@ def rehearsed(
     return int(found.same is False)
 
 
-def keep(result: Clustering, path: Path) -> None:
-    """Write the model for `secfc predict`.  Raises Refused if there is none."""
+def keep(result: Clustering, path: Path, texts: Sequence[str]) -> None:
+    """Write the model for `secfc predict`; texts: columns of text.  Raises Refused if there is none."""
     from secfc.cli.predict import kept_of
 
-    kept = kept_of(result)
+    kept = kept_of(result, texts)
     if kept is None:
         raise Refused(
             f"--model {path}: this algorithm, or noise on what it opens, leaves no model that could be kept. "

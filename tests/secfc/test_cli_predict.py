@@ -84,3 +84,23 @@ def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):
     noisy = secfc(*words, "--epsilon", 5, "--radius", 30, "--force", "--model", tmp_path / "n.npz")
     assert noisy.exit_code == 2
     assert "no model that could be kept" in noisy.output + noisy.stderr
+
+
+def test_columns_of_text_are_those_of_the_run(tmp_path):
+    files = []
+    for name, cities in (("a", "rome bonn"), ("b", "bonn kiel"), ("c", "rome kiel")):
+        files.append(tmp_path / f"{name}.csv")
+        rows = [f"{city},{5 * i}" for i, city in enumerate(cities.split() * 3)]
+        files[-1].write_text("\n".join(["city,age", *rows]) + "\n")
+    model, out = tmp_path / "model.npz", tmp_path / "new.csv"
+    run = ("run", *files, "-k", 2, "--categorical", "city", "--model", model, "--labels", tmp_path / "l.csv")
+    assert secfc(*run, "--report", tmp_path / "r.json").exit_code == 0
+    done = secfc("predict", model, *files, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert out.read_text() == (tmp_path / "l.csv").read_text()
+    new = tmp_path / "next.csv"
+    new.write_text("age,city\n3,paris\n")
+    done = secfc("predict", model, new, files[1], files[2], "--out", tmp_path / "o.csv")
+    assert done.exit_code == 2
+    assert "column 'city': the value is none of the 3 categories" in done.stderr
+    assert "paris" not in done.stderr
