@@ -32,12 +32,12 @@ class Network(Protocol):
 
 
 @lru_cache(maxsize=64)
-def groups(k: int, basis: Basis, m: int, members: int, network: Network) -> int:
+def groups(k: int, basis: Basis, m: int, members: int, network: Network, *, alike: bool = False) -> int:
     """Into how many groups k centers are best put, for m points and so many members; 1 for all pairs.
 
     basis: what distances are in; a contest may need fewer lanes, which all shapes save alike.
     """
-    contest = Contest.nearest(np.ones(k, np.int64))
+    contest = Contest.nearest(np.ones(k, np.int64) if alike else np.arange(1, k + 1))
     counts = {-(-k // size) for size in SIZES if k > FEW and size < k}
     shapes: dict[int, Schedule | Tournament] = {1: Schedule(contest, basis, m)}
     shapes |= {count: Tournament(contest, basis, m, count) for count in sorted(counts) if k // count > 1}

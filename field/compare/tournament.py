@@ -9,7 +9,8 @@ With M = D + rho and S = s**2 + sigma opened, and x = s_a**2 D_b - s_b**2 D_a,
     r = fresh - 2 (sigma_a rho_b - sigma_b rho_a),
 
 linear in what is shared, and the dealer knows r: so a comparison goes on as in `field.compare.dealt`.  Sizes
-are not divided by common factors here, as which sizes meet is a secret.
+are not divided by common factors here, as which sizes meet is a secret.  Where all sizes are equal, as those
+of rounded centers are, winners' distances alone are opened under fresh masks, and compared as any others.
 """
 
 from __future__ import annotations
@@ -75,6 +76,11 @@ class Tournament:
             2 * squares[a] * bounds[b] for x in groups for y in groups if x is not y for a in x for b in y
         ]
         return max(inner, *crossed)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all clusters have the same size, so that a winner's size is no secret."""
+        return len(set(self.contest.sizes)) == 1
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -146,7 +152,8 @@ class Tournament:
     def openings(self) -> tuple[int, ...]:
         """Words that a member opens in each round of `compete`."""
         count, pairs = self.count, len(self.outer.contest.pairs)
-        shared = (residue_words(self.basis, (n, self.m)) for n in (2 * count, pairs))
+        shown = (count,) if self.alike else (2 * count, pairs)
+        shared = (residue_words(self.basis, (n, self.m)) for n in shown)
         chosen = count * self.digits * self.per
         return (*self.inner.openings, chosen, *shared, *self.outer.openings)
 
@@ -189,7 +196,7 @@ class Tournament:
         hiding = hand.masks(found.shape)
         winners = yield found ^ hiding
         # The winners, under fresh masks.
-        shape = (2, groups, self.m)
+        shape = (1 if self.alike else 2, groups, self.m)
         ones, shifted = (hand.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
         fresh = hand.uniform(basis, shape)
         share = np.empty((basis.lanes, *shape), np.uint32)
@@ -198,12 +205,16 @@ class Tournament:
             fresh, constant != 0, primes, share,
         )  # fmt: skip
         selected = yield share
-        pairs = self.outer.contest.pairs
-        share = hand.uniform(basis, (len(pairs), self.m))
-        comparing.cross(selected, fresh, pairs, constant != 0, primes, share)
-        differences = yield share
+        met: Differences | Values
+        if self.alike:
+            met = Differences(self.outer, selected[:, 0])
+        else:
+            pairs = self.outer.contest.pairs
+            share = hand.uniform(basis, (len(pairs), self.m))
+            comparing.cross(selected, fresh, pairs, constant != 0, primes, share)
+            met = Values(self.outer, (yield share))
         # Among them.
-        bits, masks = yield from compare(self.outer, Values(self.outer, differences), hand, constant)
+        bits, masks = yield from compare(self.outer, met, hand, constant)
         bits, masks = yield from factors(self.outer, bits, masks, hand, constant)
         wins = multiply(bits, masks, self.outer.products[-1], hand, constant)[:, 0]
         # What is secret of the winning group: the same product with one factor more.
@@ -236,11 +247,16 @@ class Tournament:
         hiding = deck.masks((groups, rows, self.per))
         ones, shifted = (deck.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
         comparing.conceal(rho, self.members, self._numbers(hiding), primes, ones, shifted)
-        fresh = deck.uniform(basis, (2, groups, self.m))
-        pairs = self.outer.contest.pairs
-        r = deck.uniform(basis, (len(pairs), self.m))
-        comparing.crossed(fresh, pairs, primes, r)
-        masks = deal_compare(self.outer, Values(self.outer, r), deck)
+        fresh = deck.uniform(basis, (1 if self.alike else 2, groups, self.m))
+        met: Differences | Values
+        if self.alike:
+            met = Differences(self.outer, fresh[:, 0])
+        else:
+            pairs = self.outer.contest.pairs
+            r = deck.uniform(basis, (len(pairs), self.m))
+            comparing.crossed(fresh, pairs, primes, r)
+            met = Values(self.outer, r)
+        masks = deal_compare(self.outer, met, deck)
         last = deal_factors(self.outer, masks, deck)
         deal_multiply(last, self.outer.products[-1], deck)
         for row in range(rows):

@@ -466,7 +466,8 @@ def select(
     masked (lanes, rows, m), squares (lanes, rows): public; members (groups, g) rows of a group, -1 for none,
     g a power of two; index (groups, m) the winner's place plus a secret number of the dealer, digit by digit;
     ones (lanes, groups, g - 1, m) shares of whether that number is 1 .. g - 1; tables (lanes, groups, g, m)
-    shares of the dealer's mask of the row at each place plus that number; fresh, out (lanes, 2, groups, m).
+    shares of the dealer's mask of the row at each place plus that number; fresh, out (lanes, 2, groups, m),
+    or (lanes, 1, groups, m) for distances alone.
     """
     size, m = members.shape[1], masked.shape[2]
     rows = np.empty((size, POINTS), np.uint32)
@@ -489,11 +490,12 @@ def select(
                         same[i] = square
                 _turn(rows, at, width)
                 _turn(masks, at, width)
-                _turn(wide, at, width)
+                if out.shape[1] == 2:
+                    _turn(wide, at, width)
                 mask = masks[0]
                 for i in range(width):
                     mask[i] = np.uint32(p) - mask[i]
-                for q in range(2):
+                for q in range(out.shape[1]):
                     values = wide if q else rows
                     first = values[0]
                     own = fresh[lane, q, group, begin : begin + width]

@@ -96,8 +96,18 @@ def test_tournaments_of_many_clusters(k, members):
     )
 
 
+class Unlike(Tournament):
+    """As if sizes were different: winners' sizes are opened under masks, too."""
+
+    alike = False
+
+
+def unlike(contest, basis, m):
+    return Unlike(contest, basis, m, 3)
+
+
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", [Schedule, tournament])
+@pytest.mark.parametrize("kind", [Schedule, tournament, unlike])
 def test_many_clusters_at_the_edge_of_the_range(kind, lanes):
     basis = Basis(LANE_PRIMES[:lanes])
     half = (basis.modulus - 1) // 2
@@ -220,14 +230,16 @@ def test_openings_on_the_real_modulus_are_uniform():
     assert not uniform_bits(bare, 1e-6)
 
 
-def test_openings_of_a_tournament_are_uniform():
+@pytest.mark.parametrize(("sizes", "opened"), [(np.arange(12, 0, -1), 3), (np.full(12, 16), 2)])
+def test_openings_of_a_tournament_are_uniform(sizes, opened):
     basis = Basis(LANE_PRIMES[:3])
     scaled = np.repeat(np.arange(1, 13).astype(object)[:, None] * 10**6, 64 * 64, axis=1)
-    contest = Contest.nearest(np.arange(12, 0, -1))
+    contest = Contest.nearest(sizes)
 
     def all_uniform(views):
         residues = [v for v in views if v.dtype != np.uint64]
-        assert len(residues) == 3, "masked distances, selected winners, differences of these"
+        # Masked distances, selected winners, and differences of these where sizes make them no sums.
+        assert len(residues) == opened
         whole = (
             uniform_residues(lane, p, 1e-6) for v in residues for lane, p in zip(v, basis.primes, strict=True)
         )

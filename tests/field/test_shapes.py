@@ -20,8 +20,10 @@ def words(opened):
 
 @pytest.mark.parametrize("lanes", [2, 3, 4])
 @pytest.mark.parametrize(("k", "count"), [(2, 1), (7, 1), (20, 1), (4, 2), (5, 2), (9, 3), (33, 7), (12, 2)])
-def test_what_is_opened_is_foretold_round_by_round(k, count, lanes):
-    contest, basis = Contest.nearest(np.arange(1, k + 1)), Basis(LANE_PRIMES[:lanes])
+@pytest.mark.parametrize("alike", [False, True])
+def test_what_is_opened_is_foretold_round_by_round(k, count, lanes, alike):
+    sizes = np.full(k, 16) if alike else np.arange(1, k + 1)
+    contest, basis = Contest.nearest(sizes), Basis(LANE_PRIMES[:lanes])
 
     def kind(contest, basis, m):
         return Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
@@ -30,8 +32,8 @@ def test_what_is_opened_is_foretold_round_by_round(k, count, lanes):
     assert schedule.openings == tuple(map(words, opened))
 
 
-def seconds(count, k, basis, m, members, network):
-    contest = Contest.nearest(np.ones(k, np.int64))
+def seconds(count, k, basis, m, members, network, alike):
+    contest = Contest.nearest(np.full(k, 16) if alike else np.arange(1, k + 1))
     shape = Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
     nbytes = 8 * (shape.dealt + members * (members - 1) * sum(shape.openings))
     return network.seconds(len(shape.openings), nbytes)
@@ -41,14 +43,15 @@ def seconds(count, k, basis, m, members, network):
 @pytest.mark.parametrize("k", [5, 8, 9, 16, 40])
 @pytest.mark.parametrize("m", [100, 10**4, 10**6])
 @pytest.mark.parametrize("network", [Network(), Network(0.0), Network(0.2, 1e9), Network(0.001, 1e6)])
-def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network):
+@pytest.mark.parametrize("alike", [False, True])
+def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network, alike):
     basis = Basis(LANE_PRIMES[:3])
-    taken = groups(k, basis, m, members, network)
-    cost = seconds(taken, k, basis, m, members, network)
+    taken = groups(k, basis, m, members, network, alike=alike)
+    cost = seconds(taken, k, basis, m, members, network, alike)
     for count in {1, *(-(-k // size) for size in range(2, min(k, 7)))}:
         if count == 1 or k // count > 1:
             # Sizes between those that are tried change little.
-            assert cost <= 1.02 * seconds(count, k, basis, m, members, network)
+            assert cost <= 1.02 * seconds(count, k, basis, m, members, network, alike)
 
 
 def test_the_network_decides():
