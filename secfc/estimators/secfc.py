@@ -13,7 +13,7 @@ class SecFCKMeans(Federated):
     """Exact secure k-means (`secfc.SecFC`): labels are those of plaintext Lloyd on the quantized points.
 
     n_clusters: also "auto" or "2..12", to be chosen at an elbow.  t, ell, init, n_init, max_iter,
-    disclosure, membership, reveal_centers, scale, coarse, threads: as in `SecFC`, with the same words;
+    disclosure, membership, reveal_centers, scale, coarse, threads, centers: as in `SecFC`, in its words;
     t=None is the most that the clients allow, up to a third of them.  bound: a public bound on absolute
     values, in data units; read off the data, and so public, if None: new rows beyond it cannot be labeled.
     scale_features: None, "standard" or "range".  n_clients: to whom a single table without groups is dealt;
@@ -51,6 +51,7 @@ class SecFCKMeans(Federated):
         scale_features: Any = None,
         coarse: str = "refuse",
         threads: int = 1,
+        centers: str = "exact",
         n_clients: int = 3,
         random_state: Any = 0,
     ) -> None:
@@ -68,6 +69,7 @@ class SecFCKMeans(Federated):
         self.scale_features = scale_features
         self.coarse = coarse
         self.threads = threads
+        self.centers = centers
         self.n_clients = n_clients
         self.random_state = random_state
 
@@ -76,6 +78,7 @@ class SecFCKMeans(Federated):
             self.n_clusters, self.t, self.ell, init=self.init, n_init=self.n_init, max_iter=self.max_iter,
             disclosure=self.disclosure, membership=self.membership, reveal_centers=self.reveal_centers,
             scale=self.scale, coarse=self.coarse, threads=self.threads,  # type: ignore[arg-type]
+            centers=self.centers,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def _check_opened(self) -> None:

@@ -21,6 +21,7 @@ SCRIPTS = {
     "disclosure": ["--quick"],
     "elbow": ["--quick"],
     "quality": ["--quick"],
+    "rounded": ["--quick"],
     "starts": ["--quick"],
     "scaling": ["--quick"],
     "crowd": [

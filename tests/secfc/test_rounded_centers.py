@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import secfc
+from field.code.blind import PairKeys
+from field.code.rows import cluster_sizes
+from field.compare.dealt import rho
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 from secfc.attacks.views import View
+from secfc.coded.messages import Compare, MaskSeed
 from secfc.coded.rounding_messages import CenterShares, MaskedCenters
 from secfc.data.inputs import InputError
 from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.compare.dealer import mask_streams
+from secfc.disclosure.compare.match import SUM, Match, Seating
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.elbow import Elbow
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
@@ -251,6 +257,40 @@ def decoded(result, dealt):
     code = result.plan.code
     parts = [code.interpolate(shares, 1)[:, 0] for shares in dealt.values()]
     return code.basis.lift_signed(code.basis.add(*parts))
+
+
+def unmasked(view, masks):
+    """The committee's masked sums (k, d) of the first question, less these masks where they are known."""
+    plan, compare = view.plan, next(e.body for e in view.messages if isinstance(e.body, Compare))
+    sizes = cluster_sizes(compare.labels.astype(np.int32), compare.k)
+    match = Match(plan, compare, sizes, Seating(2, SERVER))
+    total = next(
+        e.body.values
+        for e in view.messages
+        if e.kind == "MaskedCenters" and e.round == compare.round + SUM and e.sender == match.corrected
+    )
+    basis, seeds = (
+        plan.code.basis,
+        {e.sender: e.body.seed for e in view.messages if isinstance(e.body, MaskSeed)},
+    )
+    if masks:
+        keys = PairKeys({j: seeds[c] for j, c in enumerate(plan.clients) if c in seeds})
+        streams = mask_streams(match, keys, compare.responders.tolist(), sums=True)
+        total = basis.add(total, basis.negate(rho(basis, match.rounding.shape, list(streams.values()))))
+    return basis.lift_signed(total)
+
+
+def test_the_dealer_with_a_member_reads_sums_and_a_member_alone_does_not():
+    data = federation(m=40)
+    secure, _ = ways(3, GivenLabels(np.arange(40) % 3), max_iter=1, scale=64.0)
+    result = fit(secure, data, keep_bodies=True)
+    points = result.plan.quantizer(data.stacked())
+    true = np.array([points[np.arange(40) % 3 == h].sum(axis=0) for h in range(3)])
+    # The control, and what the policy says that it does not withstand.
+    both = View.of(result, result.plan, (SERVER, "client-0"), data)
+    assert (unmasked(both, masks=True) == true).all()
+    alone = View.of(result, result.plan, ("client-0",), data)
+    assert np.abs(unmasked(alone, masks=False)).min() > np.abs(true).max()
 
 
 def test_two_clients_hold_the_centers_and_one_with_the_server_does_not(alike):
