@@ -134,7 +134,7 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
         if wish.common.most(basis, sizes[-1]) >= STEPS:
             return _finest(way, public, wish, basis, sizes)
     left = wish.common.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
-    less = "" if wish.rounds else _less(way, wish, sizes[-1])
+    less = _less(way, wish.common, sizes[-1], STEPS)
     raise ValueError(
         f"m={wish.points} points of d={wish.d} features leave {left} integer steps between 0 and the bound "
         f"in {MAX_LANES} lanes of 30 bits, where {STEPS} are wanted, and room for rows that a client may "
@@ -143,13 +143,13 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
     )
 
 
-def _less(way: Ranged, wish: _Wish, block: int) -> str:
+def _less(way: Ranged, wish: _Wish, block: int, steps: int) -> str:
     """What rounding centers would save, in words that go before other remedies; nothing if it cannot be."""
-    if way.disclosure.exposes != "labels" or way.disclosure.dealer is None:
+    if wish.rounds or way.disclosure.exposes != "labels" or way.disclosure.dealer is None:
         return ""
-    rounded = replace(wish, plain=2, m=1 << FRACTION, rounds=wish.m).common
+    rounded = replace(wish, plain=2, m=1 << FRACTION, rounds=wish.m)
     for lanes in range(ROUNDED_LANES, MAX_LANES + 1):
-        if (steps := rounded.most(Basis(LANE_PRIMES[:lanes]), block)) >= STEPS:
+        if rounded.most(Basis(LANE_PRIMES[:lanes]), block) >= steps:
             return f'round centers (centers="rounded"), which leaves {steps} steps in {lanes} lanes; or '
     return ""
 
@@ -188,7 +188,8 @@ def _given_scale(
     if way.basis is None:
         raise ValueError(
             f"scale={quantizer.scale:g} with bound={public.bound:g}, m={wish.points}: integers up to "
-            f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits: lower the scale (at "
+            f"2**{needed.bit_length()} need more than {MAX_LANES} lanes of 30 bits: "
+            f"{_less(way, wish, sizes[-1], quantizer.max_int)}lower the scale (at "
             f"most {wish.most(widest, sizes[-1])} steps fit between 0 and the bound), the bound of the data "
             "or the number of points"
         )

@@ -1,6 +1,7 @@
 """Rounded centers: the labels of a plaintext run that rounds alike, and nothing more for anybody to see."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from field.code.rows import cluster_sizes
 from field.compare.dealt import rho
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
+from secfc.algorithm import Public
 from secfc.attacks.views import View
 from secfc.coded.messages import Compare, MaskSeed
 from secfc.coded.rounding_messages import CenterShares, MaskedCenters
@@ -310,3 +312,37 @@ def test_two_clients_hold_the_centers_and_one_with_the_server_does_not(alike):
     assert len(held) == len(dealt)
     with pytest.raises(ValueError, match="1 evaluations do not fix the polynomial: 2 are needed"):
         decoded(result, {c: {2: shares[2]} for c, shares in dealt.items()})
+
+
+# --- what is said of it --------------------------------------------------------------------------
+
+
+def test_reports_name_rounded_centers_and_say_what_they_would_save():
+    data = federation()
+    secure, _ = ways(3, RandomLabels(), scale=64.0, max_iter=1)
+    told = secure.account(fit(secure, data), data)
+    assert "rounded centers on shares (not k-means with exact centers)" in told.title
+    assert told.parameters["centers"] == "rounded"
+    assert "ties up: labels are those of plaintext k-means that rounds alike" in dict(told.setup)["Centers"]
+    wide = dataclasses.replace(secure, centers="exact", basis=Basis(LANE_PRIMES[:4]))
+    told = wide.account(fit(wide, data), data)
+    assert "exact k-means" in told.title
+    assert re.match(
+        "exact, which takes 4 lanes; --centers rounded takes 2 lanes", dict(told.setup)["Centers"]
+    )
+    few = dataclasses.replace(wide, basis=None)
+    assert "leaves 384 steps" not in str(few.account(fit(few, data), data).setup)
+
+
+def test_errors_propose_rounded_centers_where_they_would_do():
+    public = Public(("a", "b", "c"), (2 * 10**8,) * 3, 40, 6.0)
+    for more, rule in (
+        ({}, "which leaves 1024 steps in 3 lanes; or say how large"),
+        ({"scale": 2.0**12}, "which leaves 24576 steps in 2 lanes; or lower the scale"),
+    ):
+        with pytest.raises(ValueError, match=r"round centers \(centers=\"rounded\"\), " + rule):
+            secfc.SecFC(3, t=1, **more).plan(public)
+        plan = secfc.SecFC(3, t=1, centers="rounded", init=RandomLabels(), **more).plan(public)
+        assert plan.quantizer.max_int >= 1024
+    with pytest.raises(ValueError, match=r"^(?!.*rounded).*say how large"):
+        secfc.SecFC(3, t=1, disclosure="own-labels").plan(public)
