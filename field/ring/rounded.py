@@ -42,6 +42,11 @@ def rounded_needs(d: int, size: int, largest: int, multiple: int = 1, factor: in
     return max(compared, needed(size, largest, FRACTION, multiple))
 
 
+def cost_needs(d: int, size: int, largest: int) -> int:
+    """What the modulus must exceed to open what clusters of up to `size` honest rows cost."""
+    return size * distance_bound(d, largest, 1 << FRACTION)
+
+
 def rounded(sums: Array, sizes: Array, fraction: int) -> Array:
     """The nearest point of the grid to every mean, in its steps: (k, d) int64, zeros for empty clusters.
 

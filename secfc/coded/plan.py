@@ -19,8 +19,8 @@ from field.code.lagrange_code import LagrangeCode
 from field.code.projections import Projections, spare_masks
 from field.ring.basis import lanes_for
 from field.ring.quantize import Quantizer, distance_bound
+from field.ring.rounded import cost_needs, weights
 from field.ring.rounded import needed as needed_to_round
-from field.ring.rounded import weights
 from secfc.coded.layout import Layout
 from secfc.coded.network import Network
 from secfc.lloyd.elbow import Elbow
@@ -112,7 +112,10 @@ class Plan:
         needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.heaviest)
         if self.fraction is not None:
             most = needed_to_round(self.largest, self.proven, self.fraction, self.layout.multiple)
-            needed = max(needed, most)
+            costs = 0
+            if self.n_init > 1 or self.elbow is not None:
+                costs = cost_needs(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
+            needed = max(needed, most, costs)
         if needed >= self.code.basis.modulus:
             raise ValueError(
                 f"distances up to 2**{needed.bit_length()} do not fit the modulus: lower the scale"

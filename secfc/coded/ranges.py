@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from field.code.projections import LARGEST, MOST, stretch
 from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
 from field.ring.quantize import MAX_INT, Quantizer, distance_bound, finest_scale
-from field.ring.rounded import FRACTION
+from field.ring.rounded import FRACTION, cost_needs
 from field.ring.rounded import needed as needed_to_round
 from secfc.algorithm import Public
 from secfc.coded.layout import Layout
@@ -93,7 +93,8 @@ class _Wish:
     def needed(self, block: int, max_int: int) -> int:
         distances = distance_bound(self.headroom(block) * self.d, max_int, self.m)
         largest = self.multiple * self.stretch(block) * max_int
-        return max(distances, needed_to_round(self.rounds, largest, FRACTION, self.multiple))
+        costs = cost_needs(self.d, self.rounds, self.multiple * max_int)
+        return max(distances, costs, needed_to_round(self.rounds, largest, FRACTION, self.multiple))
 
     def most(self, basis: Basis, block: int) -> int:
         """The largest integer of an honest client that this basis holds."""
@@ -102,6 +103,9 @@ class _Wish:
             # What is divided is at most 2**(q + 2) times the largest sum, and the size.
             each = self.rounds * self.multiple * self.stretch(block) << (FRACTION + 2)
             held = min(held, (basis.modulus - 1 - self.rounds * self.multiple) // each)
+            # Costs may be opened: as many distances are added up, of honest rows.
+            costs = (basis.modulus - 1) // (self.rounds * self.d)
+            held = min(held, math.isqrt(costs) // (2 * self.m * self.multiple))
         return min(held, MAX_INT, (MOST - 1) // self.stretch(block))
 
 

@@ -42,7 +42,7 @@ class Labeling(Protocol):
         """The nearest of the centers that clients retained, of clusters of these sizes: (m,) int32."""
         ...
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         """For each cluster the sum of scaled distances of its own points: k integers."""
         ...
 
@@ -156,7 +156,7 @@ class CodedSource:
         """See `Labeling`."""
         return self.labeling.retained(sizes)
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         """See `Labeling`."""
         return self.labeling.costs(labels, k)
 
@@ -223,7 +223,7 @@ class Decoding:
         values = yield from self.quorum.replies(nobody, len(sizes), sizes)
         return decode_nearest(plan.code, values, sizes, nobody, threads=self.threads)[0]
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
+    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
         return (yield from scaled(self.quorum, labels, k)).within(labels)
 
 

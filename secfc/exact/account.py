@@ -33,6 +33,8 @@ class Stepping(Protocol):
     @property
     def max_iter(self) -> int: ...
     @property
+    def centers(self) -> str: ...
+    @property
     def basis(self) -> Basis | None: ...
 
 
@@ -43,8 +45,6 @@ class Hiding(Stepping, Protocol):
     def membership(self) -> Membership: ...
     @property
     def disclosure(self) -> Disclosure: ...
-    @property
-    def centers(self) -> str: ...
     @property
     def k(self) -> int | Elbow: ...
 
@@ -85,9 +85,9 @@ def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str |
 
 def of_lloyd(way: Stepping) -> Account:
     """The account of a run on pooled points."""
-    return Account(
-        "lloyd", "Plaintext k-means (Lloyd): the server sees every point", steps(way), task=task(way)
-    )
+    which = "" if way.centers == "exact" else " with rounded centers (not k-means with exact centers)"
+    title = f"Plaintext k-means{which} (Lloyd): the server sees every point"
+    return Account("lloyd", title, {**steps(way), "centers": way.centers}, task=task(way))
 
 
 def steps(way: Stepping) -> dict[str, Any]:

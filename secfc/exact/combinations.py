@@ -32,8 +32,6 @@ class Combining(Protocol):
     @property
     def disclosure(self) -> Any: ...
     @property
-    def n_init(self) -> int: ...
-    @property
     def centers(self) -> str: ...
 
 
@@ -95,8 +93,8 @@ def check_start(way: Combining) -> None:
 
 def can_round(way: Any) -> bool:
     """Whether this run could have rounded centers."""
-    dealt = way.disclosure.exposes == "labels" and getattr(way.disclosure, "dealer", None) is not None
-    return dealt and way.n_init == 1 and not isinstance(way.k, Elbow)
+    policy = way.disclosure
+    return bool(policy.exposes == "labels" and getattr(policy, "dealer", None) is not None)
 
 
 def check_centers(way: Combining) -> None:
@@ -110,14 +108,8 @@ def check_centers(way: Combining) -> None:
             f'centers="rounded" with {name}: the server decodes distances to exact centers, and nothing is '
             'compared that rounding makes narrower. Use centers="exact"'
         )
-    if policy.exposes != "labels" or getattr(policy, "dealer", None) is None:
-        shown = f"{name}(dealer=None)" if policy.exposes == "labels" else f"{name}()"
-        raise InputError(
-            f'centers="rounded" with {shown}: centers are rounded of labels that all hear, by tables that '
-            'somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
-        )
-    what = f"n_init={way.n_init}" if way.n_init > 1 else f"k={way.k}"
+    shown = f"{name}(dealer=None)" if policy.exposes == "labels" else f"{name}()"
     raise InputError(
-        f'centers="rounded" with {what}: the costs that decide are known of exact centers only. Use one '
-        'start and k as a number, or centers="exact"'
+        f'centers="rounded" with {shown}: centers are rounded of labels that all hear, by tables that '
+        'somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
     )

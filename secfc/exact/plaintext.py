@@ -156,11 +156,6 @@ class Lloyd:
             raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
         self.init.check(public.m, largest(k))
         check_choice(self.init, k)
-        if self.centers == "rounded" and (self.n_init > 1 or isinstance(k, Elbow)):
-            raise ValueError(
-                f'centers="rounded" with n_init={self.n_init}, k={k}: use one start and k as a number, as '
-                "secure runs do"
-            )
         fraction = FRACTION if self.centers == "rounded" else None
         return PlainPlan(quantizer, public.clients, public.counts, k, public.d, fraction, Terms(self, public))
 

@@ -282,7 +282,7 @@ class SecFC:
     distances to means on a grid of 1/16 step of the data, ties up, each coordinate rounded by the committee
     that compares: narrower numbers, about half the work and traffic with many points. Labels are those of
     `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for `AssignmentsOnly()`
-    with a dealer, one start, and k as a number. Centers that are opened (`reveal_centers`) are exact means.
+    with a dealer. Costs that several starts open are to rounded centers; opened centers are exact means.
     """
 
     k: int | Elbow

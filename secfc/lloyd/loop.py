@@ -39,7 +39,7 @@ class Step:
     """
 
     labels: Array
-    within: tuple[int, ...] | None
+    within: tuple[int | Fraction, ...] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +51,7 @@ class Weighed:
     """
 
     losses: tuple[Fraction, ...]
-    within: tuple[int, ...]
+    within: tuple[int | Fraction, ...]
     distances: Exact | None
 
 
@@ -186,7 +186,7 @@ class Trace:
 
     k: int
     history: tuple[Array, ...]
-    within: tuple[int, ...] | None
+    within: tuple[int | Fraction, ...] | None
     converged: bool
     steps: int | None = None
     sizes: tuple[Array, ...] = ()
@@ -213,7 +213,7 @@ class Trace:
         return cost_of(self.within, self.sizes[-1] if self.sizes else cluster_sizes(self.labels, self.k))
 
 
-def cost_of(within: Sequence[int], sizes: Array) -> Fraction:
+def cost_of(within: Sequence[int | Fraction], sizes: Array) -> Fraction:
     """The cost of clusters of these sizes from scaled distances, see `Step`."""
     parts = (Fraction(w, s**2) for w, s in zip(within, sizes.tolist(), strict=True) if s)
     return sum(parts, start=Fraction(0))

@@ -19,6 +19,7 @@ from field.ring.exact import Exact
 from field.ring.rounded import rounded, weights
 from secfc.lloyd.loop import PlainSource, Step, Weighed, members
 from secfc.lloyd.moves import Moves
+from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import Role
 
 Array = NDArray[Any]
@@ -39,7 +40,9 @@ class RoundedSource:
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         centers, stand = self.centers(labels, k)
-        return _nobody(Step(distances(self.plain.points, centers, stand).nearest(stand), None))
+        found = distances(self.plain.points, centers, stand)
+        within = scaled_costs(found.within(labels), cluster_sizes(labels, k), self.fraction)
+        return _nobody(Step(found.nearest(stand), within))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
         """Distances to single points are exact."""
@@ -64,8 +67,10 @@ class RoundedSource:
         return _nobody(choose(self.gains(labels, c, pairs)))
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
-        """Raises ValueError: nobody knows costs (`secfc.exact.combinations`)."""
-        raise ValueError("k is not chosen with rounded centers: the plan should have been refused")
+        centers, stand = self.centers(labels, c)
+        within = distances(self.plain.points, centers, stand).within(labels)
+        losses, sizes = self.gains(labels, c, every_two(c)), cluster_sizes(labels, c)
+        return _nobody(choose(Weighed(losses, scaled_costs(within, sizes, self.fraction), None)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         centers, stand = self.centers(labels, k)
@@ -79,17 +84,25 @@ class RoundedSource:
         """What two clusters of each of these (pairs, 2) gain over one, see `gains_of_squares`."""
         centers, _ = self.centers(labels, k)
         gaps = (centers[pairs[:, 0]] - centers[pairs[:, 1]]).astype(object)
-        return gains_of_squares((gaps**2).sum(axis=1).tolist(), cluster_sizes(labels, k)[pairs])
+        squares = (gaps**2).sum(axis=1).tolist()
+        return gains_of_squares(squares, cluster_sizes(labels, k)[pairs], self.fraction)
 
 
-def gains_of_squares(squares: Sequence[int], sizes: Array) -> tuple[Fraction, ...]:
+def gains_of_squares(squares: Sequence[int], sizes: Array, fraction: int) -> tuple[Fraction, ...]:
     """s_a s_b / (s_a + s_b) times these squared distances of centers, of clusters of sizes (pairs, 2).
 
     0 if one is empty.  What both cost as one more than as two if the centers are their means, and up to
-    rounding if not, in squared steps of the grid.
+    rounding if not.  squares: in squared steps of the grid.
     """
-    pairs = zip(squares, sizes.tolist(), strict=True)
-    return tuple(Fraction(square * a * b, a + b) if a and b else Fraction(0) for square, (a, b) in pairs)
+    pairs, one = zip(squares, sizes.tolist(), strict=True), 4**fraction
+    return tuple(
+        Fraction(square * a * b, (a + b) * one) if a and b else Fraction(0) for square, (a, b) in pairs
+    )
+
+
+def scaled_costs(within: Sequence[int], sizes: Array, fraction: int) -> tuple[Fraction, ...]:
+    """Sums of squared distances in steps of the grid, of clusters of sizes (k,), as of `Step.within`."""
+    return tuple(Fraction(w * s * s, 4**fraction) for w, s in zip(within, sizes.tolist(), strict=True))
 
 
 def distances(points: Array, centers: Array, stand: Array) -> Exact:

@@ -77,8 +77,6 @@ run FILES -k 2 --centers round -> 'round' is not one of | 'rounded'
 run FILES -k 2 --disclosure distances --centers rounded -> --centers has no meaning | leave it out
 run FILES -k 2 --disclosure own-labels --centers rounded -> by tables that somebody deals | --centers exact
 run FILES -k 2 --dealer none --centers rounded -> by tables that somebody deals | --centers exact
-run FILES -k 2 --n-init 3 --centers rounded -> with n_init=3 | Use one start | --centers exact
-run FILES -k 2..5 --centers rounded -> k as a number | --centers exact
 run FILES -k 2 --disclosure final-labels --init bisecting -> --init bisecting opens labels: add --init random
 run FILES -k 2 --largest 1 -> largest=1 with --init bisecting | drop --largest, or add --init random
 run FILES -k 2 --scale nan -> nan is not a positive finite number

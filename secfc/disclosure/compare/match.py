@@ -150,7 +150,7 @@ class Match:
         if self.hidden:
             return Schedule(contest, plan.code.basis, plan.m)
         basis, count = plan.code.basis, 1
-        if self.question.factor == 1 and self.seating.dealer is not None:
+        if self.opens and self.question.factor == 1 and self.seating.dealer is not None:
             alike = plan.fraction is not None
             count = groups(contest.outcomes, basis, plan.m, self.seating.size, plan.network, alike=alike)
         return _schedule(contest, count, basis, plan.m, plan.d, plan.proven)

@@ -103,6 +103,8 @@ class Member:
             yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
         if match.rounding is None:
             return Begun(measured, missing)
+        if missing.size:
+            return Unheard(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
             about, words = yield from self.rounder.rounded(match, match.rounding, measured)
         except NothingHeardError as silence:

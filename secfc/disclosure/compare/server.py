@@ -33,7 +33,7 @@ from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import Responders
 from secfc.lloyd.loop import Step, Weighed, gains_between
 from secfc.lloyd.neighbors import every_two
-from secfc.lloyd.rounded import gains_of_squares
+from secfc.lloyd.rounded import gains_of_squares, scaled_costs
 from secfc.roles.exchange import (
     Exchange,
     FaultyClient,
@@ -86,8 +86,11 @@ class Committees:
     def retained(self, sizes: Array) -> Role[Array]:
         return (yield from self.compare(np.full(self.plan.m, -1, np.int32), sizes))
 
-    def costs(self, labels: Array, k: int) -> Role[tuple[int, ...]]:
-        return self.number_a_cluster(MeasureCost, CodedCosts, labels, k, k)
+    def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
+        within = yield from self.number_a_cluster(MeasureCost, CodedCosts, labels, k, k)
+        if self.plan.fraction is None:
+            return within
+        return scaled_costs(within, cluster_sizes(labels, k), self.plan.fraction)
 
     def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         sizes = cluster_sizes(labels, 2 * c)
@@ -103,8 +106,9 @@ class Committees:
 
     def gained(self, squares: tuple[int, ...], sizes: Array) -> tuple[Fraction, ...]:
         """What merging clusters of sizes (pairs, 2) costs, by what was opened of how far they are apart."""
-        exact = self.plan.fraction is None
-        return gains_between(squares, sizes) if exact else gains_of_squares(squares, sizes)
+        if self.plan.fraction is None:
+            return gains_between(squares, sizes)
+        return gains_of_squares(squares, sizes, self.plan.fraction)
 
     def weighed(self, labels: Array, c: int) -> Role[Weighed]:
         within = yield from self.costs(labels, c)
