@@ -124,8 +124,8 @@ class ServerNoise:
 class SharedNoise:
     """Clients add discrete Gaussian noise of variance sigma**2 / h to what they share.
 
-    Costs about 7 % more epsilon than `ServerNoise`, as only the zCDP bound of such sums is known, and the
-    noise of the clients beyond h on top.  Gaussian steps only.
+    The sum of such noises costs what `ServerNoise` costs (`DistributedDiscreteGaussian`); the noise of the
+    clients beyond h comes on top.  Gaussian steps only.
     """
 
     def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: int) -> tuple[Gaussian, ...]:

@@ -39,6 +39,10 @@ from secfc.privacy.events import (
 _LARGEST_SENSITIVITY = 1 << 12
 
 
+# A coordinate of summed discrete noise is this close to rounded continuous noise, or not treated as such.
+SMOOTH = 2.0**-99
+
+
 @dataclass(frozen=True)
 class Cost:
     """A composition by kinds: all that accountants need to know.
@@ -56,8 +60,12 @@ class Cost:
     private: bool = True
 
     @classmethod
-    def of(cls, event: Event) -> Cost:
-        """Raises TypeError for an event that it does not know."""
+    def of(cls, event: Event, *, smooth: bool = True) -> Cost:
+        """Raises TypeError for an event that it does not know.
+
+        smooth: summed discrete noise counts as the continuous one that it is a rounding of, but for a
+        distance, where that is no more than a sampler's; else, and without it, by its zCDP bound.
+        """
         gaussian, rho, distance = [0.0], [0.0], [0.0]
         laplace: Counter[DiscreteLaplace] = Counter()
         pure: Counter[float] = Counter()
@@ -73,6 +81,9 @@ class Cost:
                 case RoundedGaussian(noise_multiplier=z, distance=apart):
                     gaussian.append(z**-2)
                     distance.append(apart)
+                case DistributedDiscreteGaussian() if smooth and part.distance <= SMOOTH * part.dimension:
+                    gaussian.append(part.multiplier**-2)
+                    distance.append(part.distance)
                 case DiscreteGaussian() | DistributedDiscreteGaussian():
                     rho.append(part.rho)
                 case DiscreteLaplace(sensitivity=moved) if moved <= _LARGEST_SENSITIVITY:
@@ -107,33 +118,45 @@ def epsilon(event: Event, delta: float) -> float:
     """The least epsilon proved for (epsilon, delta)-differential privacy of all that the event composes.
 
     Closed form for Gaussian mechanisms, else the least of both bounds and, where all are pure, of the sum of
-    their epsilons, which needs no delta.  Infinite after NonPrivate.
+    their epsilons, which needs no delta.  Summed discrete noise counts as whichever is less.  Infinite after
+    NonPrivate.
     """
-    cost = Cost.of(event)
+    cost, plain = Cost.of(event), Cost.of(event, smooth=False)
+    # Where rounding takes much of discrete noise, or its distance outweighs delta, its zCDP bound is better.
+    return _epsilon(cost, delta) if cost == plain else min(_epsilon(cost, delta), _epsilon(plain, delta))
+
+
+def _epsilon(cost: Cost, delta: float) -> float:
     if not cost.private:
         return math.inf
     if cost.only_gaussian:
         return _apart(cost, delta, lambda left: gaussian_epsilon(cost.gaussian, left))
     basic = math.inf if cost.gaussian or cost.rho else _apart(cost, delta, lambda left: cost.pure_epsilon)
-    return min(basic, pld_epsilon(event, delta), rdp_epsilon(event, delta))
+    return min(basic, _by_distributions(cost, delta), _by_divergences(cost, delta))
 
 
 def pld_epsilon(event: Event, delta: float) -> float:
     """The same by privacy loss distributions; infinite if some event is only known by its zCDP bound."""
-    cost = Cost.of(event)
+    return _by_distributions(Cost.of(event), delta)
+
+
+def _by_distributions(cost: Cost, delta: float) -> float:
     if cost.rho:
         return math.inf
     if not (cost.gaussian or cost.laplace or cost.pure):
         return _apart(cost, delta, lambda left: 0.0)
     # Ten thousand cells up to about epsilon, so that neither tiny nor huge epsilons get slow or coarse.
-    rough = rdp_epsilon(event, delta) if delta > 0 else 1.0
+    rough = _by_divergences(cost, delta) if delta > 0 else 1.0
     distribution = _distribution(cost, max(rough, 1e-6) * 1e-4 if rough < math.inf else 1e-4)
     return _apart(cost, delta, lambda left: float(distribution.get_epsilon_for_delta(left)))
 
 
 def rdp_epsilon(event: Event, delta: float) -> float:
     """The same by Renyi divergences, converted at the best of many orders."""
-    cost = Cost.of(event)
+    return _by_divergences(Cost.of(event), delta)
+
+
+def _by_divergences(cost: Cost, delta: float) -> float:
     if not cost.private:
         return math.inf
     require("a budget of differential privacy", "dp")

@@ -11,7 +11,7 @@ from secfc.data.arguments import REAL, hold
 from secfc.data.extras import require
 from secfc.privacy import accountant
 from secfc.privacy.errors import OverBudget, PrivacyError
-from secfc.privacy.events import Event
+from secfc.privacy.events import DiscreteGaussian, DistributedDiscreteGaussian, Event
 
 # Calibration solves to this precision, towards more noise.
 _PRECISION = 1e-6
@@ -65,6 +65,25 @@ def gaussian_multiplier(budget: Budget) -> float:
 
     # The root is found to an absolute 1e-12; a relative 1e-9 puts it on the safe side.
     return float(get_sigma_gaussian(budget.epsilon, budget.delta)) * (1 + 1e-9)
+
+
+@lru_cache(maxsize=256)
+def discrete_multiplier(budget: Budget, honest: int = 1, sensitivity: float = 0.0) -> float:
+    """The noise multiplier z of discrete Gaussian noise, of `honest` contributors together, for the budget.
+
+    sensitivity: in steps of the integers, of the statistic that z times it is added to; the more, the closer
+    is the noise to a continuous one.  0: known by its zCDP bound alone.  Divided up among releases of this
+    sensitivity and more (`split`), z meets the budget too: 1 / (z**2 / w - c) <= w / (z**2 - c) for w <= 1.
+    """
+
+    def event(factor: float) -> Event:
+        each = factor / math.sqrt(honest)
+        # Below, the sum's zCDP bound has a further term; above, so many entries are a run of any size.
+        if each * sensitivity < 3:
+            return DiscreteGaussian(factor)
+        return DistributedDiscreteGaussian(each, each * sensitivity, honest, 1 << 36)
+
+    return solve(budget, event)
 
 
 def split(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:

@@ -40,7 +40,8 @@ class Shift:
     def of_event(cls, event: Event) -> Shift:
         """All that the event composes, where it is Gaussian noise.
 
-        A discrete Gaussian, or a sum of such, is taken for the continuous one of its zCDP bound.
+        A discrete Gaussian is taken for the continuous one of its zCDP bound, a sum of such for the one that
+        it is a rounding of.
 
         Raises ValueError for other noise, or none.
         """

@@ -25,7 +25,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,9 +36,9 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Public
 from secfc.data.inputs import InputError
 from secfc.privacy import accountant
-from secfc.privacy.calibration import Budget, solve
+from secfc.privacy.calibration import Budget, discrete_multiplier
 from secfc.privacy.errors import PrivacyError
-from secfc.privacy.events import Composed, DiscreteGaussian, DistributedDiscreteGaussian, Event
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
 from secfc.privacy.neighbors import Neighbors
 from secfc.scaling.scaling import Outside, Scaling
 from secfc.scaling.ways import Missing, Standardize, check, numbers, pairs, pairs_in_order
@@ -172,9 +172,9 @@ class NoisyStandardize:
         def cost(rest: Budget) -> Event:
             return spending.releases(rest, public)
 
-        if accountant.Cost.of(cost(budget)).distance:
+        if accountant.Cost.of(cost(budget), smooth=False).distance:
             budget = budget.provable  # what is sampled close to its law proves no more
-        multiplier = above(multiplier_of(budget) / math.sqrt(self.share))
+        multiplier = above(discrete_multiplier(budget, honest, sensitivity) / math.sqrt(self.share))
         draft = ScaleNoise(multiplier, sensitivity, honest, n, kinds, summed, budget)
         return replace(draft, rest=remainder(budget, draft.event, cost))
 
@@ -229,12 +229,6 @@ class NoisyScaling:
 
     scaling: Scaling
     hidden: tuple[int, ...] = ()
-
-
-@lru_cache(maxsize=64)
-def multiplier_of(budget: Budget) -> float:
-    """The noise multiplier of one discrete Gaussian mechanism that spends the budget."""
-    return solve(budget, DiscreteGaussian)
 
 
 def remainder(budget: Budget, spent: Event, cost: Callable[[Budget], Event]) -> Budget:

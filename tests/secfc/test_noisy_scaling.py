@@ -16,7 +16,7 @@ from secfc import NoiseAtServer, NoiseInShares, NoisyStandardize, SecFC
 from secfc.algorithm import Public
 from secfc.data.gaps import Gaps
 from secfc.data.inputs import Caution, InputError
-from secfc.privacy import Bound, Budget, Neighbors, PrivacyError
+from secfc.privacy import Bound, Budget, Neighbors, PrivacyError, gaussian_multiplier
 from secfc.roles.exchange import SERVER
 from secfc.scaling import noisy
 from secfc.scaling.algorithm import Scaled
@@ -144,12 +144,12 @@ def test_both_together_cost_the_budget_and_not_more(policy, epsilon):
     said = [entry.what for entry in result.ledger.entries if "everybody" in entry.seen_by]
     assert any(what.startswith("labels") for what in said)
     assert said[-1].startswith("scaling: of every feature a noisy mean and deviation")
-    # Each alone costs less, and the scale what its share of zCDP says: a second accountant.
+    # Each alone costs less, and the scale its share of the inverse variance of all: a second accountant.
     labels, scale = (e.event for e in result.ledger.entries if e.what.startswith(("labels", "scaling")))
-    full = noisy.multiplier_of(Budget(epsilon, DELTA)) ** -2 / 2
-    assert scale.rho == pytest.approx(0.1 * full, rel=1e-4)
+    full = gaussian_multiplier(Budget(epsilon, DELTA)) ** -2
+    assert scale.multiplier**-2 == pytest.approx(0.1 * full, rel=1e-4)
     if policy is NoiseInShares:
-        assert sum(e.rho for e in labels.events) == pytest.approx(0.9 * full, rel=1e-3)
+        assert sum(e.multiplier**-2 for e in labels.events) == pytest.approx(0.9 * full, rel=1e-3)
 
 
 def test_clients_are_protected_for_noise_on_all_their_rows():

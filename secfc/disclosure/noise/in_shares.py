@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,14 +25,9 @@ from secfc.coded.source import CodedSource, decoded
 from secfc.coded.verified import check_count
 from secfc.disclosure.noise.budgeted import Budgeted, Steps
 from secfc.disclosure.noise.noise import Noise
-from secfc.privacy.calibration import Budget, solve
+from secfc.privacy.calibration import discrete_multiplier
 from secfc.privacy.errors import PrivacyError
-from secfc.privacy.events import (
-    Composed,
-    DiscreteGaussian,
-    DistributedDiscreteGaussian,
-    Event,
-)
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
 from secfc.privacy.ledger import Ledger
 from secfc.roles.accept import check_residues, checked
 from secfc.roles.exchange import (
@@ -51,12 +46,6 @@ from secfc.roles.messages import Contributors, Message, compact_labels
 Array = NDArray[Any]
 
 
-@lru_cache(maxsize=64)
-def discrete_multiplier(budget: Budget) -> float:
-    """The noise multiplier of one discrete Gaussian mechanism that spends the budget."""
-    return solve(budget, DiscreteGaussian)
-
-
 @dataclass(frozen=True)
 class NoiseInShares(Budgeted):
     """Every client deals shares of its own noise with each reply: the server decodes noisy distances only.
@@ -69,8 +58,8 @@ class NoiseInShares(Budgeted):
     radius, neighbors, center_share: as for `NoiseAtServer`.  If centers are opened, at least as many
     clients must consent as noise needs, and all who consent must be there.
 
-    Noise is discrete Gaussian; of the sum of several its zCDP bound is known, which costs some 7 % of
-    epsilon over `NoiseAtServer`.  Every client sends every other k m residues a lane with every question.
+    Noise is discrete Gaussian; the sum of several costs what continuous noise of a few steps less costs
+    (`DistributedDiscreteGaussian`).  Every client sends every other k m residues a lane with every question.
     """
 
     exposes: ClassVar[Exposure] = "noisy distances"
@@ -91,9 +80,10 @@ class NoiseInShares(Budgeted):
         return n - t - self.absent
 
     def noise(self, steps: Steps, radius: int) -> Noise:
-        one = discrete_multiplier(self.budget)
-        each = [one / math.sqrt(w) for w in self.weights(steps)]
         honest = self.honest(steps.n, steps.t)
+        # Of all that is released, the sums of centers are the least sensitive: see `released`.
+        one = discrete_multiplier(self.budget, honest, 2.0 * radius)
+        each = [one / math.sqrt(w) for w in self.weights(steps)]
         return Noise(discrete_gaussian, self.neighbors, radius, each[0], each[-1], honest)
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:

@@ -1,5 +1,6 @@
 """Accountants against one another and against what can be computed by hand; calibration; ledgers."""
 
+import functools
 import math
 
 import numpy as np
@@ -27,7 +28,8 @@ from secfc.privacy import (
     solve,
     split,
 )
-from secfc.privacy.accountant import epsilon, pld_epsilon, rdp_epsilon
+from secfc.privacy.accountant import SMOOTH, Cost, epsilon, pld_epsilon, rdp_epsilon
+from secfc.privacy.events import _ripple
 
 DELTA = 1e-6
 EVENTS = [
@@ -36,6 +38,7 @@ EVENTS = [
     RoundedGaussian(4.2, 1e-25),
     DiscreteGaussian(4.2),
     DistributedDiscreteGaussian(2.0, 1.5, 7, 30),
+    DistributedDiscreteGaussian(2.0, 6.0, 7, 30),
     DiscreteLaplace(2.0, 1),
     DiscreteLaplace(9.0, 5),
     Pure(0.4),
@@ -72,7 +75,7 @@ def test_the_two_accountants_agree_as_far_as_they_can(event, count):
     many = several(*[event] * count)
     loose = rdp_epsilon(many, DELTA)
     tight = pld_epsilon(many, DELTA)
-    if isinstance(event, DiscreteGaussian | DistributedDiscreteGaussian):
+    if Cost.of(event).rho:
         assert tight == math.inf  # only the zCDP bound is known
         assert epsilon(many, DELTA) == loose
     else:
@@ -166,6 +169,74 @@ def test_summed_discrete_gaussians_do_exceed_the_bound_without_tau():
         for s, ds in zip((1, 2), found, strict=True)
         for d, r in zip(ds, orders, strict=True)
     )
+
+
+def law(sigma, honest):
+    """Probabilities of the integers around 0 under a sum of discrete Gaussians, by convolution."""
+    x = np.arange(-math.ceil(14 * sigma), math.ceil(14 * sigma) + 1)
+    one = np.exp(-(x**2) / (2 * sigma**2))
+    one /= one.sum()
+    total = np.array([1.0])
+    for _ in range(honest):
+        total = np.convolve(total, one)
+    return total
+
+
+def moved(probabilities, shift):
+    """Both laws of x + noise, for x = 0 and x = shift."""
+    return np.pad(probabilities, (0, shift)), np.pad(probabilities, (shift, 0))
+
+
+def exact_delta(p, q, e):
+    return float(np.maximum(0, p - math.exp(e) * q).sum())
+
+
+SUMS = [
+    (2.75, 1, (3,)), (2.75, 2, (1,)), (3.0, 7, (20,)), (5.5, 4, (8,)), (32.0, 3, (30,)),
+    (2.75, 3, (3, 4)), (4.0, 2, (0, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sigma", "honest", "shifts"), SUMS)
+def test_a_sum_of_discrete_noise_costs_what_the_continuous_one_does_that_it_is_a_rounding_of(
+    sigma, honest, shifts
+):
+    far = math.hypot(*shifts)
+    event = DistributedDiscreteGaussian(sigma / far, sigma, honest, len(shifts))
+    p, q = (
+        functools.reduce(np.multiply.outer, side)
+        for side in zip(*(moved(law(sigma, honest), shift) for shift in shifts), strict=True)
+    )
+    z = math.sqrt(honest) * sigma / far
+    assert event.multiplier == pytest.approx(math.sqrt(z**2 - 3.6 / far**2), rel=1e-9)
+    for e in (0.1, 0.5, 1.0, 2.0, 4.0):
+        found = exact_delta(p, q, e)
+        if found < 1e-9:
+            continue
+        assert found <= delta_by_hand(event.multiplier, e) * (1 + 1e-6)
+        assert epsilon(event, found) >= e * (1 - 1e-6)  # what is claimed for this delta is no less
+        # The control: noise a tenth below what is claimed.
+        assert found > delta_by_hand(1.1 * z, e)
+    if honest * sigma**2 > 100:
+        assert epsilon(event, DELTA) <= epsilon(Gaussian(z), DELTA) * 1.02
+        assert epsilon(event, DELTA) < 0.96 * rdp_epsilon(DiscreteGaussian(z), DELTA)
+
+
+def test_noise_that_is_too_narrow_to_be_smooth_is_known_by_its_zcdp_bound_alone():
+    narrow, smooth = (DistributedDiscreteGaussian(2.0, sigma, 7, 30) for sigma in (2.6, 2.75))
+    assert narrow.distance > 30 * SMOOTH >= smooth.distance
+    assert Cost.of(narrow).rho == narrow.rho
+    assert Cost.of(smooth).rho == 0
+    assert Cost.of(smooth).distance == smooth.distance
+    # So is what costs so much that a distance of 2**-100 outweighs delta.
+    wild = DistributedDiscreteGaussian(0.05, 3.0, 2, 1 << 30)
+    known = DiscreteGaussian((2 * wild.rho) ** -0.5)
+    assert epsilon(wild, DELTA) == pytest.approx(rdp_epsilon(known, DELTA)) != math.inf
+    # The bound on the sum of weights, against the sum: at variance 0.01 nothing is known.
+    for variance in (0.2, 0.5, 1.0, 3.6):
+        e = 2 * sum(math.exp(-2 * math.pi**2 * variance * q * q) for q in range(1, 9))
+        assert e / (1 - e) <= _ripple(variance) <= e / (1 - e) * (1 + 2 * e + 2e-9)
+    assert _ripple(0.01) == math.inf
 
 
 def test_noise_of_colluders_does_not_count():
