@@ -30,6 +30,7 @@ install(
         "secfc.files": ("secfc.data.files", "secfc.data.federation"),
         "secfc.messages": (
             "secfc.coded.messages",
+            "secfc.coded.union_messages",
             "secfc.roles.messages",
             "secfc.roles.checks",
             "secfc.kfed",
