@@ -67,6 +67,7 @@ _HOME = {
     "OwnLabels": "secfc.disclosure",
     "Overlap1": "secfc.overlap.overlap1",
     "Overlap2": "secfc.overlap.overlap2",
+    "plan": "secfc.planning.planned",
     "PlanMismatch": "secfc.roles.exchange",
     "Private": "secfc.coded.membership",
     "ProtocolError": "secfc.roles.exchange",
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from secfc.overlap.starts.max_min import MaxMin as MaxMin
     from secfc.overlap.starts.nearest_merge import NearestMerge as NearestMerge
     from secfc.overlap.starts.synchronized import Synchronized as Synchronized
+    from secfc.planning.planned import plan as plan
     from secfc.roles.exchange import DisputedRows as DisputedRows
     from secfc.roles.exchange import FaultyClient as FaultyClient
     from secfc.roles.exchange import FaultyServer as FaultyServer

@@ -71,11 +71,13 @@ ROOMS = {
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
+    "secfc.planning": "field.kernels secfc.logs secfc.roles secfc.data secfc.html secfc.algorithm "
+    "secfc.lloyd secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
     "secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report secfc.scaling secfc.deploy "
-    "secfc.logs secfc.grids",
+    "secfc.logs secfc.grids secfc.planning",
 }
 # Packages that only name what they offer, and what checks or finds them.
 DOORS = {"field", "psu", "secfc", "field._moved", "secfc._moved", "secfc._packages"}
@@ -83,7 +85,7 @@ DOORS = {"field", "psu", "secfc", "field._moved", "secfc._moved", "secfc._packag
 # Only these may speak of NumPy's generators: experiments, data sets, and starts, which are public.
 EXPERIMENTS = (
     "secfc/data/", "secfc/lloyd/starts.py", "secfc/lloyd/bisecting.py", "secfc/lloyd/splitting.py",
-    "secfc/fitting.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/",
+    "secfc/fitting.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/", "secfc/planning/",
 )  # fmt: skip
 # Signatures of servers, which are handed one for starts; and public seeds of starts and of guesses.
 STARTS = {

@@ -12,6 +12,7 @@ from secfc.cli.errors import Commands
 # Where each command is, and its line in the help.
 COMMANDS = {
     "run": ("secfc.cli.run:run", "Cluster files, or a demonstration data set."),
+    "plan": ("secfc.cli.plan:plan", "Say what a run will cost and show, before it is agreed on."),
     "predict": ("secfc.cli.predict:predict", "Label new points by the model of a run."),
     "grid": ("secfc.cli.grid:grid", "Run every combination of parameters, a tidy row each."),
     "plot": ("secfc.cli.grid:plot", "Draw rows of a grid."),
@@ -42,6 +43,7 @@ def main(context: click.Context) -> None:
       secfc run                                  a demonstration on handwritten digits
       secfc run a.csv b.csv c.csv -k 4           one file a client
       secfc run all.csv --client-column site -k 4
+      secfc plan -n 10 -m 10000 -d 20 -k 4       what a run will cost and show, before there is one
       secfc predict model.npz new.csv            labels of new points, by what `run --model` kept
       secfc grid --n 5,10,20 --m 1e3,1e4 --out rows.jsonl    every combination; secfc plot draws it
       secfc psu a.txt b.txt c.txt                only the union of their IDs

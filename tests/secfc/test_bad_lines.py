@@ -119,6 +119,14 @@ run FILES -k 2 --delimiter ab -> --delimiter ab: one character is needed | Use -
 run FILES -k 2 --decimal x -> 'x' is not one of '.', ','
 run FILES -k 2 --encoding klingon -> --encoding klingon is unknown | Use --encoding cp1252
 
+plan -n 6 -t 4 -> n=6 clients | 9 are needed | Nearest possible: | t=2 (not 4) | n=9 (not 6)
+plan -n 10 -t 4 --losses 3 -> 9 of 10 must answer | losses=1 (not 3) | n=12 (not 10)
+plan -n 10 -m 4 -> every client needs one | m=10 (not 4)
+plan --algorithm feddp -> needs --epsilon
+plan --algorithm k-fed --dealer none -> --dealer has no meaning for --algorithm k-fed
+plan an.csv -> an.csv is no run file | secfc deploy init
+plan nowhere.toml -> nowhere.toml
+plan -m ten -> is no whole number
 predict -> Missing argument 'MODEL'
 predict m.npz -> Missing argument 'FILE...'
 predict nowhere.npz an.csv -> nowhere.npz: No such file or directory. Check the path

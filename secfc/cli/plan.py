@@ -1,0 +1,269 @@
+"""`secfc plan`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from secfc.cli.errors import Refused, bad_input, cautions_noted
+from secfc.cli.method import Asked, Method
+from secfc.cli.methods import methods, options
+from secfc.cli.outputs import ANY_PATH, check_output, dumped, write_all, writing
+from secfc.cli.screen import COMPILING, Screen
+from secfc.cli.settings import Clusters, Settings, check_choice, refuse
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Public
+    from secfc.coded.network import Network
+    from secfc.planning.planned import Planned
+
+Command = Callable[..., Any]
+
+# Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
+IDLE = ("verify", "attack")
+NETWORK = ("latency", "bandwidth")
+
+
+def of_methods(command: Command) -> Command:
+    """All options of all methods."""
+    for option in reversed(list(options().values())):
+        if option.name not in IDLE:
+            command = option.decorate(command)
+    return command
+
+
+@click.command(short_help="Say what a run will cost and show, before it is agreed on.")
+@click.argument("file", required=False, type=ANY_PATH, metavar="[RUN.toml]")
+@click.option(
+    "-n", "clients", type=click.IntRange(1), metavar="N", help="Clients. Default: those of RUN.toml, else 5."
+)
+@click.option(
+    "-m",
+    "rows",
+    type=click.IntRange(1),
+    metavar="M",
+    help="Rows in total, of all clients. Default: 1000 a client.",
+)
+@click.option(
+    "-d", "width", type=click.IntRange(1), metavar="D", help="Features. Default: those of RUN.toml, else 10."
+)
+@click.option("-k", type=Clusters(), metavar="K", help="Clusters. Default: 4.")
+@click.option(
+    "--losses",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Clients that may be lost on the way.",
+)
+@click.option(
+    "--steps",
+    "taken",
+    type=click.IntRange(1),
+    metavar="S",
+    help="Steps of the last clusters. Default: as many as made-up rows take; nobody knows before.",
+)
+@click.option(
+    "--server-points",
+    type=click.IntRange(1),
+    metavar="S",
+    help="feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.",
+)
+@click.option(
+    "--algorithm",
+    type=click.Choice(list(methods())),
+    default=next(iter(methods())),
+    show_default=True,
+    help="As for `secfc run`, with all its options.",
+)
+@of_methods
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of made-up rows' starts.")
+@click.option("--out", type=ANY_PATH, metavar="PLAN.json", help="Write the plan, as --json prints it.")
+@click.option("--force", is_flag=True, help="Overwrite existing output files.")
+@click.option("--verbose", is_flag=True, help="Every kind of message, and where figures come from.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON on stdout, and nothing else.")
+@click.pass_context
+def plan(context: click.Context, /, **values: Any) -> None:
+    """Say what a run will cost and who will learn what, for N clients with M rows of D features.
+
+    The run is rehearsed on a few made-up rows: no data are needed, and nothing is sent. What cannot be is
+    refused with the nearest that can. RUN.toml is the run file of a deployment, whose words are then used.
+
+    \b
+    Examples:
+      secfc plan -n 10 -m 10000 -d 20 -k 4
+      secfc plan -n 10 -m 10000 -d 20 -k 4 --disclosure own-labels --latency 50 --bandwidth 20
+      secfc plan -n 30 -m 1e5 -d 50 -k 8 --workers 9 -t 2 --losses 2
+      secfc plan -n 10 -m 10000 -d 20 --algorithm feddp --epsilon 1
+      secfc plan run.toml -m 50000
+
+    Exit codes: 0 success; 2 bad usage, or a run that cannot be.
+    """
+    screen = Screen.stderr(values["as_json"])
+    if values["out"] is not None:
+        check_output(
+            values["out"], "--out", () if values["file"] is None else (values["file"],), force=values["force"]
+        )
+    from secfc.planning.possible import Impossible
+
+    made = of_options if values["file"] is None else of_run_file
+    rehearsing = screen.status("Rehearsing on made-up rows")
+    with bad_input(OSError, ValueError), rehearsing, screen.remark(COMPILING), cautions_noted():
+        try:
+            found = made(context, values)
+        except Impossible as error:
+            raise Refused(in_words(error)) from error
+    if values["out"] is not None:
+        with writing("--out"):
+            write_all(
+                {values["out"]: lambda file: print(dumped(found.as_object()), file=file)},
+                overwrite=values["force"],
+            )
+    show(found, as_json=values["as_json"], verbose=values["verbose"])
+
+
+def in_words(error: Any) -> str:
+    """What cannot be, and what can, an item a line."""
+    from secfc.cli.errors import in_options
+
+    if not error.nearest:
+        return in_options(str(error))
+    return "\n".join(
+        [in_options(error.why.rstrip(".") + "."), "Nearest possible:", *(f"  {one}" for one in error.nearest)]
+    )
+
+
+def show(found: Planned, *, as_json: bool, verbose: bool) -> None:
+    """On stdout."""
+    from rich.console import Console
+
+    from secfc.planning.words import details, summary
+    from secfc.report import text
+
+    if as_json:
+        click.echo(dumped(found.as_object()))
+        return
+    console = Console(markup=False, highlight=False, emoji=False)
+    if verbose:
+        for section in details(found):
+            if not section.empty:
+                text.section(console, section)
+        console.print()
+    for name, value in summary(found):
+        console.print(f"{name:<9} {value}", soft_wrap=True)
+
+
+def of_options(context: click.Context, values: dict[str, Any]) -> Planned:
+    """The plan of what stands on the command line.  Raises Impossible, InputError."""
+    import secfc
+    from secfc.planning.planned import foreseen
+
+    method = methods()[values["algorithm"]]
+    lacking = [name for name in options() if name not in (*method.names, *NETWORK, *IDLE)]
+    refuse(context, lacking, f"{{option}} has no meaning for --algorithm {method.name}: leave it out.")
+    n = values["clients"] or 5
+    m, d = values["rows"] or 1000 * n, values["width"] or 10
+    asked = asked_of(context, method, values)
+    points: Any = None
+    if method.name == "feddp":
+        points = held(values, 20 * asked.k if isinstance(asked.k, int) else 200)
+        d = d if isinstance(points, int) else points.shape[1]
+    bound = asked.get("bound") or asked.get("radius") or 1.0
+    public = foreseen(n, m, d, None, points, float(bound))
+    algorithm = chosen(method, asked, public, values)
+    return secfc.plan(
+        algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public
+    )
+
+
+def chosen(method: Method, asked: Asked, public: Public, values: dict[str, Any]) -> Any:
+    """The algorithm, or, where only its number of clients is wrong, what says so.  Raises Impossible."""
+    from secfc.data.inputs import InputError
+    from secfc.planning.possible import Impossible, with_clients
+
+    try:
+        return method.choose(asked, public).algorithm
+    except InputError as error:
+        # Which clients would do?
+        for n in range(len(public.clients) + 1, 4 * len(public.clients) + 64):
+            try:
+                method.choose(asked, with_clients(public, n))
+            except InputError:
+                continue
+            raise Impossible(str(error), (f"n={n} (not {len(public.clients)})",)) from error
+        raise
+
+
+def network(values: dict[str, Any]) -> Network:
+    """Between the parties."""
+    from secfc.coded.network import Network
+
+    return Network(values["latency"] / 1e3, values["bandwidth"] * 1e6 / 8)
+
+
+def held(values: dict[str, Any], least: int) -> Any:
+    """The server's points, or how many."""
+    from secfc.data.dialects import Dialect
+    from secfc.data.files import load_points
+
+    if values.get("server_file") is not None:
+        return load_points(values["server_file"], None, Dialect())
+    return values["server_points"] or least
+
+
+def asked_of(context: click.Context, method: Method, values: dict[str, Any]) -> Asked:
+    """What is asked, looked at as `secfc run` does."""
+    blank: dict[str, Any] = {f.name: None for f in fields(Settings)} | {
+        "files": (Path(),), "k": values["k"] or 4, "seed": values["seed"], "force": False, "as_json": False,
+        "features": "same", "categorical": (), "missing": "refuse", "standardize": False, "to_range": False,
+        "sealed": False, "evaluate": False, "report": (),
+    }  # fmt: skip
+    settings = Settings(**blank)
+    check_choice(settings, method.name, method.chooses)
+    defaults = method.defaults()
+    found = {name: values.get(name, defaults[name]) for name in method.names}
+    if method.name == "feddp" and found["server_file"] is None:
+        found["server_file"] = Path("made-up")
+    given = {
+        option.name: option.opts[0]
+        for option in method.options
+        if option.name and option.name not in (*NETWORK, *IDLE)
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    }  # fmt: skip
+    return method.settle(Asked(settings, found, given))
+
+
+def of_run_file(context: click.Context, values: dict[str, Any]) -> Planned:
+    """The plan of a deployment.  Raises Impossible, InputError, OSError."""
+    import numpy as np
+
+    import secfc
+    from secfc.cli.deploy.building import built
+    from secfc.deploy.runfile import RunFile
+    from secfc.planning.possible import dealt
+
+    mine = [name for name in options() if name not in NETWORK]
+    refuse(
+        context,
+        [*mine, "algorithm", "k", "clients", "width", "seed"],
+        "{option} is said by the run file: change it there, or leave RUN.toml out.",
+    )
+    if values["file"].suffix.lower() != ".toml":
+        raise Refused(f"{values['file']} is no run file (RUN.toml): `secfc deploy init` writes one.")
+    try:
+        work = built(RunFile.read(values["file"]))
+    except tomllib.TOMLDecodeError as error:
+        raise Refused(f"{values['file']} is no TOML: {error}.") from error
+    n = len(work.public.clients)
+    public = replace(work.public, counts=dealt(values["rows"] or 1000 * n, n), session=bytes(32))
+    if work.asked.get("epsilon") is not None and work.method.name == "feddp" and public.server_points is None:
+        points = np.random.default_rng(1).uniform(-0.7, 0.7, (values["server_points"] or 200, public.d))
+        public = replace(public, server_points=points * public.bound)
+    return secfc.plan(
+        work.algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public
+    )

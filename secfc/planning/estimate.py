@@ -1,0 +1,184 @@
+"""From rehearsals of a few rows to what a run of all rows costs."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from secfc.algorithm import Public
+from secfc.disclosure import FinalLabelsOnly
+from secfc.exact.plaintext import Lloyd
+from secfc.exact.secfc import SecFC
+from secfc.fitting import fit
+from secfc.planning.costs import Cost, line, mean, total
+from secfc.planning.rehearsal import STEPS, Asked, Rehearsal, made_up, rehearse, resident
+
+# A rehearsal is of so many rows that its work can be told from what any message costs, and no more.
+LEAST, WORK, COMPARED = 64, 2.5e7, 4800
+MADE_UP = 5000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Priced:
+    """What questions cost.
+
+    order: the questions of a rehearsal, in their order; kinds: their costs at the real number of rows.
+    step: a step of the last clusters.  steps: how many a rehearsal took.  rows: of the rehearsals.
+    growth: bytes that all parties need beside what was loaded.
+    """
+
+    order: tuple[Asked, ...]
+    kinds: Mapping[Asked, Cost]
+    step: Cost
+    steps: int
+    rows: tuple[int, ...]
+    growth: int
+    loaded: int
+    learned: tuple[str, ...]
+    heard: tuple[str, ...]
+    last: Asked | None
+    machine: str = ""
+
+    @property
+    def steps_known(self) -> bool:
+        """Whether there are steps that a user may know better."""
+        return self.last is not None
+
+    def of_kind(self, asked: Asked) -> Cost:
+        """Of a question; of one that was never rehearsed, as of the same kind whose clusters are nearest, a
+        cluster as much."""
+        if asked in self.kinds:
+            return self.kinds[asked]
+        alike = [known for known in self.kinds if known and asked and known[0] == asked[0]]
+        if not alike:
+            return self.step
+        near: Asked = min(alike, key=lambda known: abs(known[1] - asked[1]))
+        found: Cost = self.kinds[near] * (asked[1] / max(1, near[1]))
+        return found
+
+    def of(self, steps: int) -> Cost:
+        """Of a whole run with so many steps of the last clusters."""
+        whole = total([self.kinds[asked] for asked in self.order])
+        return whole + self.step * (steps - self.steps) if self.steps_known else whole
+
+
+@cache
+def machine() -> str:
+    """What this machine is."""
+    return f"{platform.system()} {platform.machine()}, NumPy {np.__version__}"
+
+
+def sizes(algorithm: Any, public: Public, k: int) -> tuple[int, int]:
+    """Rows of two rehearsals."""
+    n = len(public.clients)
+    first = max(LEAST, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
+    second = max(int(min(WORK / (n * public.d * k), COMPARED / k)), 4 * first)
+    return min(first, public.m), min(second, public.m)
+
+
+def priced(algorithm: Any, public: Public, plan: Any) -> Priced:
+    """What questions of this algorithm cost on this machine."""
+    k = plan.k if isinstance(getattr(plan, "k", None), int) else _most(algorithm.k)
+    first, second = sizes(algorithm, public, k)
+    points = 0 if public.server_points is None else len(public.server_points)
+    if inside(algorithm):
+        return _looped(algorithm, public, plan, k, first, second, points)
+    low = rehearse(algorithm, public, plan, first, k, points)
+    if not isinstance(algorithm, SecFC):  # libraries were loaded, which is no work of a run
+        low = rehearse(algorithm, public, plan, first, k, points)
+    high = low if first == second else rehearse(algorithm, public, plan, second, k, points)
+    kinds = _lines(low, high, public.m)
+    order = tuple(asked for asked, _ in high.questions)
+    steps = [asked for asked in order if asked and asked[0] in STEPS]
+    last = steps[-1] if steps else None
+    return Priced(
+        order, kinds, Cost() if last is None else kinds[last], sum(asked == last for asked in order if asked),
+        (first, second), *_memory(list(order), kinds), high.result.learned, high.heard, last, machine(),
+    )  # fmt: skip
+
+
+def inside(algorithm: Any) -> bool:
+    """Whether a single question holds all steps."""
+    policy = getattr(algorithm, "disclosure", None)
+    return isinstance(policy, FinalLabelsOnly) and policy.dealer is None
+
+
+def _looped(
+    algorithm: Any, public: Public, plan: Any, k: int, first: int, second: int, points: int
+) -> Priced:
+    """Where one question holds all steps: what one step more costs is the difference of runs."""
+    low = [rehearse(algorithm, public, plan, first, k, points, max_iter=most) for most in (1, 3)]
+    high = low if first == second else [
+        rehearse(algorithm, public, plan, second, k, points, max_iter=most) for most in (1, 3)
+    ]  # fmt: skip
+    few, many = (_lines(low[i], high[i], public.m) for i in (0, 1))
+    apart = max(1, high[1].result.n_iter - high[0].result.n_iter)
+    asked = next(a for a in many if a and a[0] == "Cluster")
+    step = _less(many[asked], few[asked]) * (1 / apart)
+    step = replace(step, slowest=step.seconds * many[asked].slowest / max(1e-9, many[asked].seconds))
+    start = _less(many[asked], step * high[1].result.n_iter)
+    kinds = {**many}
+    order = tuple(a for a, _ in high[1].questions)
+    taken = usual_steps(algorithm, public, k)
+    held = _memory([a for a in order if a != asked], {**kinds, asked: step})
+    return Priced(
+        order, {**kinds, asked: start + step * taken}, step, taken, (first, second), *held,
+        high[1].result.learned, high[1].heard, asked, machine(),
+    )  # fmt: skip
+
+
+def usual_steps(algorithm: Any, public: Public, k: int) -> int:
+    """Steps that plaintext k-means takes on some made-up rows from the same kind of start."""
+    rows = min(public.m, MADE_UP)
+    federation = made_up(replace(public, observed=None), rows, k, ids=False, server_points=0)
+    twin = Lloyd(k, init=algorithm.init, max_iter=algorithm.max_iter, coarse="allow")
+    return fit(twin, federation, bound=public.bound).n_iter
+
+
+def _less(one: Cost, other: Cost) -> Cost:
+    """What one costs more than another, never less than nothing."""
+    more = one + other * -1
+    return Cost(
+        {kind: max(0.0, value) for kind, value in more.messages.items()},
+        {kind: max(0.0, value) for kind, value in more.sizes.items()},
+        max(0.0, more.rounds),
+        max(0.0, more.seconds),
+        max(0.0, more.slowest),
+    )
+
+
+def _lines(low: Rehearsal, high: Rehearsal, m: int) -> dict[Asked, Cost]:
+    """Costs by question at m rows."""
+    small = {asked: mean(costs) for asked, costs in low.by_kind.items()}
+    large = {asked: mean(costs) for asked, costs in high.by_kind.items()}
+    if low.m == high.m:
+        return large
+    at = Fraction(m - low.m, high.m - low.m)
+    found = {asked: line(small[asked], large[asked], at) for asked in large if asked in small}
+    ratio = m / high.m
+    # Asked in one of the two only: in proportion.
+    found |= {asked: cost * ratio for asked, cost in large.items() if asked not in small}
+    return found
+
+
+def _memory(order: list[Asked], kinds: Mapping[Asked, Cost]) -> tuple[int, int]:
+    """Bytes that parties hold together, and those that a process has loaded before it holds any.
+
+    Shares stay for the whole run, and messages of a question for as long as it takes; arrays in the making
+    are half as much again.
+    """
+    held = sum(size for (_, kind), size in kinds.get((), Cost()).sizes.items() if kind == "Shares")
+    most = max((kinds[asked].nbytes for asked in order if asked), default=0)
+    return round(1.5 * (held + most)), resident()
+
+
+def _most(k: Any) -> int:
+    from secfc.lloyd.elbow import largest
+
+    return k if isinstance(k, int) else largest(k)

@@ -1,0 +1,260 @@
+"""A plan: what a run will take, and who will learn what by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from secfc.algorithm import Public
+from secfc.coded.layout import AllRows
+from secfc.coded.network import Network
+from secfc.coded.plan import Plan
+from secfc.data.arguments import WHOLE
+from secfc.data.inputs import InputError
+from secfc.exact.learned import heard_by_all, learned
+from secfc.exact.secfc import SecFC
+from secfc.html import facts
+from secfc.planning.costs import LAN, Cost, Kind, total
+from secfc.planning.estimate import Priced
+from secfc.planning.kept import kept
+from secfc.planning.possible import Wish, dealt, possible, tolerated
+from secfc.planning.rehearsal import Asked
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Planned:
+    """What a run will take and show.
+
+    algorithm, public, plan: as the parties will hold them.  losses: clients that may fall silent.
+    network: between the parties.  priced: what questions cost.  steps: of the last clusters that are counted.
+    learned: what the server learns, in sentences.  heard: what every client learns of others' points.
+    """
+
+    algorithm: Any
+    public: Public
+    plan: Any
+    losses: int
+    network: Network
+    priced: Priced
+    steps: int
+    learned: tuple[str, ...]
+    heard: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> Cost:
+        """Of the whole run."""
+        return self.priced.of(self.steps)
+
+    @property
+    def step(self) -> Cost:
+        """Of a step of the last clusters."""
+        return self.priced.step
+
+    def seconds(self, network: Network | None = None) -> float:
+        """Of a run in which every party has a machine like this one.  network: the plan's if None."""
+        cost = self.cost
+        return cost.slowest + (network or self.network).seconds(round(cost.rounds), cost.nbytes)
+
+    @property
+    def together(self) -> float:
+        """Seconds of a run in one process, as `secfc run` has it."""
+        return self.cost.seconds
+
+    def cost_of(self, questions: Sequence[Asked]) -> Cost:
+        """Of a run that asks these questions, whatever was foreseen: for comparing with a run."""
+        return total([self.priced.of_kind(asked) for asked in questions])
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a run of all parties in one process needs, with what a process has loaded."""
+        return self.priced.loaded + self.priced.growth
+
+    @property
+    def memory_of_a_party(self) -> int:
+        """About the same of a party that computes, with what its process has loaded."""
+        return self.priced.loaded + self.priced.growth // max(1, len(self.computing))
+
+    @property
+    def computing(self) -> tuple[str, ...]:
+        """Who computes."""
+        named: tuple[str, ...] = getattr(self.plan, "computing", self.public.clients)
+        return named
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """By name, in plain values: of the code, if there is one."""
+        found: dict[str, Any] = {
+            "algorithm": type(self.algorithm).__name__, "n": len(self.public.clients), "m": self.public.m,
+            "d": self.public.d, "k": getattr(self.plan, "k", None) or self.algorithm.k, "losses": self.losses,
+            "workers": len(self.computing),
+        }  # fmt: skip
+        if isinstance(self.plan, Plan):
+            code, quantizer = self.plan.code, self.plan.quantizer
+            found |= {
+                "policy": type(self.algorithm.disclosure).__name__, "t": code.t, "ell": code.ell,
+                "liars": self.plan.liars, "lanes": code.basis.lanes,
+                "modulus_bits": code.basis.modulus.bit_length(),
+                "steps_between_0_and_bound": quantizer.max_int,
+                "replies_needed": code.threshold(2) + 2 * self.plan.liars,
+            }  # fmt: skip
+        elif isinstance(self.algorithm, SecFC):
+            found |= {
+                "policy": type(self.algorithm.disclosure).__name__,
+                "t": self.algorithm.among(self.public.clients).t, "ell": self.algorithm.ell,
+            }  # fmt: skip
+        return found
+
+    @property
+    def traffic(self) -> Mapping[Kind, tuple[int, int]]:
+        """Messages and bytes by direction and kind."""
+        cost = self.cost
+        return {kind: (round(cost.messages[kind]), round(size)) for kind, size in cost.sizes.items()}
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs: plain values."""
+        cost, step = self.cost, self.step
+        return {
+            "plan": self.facts,
+            "network": {"latency": self.network.latency, "bandwidth": self.network.bandwidth},
+            "run": {
+                "steps": self.steps, "rounds": round(cost.rounds), "messages": cost.count,
+                "bytes": cost.nbytes, "seconds": self.seconds(), "seconds_lan": self.seconds(LAN),
+                "seconds_one_process": self.together, "memory_one_process": self.memory,
+                "memory_party": self.memory_of_a_party,
+            },
+            "step": {
+                "rounds": round(step.rounds), "messages": step.count, "bytes": step.nbytes,
+                "seconds_one_process": step.seconds,
+            },
+            "traffic": [
+                {"direction": direction, "kind": kind, "messages": count, "bytes": size}
+                for (direction, kind), (count, size) in sorted(self.traffic.items())
+            ],
+            "server_learns": list(self.learned),
+            "clients_learn": list(self.heard),
+            "rehearsed": {"rows": list(self.priced.rows), "machine": self.priced.machine},
+            "notes": list(self.notes),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        from secfc.planning.words import summary
+
+        return "\n".join(f"{name:<9} {value}" for name, value in summary(self))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from secfc.planning.words import summary
+
+        first = "Foreseen, from a rehearsal on made-up rows; nothing was sent."
+        return facts("Plan", first, dict(summary(self)), self.learned, "The server will learn:")
+
+
+def plan(
+    algorithm: Any,
+    n: int | None = None,
+    m: int | None = None,
+    d: int | None = None,
+    *,
+    losses: int = 0,
+    network: Network | None = None,
+    steps: int | None = None,
+    counts: Sequence[int] | None = None,
+    server_points: Any = None,
+    bound: float = 1.0,
+    public: Public | None = None,
+) -> Planned:
+    """What a run of this algorithm will cost and show: n clients, m rows in total, d features.
+
+    losses: clients that may be lost.  network: between parties, by default that of the algorithm, else
+    `Network()`.  steps: of the last clusters, which nobody knows before; by default as many as made-up rows
+    take.  counts: rows of every client, in place of n and m.  server_points: (s, d) that the server holds, or
+    how many, for algorithms that need them.  bound: on absolute values, in data units; only a scale
+    depends on it.  public: all of this as a deployment has it.
+
+    A rehearsal on made-up rows takes from a tenth of a second to some seconds, and is kept for later calls.
+
+    Raises `Impossible`, an InputError, for what cannot be run, with what can that is near.
+
+    >>> import secfc
+    >>> secfc.plan(secfc.SecFC(k=3, t=5), n=8, m=300, d=2)
+    Traceback (most recent call last):
+    secfc.planning.possible.Impossible: ...Nearest possible: t=3 (not 5); or n=11 (not 8)
+    """
+    if not hasattr(algorithm, "collect"):
+        raise InputError(f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, t=2)")
+    if public is None:
+        public = foreseen(n, m, d, counts, server_points, bound)
+    if steps is not None and (not isinstance(steps, int) or steps < 1):
+        raise InputError(f"steps={steps!r}: a number from 1 on is needed, or leave it out")
+    if network is not None and isinstance(algorithm, SecFC):
+        algorithm = replace(algorithm, network=network)
+    wish = Wish(algorithm, public, losses)
+    made = possible(wish)
+    if isinstance(algorithm, SecFC):
+        algorithm = algorithm.among(public.clients)
+        if not isinstance(made, Plan):  # the union comes first; nobody holds what another does
+            made = algorithm.complete(public, AllRows(public.m, len(public.clients)))
+    price = kept(algorithm, public, made)
+    most = getattr(algorithm, "max_iter", None)
+    taken = price.steps if steps is None else steps
+    if isinstance(most, int) and most >= 1:
+        taken = min(taken, most)
+    notes = []
+    if (why := getattr(made, "hopeless", None)) is not None:
+        notes.append(why)
+    if steps is None and price.steps_known and taken != most:
+        notes.append(f"made-up rows took {price.steps} steps; yours may take more: give steps")
+    server, clients = sentences(algorithm, made, price)
+    return Planned(
+        algorithm, public, made, tolerated(algorithm, made, public),
+        network or getattr(algorithm, "network", None) or Network(), price, taken, server, clients,
+        tuple(notes),
+    )  # fmt: skip
+
+
+def foreseen(
+    n: int | None,
+    m: int | None,
+    d: int | None,
+    counts: Sequence[int] | None,
+    server_points: Any,
+    bound: float,
+) -> Public:
+    """The public facts that a run will have.  Raises InputError for what is missing, or cannot be."""
+    import numpy as np
+
+    if counts is not None:
+        n, m = len(counts), sum(counts)
+    for name, value, what in (("n", n, "clients"), ("m", m, "rows in total"), ("d", d, "features")):
+        if value is None:
+            raise InputError(
+                f"{name} is missing: say how many {what}, as {name}={ {'n': 10, 'm': 10000, 'd': 20}[name] }"
+            )
+        if WHOLE.of(name, value) < 1:
+            raise InputError(f"{name}={value}: at least 1 is needed")
+    n, m, d = WHOLE.of("n", n), WHOLE.of("m", m), WHOLE.of("d", d)
+    if m < n:
+        raise InputError(
+            f"m={m} rows of n={n} clients: every client needs one. Nearest possible: m={n} (not {m}); or "
+            f"n={m} (not {n})"
+        )
+    if counts is not None and min(counts) < 1:
+        raise InputError(f"counts has {min(counts)}: every client needs a row. Leave the others out")
+    if isinstance(server_points, int):
+        # As the rows that a rehearsal makes up.
+        server_points = np.random.default_rng(1).uniform(-0.7, 0.7, (server_points, d)) * bound
+    if not (math.isfinite(bound) and bound > 0):
+        raise InputError(f"bound={bound}: a positive number is needed, in data units")
+    names = tuple(f"client-{j}" for j in range(n))
+    rows = dealt(m, n) if counts is None else tuple(int(count) for count in counts)
+    return Public(names, rows, d, float(bound), session=bytes(32), server_points=server_points, seed=0)
+
+
+def sentences(algorithm: Any, made: Any, price: Priced) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the server and every client learn: the policy's sentences of this plan, else of a rehearsal."""
+    if isinstance(algorithm, SecFC) and isinstance(made, Plan):
+        return learned(algorithm, made), heard_by_all(algorithm, made)
+    return price.learned, price.heard

@@ -1,0 +1,204 @@
+"""The run itself, on a few made-up rows: its messages are counted as they are sent, and its work is timed.
+
+The modulus is that of the real plan, and the scale as much finer as there are fewer rows, so that as many
+lanes decide and as many bits are compared.  What steps cost is told apart by what the server asks and of how
+many clusters, as a start asks other things than a step.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from field.kernels.compiling import working_clock
+from secfc.algorithm import Clustering, Outcome, Public
+from secfc.coded.plan import Plan
+from secfc.data.federation import Federation
+from secfc.data.inputs import Caution
+from secfc.data.mixtures import gaussian_mixture
+from secfc.exact.learned import heard_by_all
+from secfc.exact.secfc import SecFC
+from secfc.fitting import fit
+from secfc.logs import unheard
+from secfc.planning.costs import Cost
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
+
+# What the server asks, and of how many clusters; what is no question is () and comes once.
+Asked = tuple[Any, ...]
+
+# Questions in which the last clusters take a step.
+STEPS = ("Assignment", "Compare", "Advance")
+BOX, SIGMA = 0.7, 0.15  # of made-up points, in bounds
+
+
+def resident() -> int:
+    """Bytes that this process has in memory now; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Adds up what every question costs; pass it to `fit` as `watch`."""
+
+    begun: float = field(default_factory=working_clock)
+    order: list[int] = field(default_factory=list)
+    asked: dict[int, Asked] = field(default_factory=dict)
+    sizes: dict[int, Counter[Any]] = field(default_factory=dict)
+    messages: dict[int, Counter[Any]] = field(default_factory=dict)
+    rounds: dict[int, set[int]] = field(default_factory=dict)
+    spent: dict[int, dict[PartyId, float]] = field(default_factory=dict)
+
+    def __call__(self, party: PartyId, exchange: Exchange) -> None:
+        now = working_clock()
+        number = exchange.round // STRIDE if exchange.round >= ITERATE else -1
+        if number not in self.rounds:
+            self.order.append(number)
+            self.asked[number] = ()
+            self.sizes[number], self.messages[number] = Counter(), Counter()
+            self.spent[number] = {}
+            self.rounds[number] = set()
+        self.rounds[number].add(exchange.round)
+        side = "server" if party == SERVER else "client"
+        for recipient, body in exchange.send.items():
+            kind = (f"{side} -> {'server' if recipient == SERVER else 'client'}", type(body).__name__)
+            self.sizes[number][kind] += body.nbytes
+            self.messages[number][kind] += 1
+            if side == "server" and number >= 0 and not self.asked[number]:
+                self.asked[number] = (type(body).__name__, clusters_of(body))
+        self.spent[number][party] = self.spent[number].get(party, 0.0) + now - self.begun
+        self.begun = working_clock()
+
+    @property
+    def questions(self) -> list[tuple[Asked, Cost]]:
+        """What was asked, and what that cost, in its order; first what is no question."""
+        return [(self.asked[number], self._cost(number)) for number in self.order]
+
+    def _cost(self, number: int) -> Cost:
+        spent = self.spent[number]
+        slowest = max((seconds for party, seconds in spent.items() if party != SERVER), default=0.0)
+        return Cost(
+            dict(self.messages[number]),
+            dict(self.sizes[number]),
+            len(self.rounds[number]),
+            sum(spent.values()),
+            slowest + spent.get(SERVER, 0.0),
+        )
+
+
+def clusters_of(question: Any) -> int:
+    """Of how many clusters a question is."""
+    k = getattr(question, "k", None)
+    return k if isinstance(k, int) else len(getattr(question, "sizes", ()))
+
+
+class Overheard:
+    """An algorithm that notes what its clients say they learned, and is else the same."""
+
+    def __init__(self, algorithm: Any) -> None:
+        self._algorithm = algorithm
+        self.heard: dict[str, None] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._algorithm, name)
+
+    def outcome(self, plan: Any, party: PartyId, returned: Any) -> Outcome:
+        """As it is."""
+        found: Outcome = self._algorithm.outcome(plan, party, returned)
+        if party != SERVER:
+            self.heard |= dict.fromkeys(found.learned)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """m: rows.  questions: what was asked in what order, at what cost.  result: of the made-up rows.
+
+    heard: what clients learned, in sentences.
+    """
+
+    m: int
+    questions: tuple[tuple[Asked, Cost], ...]
+    result: Clustering
+    heard: tuple[str, ...] = ()
+
+    @property
+    def by_kind(self) -> Mapping[Asked, list[Cost]]:
+        """Costs of questions of a kind."""
+        found: dict[Asked, list[Cost]] = {}
+        for asked, cost in self.questions:
+            found.setdefault(asked, []).append(cost)
+        return found
+
+
+def made_up(public: Public, m: int, k: int, *, ids: bool, server_points: int, seed: int = 0) -> Federation:
+    """So many rows, as a mixture of k Gaussians has them, dealt to the clients in turn, within the bound."""
+    rng, n, d = np.random.default_rng(seed), len(public.clients), public.d
+    points, _ = gaussian_mixture(m + server_points, d, k, SIGMA, rng, (-BOX, BOX))
+    points = public.bound * np.clip(points, -1, 1)
+    arrays = [points[:m][j::n] for j in range(n)]
+    columns = public.observed
+    if columns is not None:
+        arrays = [array[:, list(columns[j])] for j, array in enumerate(arrays)]
+    named = public.features or tuple(f"feature {f}" for f in range(d))
+    return Federation.from_arrays(
+        arrays,
+        names=public.clients,
+        ids=[[f"{j}/{row}" for row in range(len(array))] for j, array in enumerate(arrays)] if ids else None,
+        server_points=points[m:] if server_points else None,
+        features=None if columns is None else [tuple(named[f] for f in own) for own in columns],
+    )
+
+
+def said_to_all(algorithm: Any, told: Any, result: Clustering) -> tuple[str, ...]:
+    """What clients learned, in sentences: those of the plan, or as each said."""
+    if isinstance(algorithm, SecFC):
+        return heard_by_all(algorithm, result.plan)
+    return tuple(told.heard) if isinstance(told, Overheard) else ()
+
+
+def shrunk(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
+    """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
+    algorithm = replace(algorithm, coarse="allow") if hasattr(algorithm, "coarse") else algorithm
+    algorithm = replace(algorithm, **{name: v for name, v in steps.items() if hasattr(algorithm, name)})
+    if not (isinstance(algorithm, SecFC) and isinstance(plan, Plan)):
+        return algorithm
+    largest = None if algorithm.largest is None else max(1, algorithm.largest * m // real)
+    # Bytes weigh against rounds as they will.
+    network = replace(algorithm.network, bandwidth=algorithm.network.bandwidth * m / real)
+    algorithm = replace(algorithm, basis=plan.code.basis, largest=largest, network=network)
+    if not algorithm.disclosure.exact:
+        return algorithm
+    return replace(algorithm, scale=plan.quantizer.scale * real / m)
+
+
+def rehearse(
+    algorithm: Any, public: Public, plan: Any, m: int, k: int, server_points: int, **steps: int
+) -> Rehearsal:
+    """One run of m made-up rows.  plan: of the real rows.  steps: of the algorithm (max_iter)."""
+    ids = getattr(getattr(algorithm, "membership", None), "learned", ()) != ()
+    federation = made_up(public, m, k, ids=ids, server_points=server_points)
+    way = shrunk(algorithm, plan, m, public.m, **steps)
+    recorder = Recorder()
+    told: Any = way if hasattr(way, "coarse") else Overheard(way)
+    with warnings.catch_warnings(), unheard():
+        warnings.simplefilter("ignore", Caution)
+        try:
+            result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
+        except ValueError:
+            if not isinstance(told, SecFC) or told.scale == algorithm.scale:
+                raise
+            # No finer scale fits: then some lanes less decide than there will be.
+            told, recorder = replace(way, scale=algorithm.scale), Recorder()
+            result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
+    return Rehearsal(m, tuple(recorder.questions), result, said_to_all(algorithm, told, result))
