@@ -47,7 +47,7 @@ def values_of(model: CodedModel) -> tuple[dict[str, Any], dict[str, Array]]:
         "features": None if public is None or public.features is None else list(public.features),
         "found": dict(model.standing.liars), "disputes": [list(pair) for pair in model.standing.disputes],
         "left": {name: one.left for name, one in model.allowances.items()},
-        "limit": plan.predictions, "workers": list(plan.workers),
+        "limit": plan.predictions, "workers": list(plan.workers), "fraction": plan.fraction,
     }  # fmt: skip
     arrays: dict[str, Array] = {}
     for i, client in enumerate(plan.clients):
@@ -68,7 +68,7 @@ def model_of(facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> CodedMode
         LagrangeCode(basis, len(workers or clients), facts["ell"], facts["t"]), quantizer, clients,
         OwnRows((1,) * len(clients), facts["multiple"]), d, 1, 1, 1, RandomLabels(), (), facts["largest"],
         facts["headroom"], facts["liars"], facts["block"], Terms(policy, public), predictions=facts["limit"],
-        network=Network(**facts["network"]), workers=workers,
+        network=Network(**facts["network"]), workers=workers, fraction=facts.get("fraction"),
     )  # fmt: skip
     centers: dict[str, ClusterSums | None] = {}
     for i, client in enumerate(clients):

@@ -75,7 +75,8 @@ def _labels(found: Report) -> list[tuple[str, str]]:
     if not found.verified:
         return [("Labels", verdict(found))]
     steps = text.count(found.comparison.steps if found.comparison is not None else found.n_iter, "step")
-    same = f"those of plaintext k-means (Lloyd), exactly, in all of {steps}"
+    which = " with rounded centers" if found.account.parameters.get("centers") == "rounded" else ""
+    same = f"those of plaintext k-means{which} (Lloyd), exactly, in all of {steps}"
     if found.moved and not found.converged:
         same += "; NOT converged: raise --max-iter"
     if found.ordinary is not None and not found.ordinary.same:

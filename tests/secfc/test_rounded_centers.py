@@ -23,6 +23,7 @@ from secfc.data.inputs import InputError
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.dealer import mask_streams
 from secfc.disclosure.compare.match import SUM, Match, Seating
+from secfc.exact.saved import model_of, values_of
 from secfc.lloyd.bisecting import Bisecting
 from secfc.lloyd.elbow import Elbow
 from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
@@ -83,8 +84,10 @@ def test_predictions_workers_and_more_lanes_than_are_needed():
         if "reveal_centers" in more:  # opened centers are exact means
             assert (ours.centers == theirs.centers).all()
         if "workers" not in more:
-            for a, b in zip(ours.predict(new), theirs.predict(new), strict=True):
+            kept = dataclasses.replace(ours, model=model_of(*values_of(ours.model)))  # as in a file
+            for a, b, c in zip(ours.predict(new), kept.predict(new), theirs.predict(new), strict=True):
                 assert (a == b).all()
+                assert (b == c).all()
 
 
 def test_restarts_and_a_chosen_k_go_by_costs_to_rounded_centers():
