@@ -53,6 +53,7 @@ from psu import messages as union
 from secfc import kfed, sums
 from secfc.algorithm import Public, gathered
 from secfc.coded import messages as own
+from secfc.coded import union_messages as united
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
 from secfc.disclosure.joint import messages as joint
@@ -95,7 +96,7 @@ from tests.secfc.overlap.cases import Blocks, Turned
 # digests, signatures and what all clients confirm to one another is not among them.
 UNCHECKABLE = (
     own.Shares, shared.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
-    shared.Final, own.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
+    shared.Final, united.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     rows.TossedSeed, shared.Result,
     own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
