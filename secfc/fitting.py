@@ -62,6 +62,14 @@ def fit(
     Warns (`Caution`) of rounding that loses data, see `secfc.data.resolution`.
     Raises InputError or ValueError for parameters that do not fit, ProtocolError for peers' faults; with a
     checkpoint also OSError, and JournalError (an InputError) for files that cannot be resumed.
+
+    >>> import secfc
+    >>> sites = {"rome": [[0, 0], [9, 9]], "oslo": [[0, 1]], "bern": [[9, 8], [1, 0]]}
+    >>> result = secfc.fit(secfc.SecFC(k=2), sites)
+    >>> [labels.tolist() for labels in result.labels]
+    [[1, 0], [1], [0, 1]]
+    >>> result.flat.tolist() == secfc.fit(secfc.Lloyd(k=2), sites).flat.tolist()
+    True
     """
     algorithm = check_algorithm(algorithm)
     federation = federated(

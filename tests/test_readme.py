@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.nightly import by_night
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for folder in ("", "secfc/", "psu/", "field/", "benchmarks/")
+    for folder in ("", "docs/", "secfc/", "psu/", "field/", "benchmarks/")
     for path in ROOT.glob(f"{folder}**/*.md" if folder else "*.md")
 )
 
@@ -19,8 +21,15 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "CONTRIBUTING.md"])
-def test_the_python_of_a_page_runs(page):
+SLOW = [f"docs/gallery/{page}.md" for page in ("bytes", "epsilon", "leak")]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in ("CONTRIBUTING.md", *SLOW)] + by_night(*SLOW)
+)
+def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where pages write files
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     for block in blocks((ROOT / page).read_text(), "python"):
         exec(compile(block, page, "exec"), {})
 
@@ -61,7 +70,8 @@ def test_links_lead_somewhere(page):
 
 def test_the_readme_leads_to_every_page():
     for page in PAGES:
-        assert page == "README.md" or f"]({page})" in README, page
+        beyond = page.startswith("docs/") and page != "docs/README.md"  # the site's, in mkdocs.yml
+        assert page == "README.md" or beyond or f"]({page})" in README, page
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -55,6 +55,12 @@ class OwnLabels(Exactly):
     Of several restarts (`n_init`) the server also learns the cost of each cluster at the end, and owners the
     labels of the cheapest alone; of `Splitting()`, the default start, what splits gain; where k is chosen,
     what clusters cost once.  Needs a start that opens no labels of points.
+
+    >>> import secfc
+    >>> way = secfc.SecFC(k=2, disclosure=secfc.OwnLabels())
+    >>> result = secfc.fit(way, [[[0, 0], [9, 9]], [[0, 1]], [[9, 8], [1, 0]]])
+    >>> result.sizes[-1].tolist(), result.history  # sizes are open, labels of all points are nobody's
+    ([2, 3], ())
     """
 
     dealer: PartyId | None = SERVER

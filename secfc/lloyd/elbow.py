@@ -40,6 +40,13 @@ class Elbow:
     most: None for the square root of the number of points, but 3 at least and 20 at most.  It is no candidate
     itself, as nothing is known of what comes after it: choose it larger than the k that you expect.
     least: also the choice where costs have no elbow.
+
+    >>> import numpy as np, secfc
+    >>> rng = np.random.default_rng(0)
+    >>> points = 9 * rng.integers(0, 2, (60, 2)) + rng.normal(size=(60, 2))
+    >>> result = secfc.fit(secfc.SecFC(k=Elbow(most=8)), np.split(points, 3))
+    >>> result.k, result.curve.clarity
+    (4, 'clear')
     """
 
     most: int | None = None

@@ -1,0 +1,135 @@
+"""Who sends what to whom, and the decision tree of policies: `python -m docs.pictures` draws them anew.
+
+SVG with nothing from elsewhere: a panel with its own background, so it reads on light and dark pages, and
+other colors where the reader's system is dark.
+"""
+
+from html import escape
+from pathlib import Path
+
+from docs.ways import TREE, Fork
+
+PLACE = Path(__file__).parent / "pictures"
+
+STYLE = """
+  .panel{fill:#f7faf9;stroke:#c9d6d3}.box{fill:#fff;stroke:#00796b;stroke-width:1.6}.committee{fill:#e0f2f1}
+  .server{fill:#eceff1;stroke:#546e7a}.leaf{fill:#e0f2f1;stroke:#00796b}
+  text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;font-size:17px;fill:#1c2b29}
+  .small{font-size:15px;fill:#40514e}.bold{font-weight:600}.line{stroke:#00796b;stroke-width:2;fill:none}
+  .number{fill:#00796b}.digit{fill:#fff;font-weight:600;font-size:15px}.tip{fill:#00796b}
+  @media (prefers-color-scheme:dark){
+    .panel{fill:#18211f;stroke:#3a4a47}.box{fill:#22302d;stroke:#4db6ac}.committee{fill:#14403b}
+    .server{fill:#2b3438;stroke:#90a4ae}.leaf{fill:#14403b;stroke:#4db6ac}
+    text{fill:#e6efed}.small{fill:#b8c9c5}.line{stroke:#4db6ac}.number,.tip{fill:#4db6ac}.digit{fill:#10201d}
+  }
+"""
+
+
+def svg(width, height, title, body):
+    named = escape(title)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img" aria-label="{named}">\n'
+        f"<title>{named}</title>\n<style>{STYLE}</style>\n"
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto-start-reverse"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>\n'
+        f'<rect class="panel" x="1" y="1" width="{width - 2}" height="{height - 2}" rx="10"/>\n'
+        f"{body}\n</svg>\n"
+    )
+
+
+def box(x, y, width, height, lines, kind="box"):
+    """A box with lines of text in its middle; the first is bold."""
+    top = y + height / 2 - 10.5 * (len(lines) - 1) + 6
+    texts = "".join(
+        f'<text class="{"small" if i else "bold"}" x="{x + width / 2}" y="{top + 21 * i}" '
+        f'text-anchor="middle">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
+    return f'<rect class="box {kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="8"/>{texts}'
+
+
+def arrow(path, both=False):
+    start = ' marker-start="url(#tip)"' if both else ""
+    return f'<path class="line" d="{path}" marker-end="url(#tip)"{start}/>'
+
+
+def step(x, y, number, lines):
+    """A numbered note."""
+    texts = "".join(
+        f'<text class="{"small" if i else ""}" x="{x + 20}" y="{y + 6 + 20 * i}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )
+    return (
+        f'<circle class="number" cx="{x}" cy="{y}" r="12"/>'
+        f'<text class="digit" x="{x}" y="{y + 5}" text-anchor="middle">{number}</text>{texts}'
+    )
+
+
+def who_sends_what():
+    parts = [
+        box(20, 22, 150, 62, ["client 1", "its own points"]),
+        box(220, 22, 150, 62, ["client 2", "its own points"]),
+        box(470, 22, 150, 62, ["client n", "its own points"]),
+        '<text class="bold" x="420" y="59" text-anchor="middle">...</text>',
+        arrow("M172 53H218", both=True),
+        arrow("M372 53H402", both=True),
+        arrow("M438 53H468", both=True),
+        step(36, 116, 1, ["once: shares of every point, to all", "other clients; any t of them say nothing"]),
+        arrow("M420 92V196"),
+        step(442, 128, 2, ["each step:", "masked distances"]),
+        box(
+            20,
+            202,
+            600,
+            62,
+            [
+                "a committee of t + 1 of the clients",
+                "compares on shares; who is nearer stays masked, even from it",
+            ],
+            "committee",
+        ),
+        arrow("M180 268V336"),
+        step(204, 294, 3, ["masked labels; while a start", "is drawn, also what splits gain"]),
+        box(20, 342, 340, 62, ["server", "unmasks labels: no point, no distance"], "server"),
+        arrow("M362 373H452V272"),
+        step(476, 330, 4, ["labels, to all;", "again until", "none changes"]),
+    ]
+    return svg(640, 424, "Who sends what to whom in a run under the default policy", "\n".join(parts))
+
+
+def choose(node=TREE):
+    """The decision tree, a row a question or an end, each below the one that led to it."""
+    parts, at = [], [30.0]
+
+    def draw(node, depth, answer, above):
+        x, y = 24 + 30 * depth, at[0]
+        at[0] += 42 if isinstance(node, Fork) else 58
+        if above is not None:
+            parts.append(f'<path class="line" d="M{x - 19} {above + 13}V{y}H{x - 4}"/>')
+            parts.append(f'<text class="small bold" x="{x}" y="{y + 5}">{answer}</text>')
+        left = x + (0 if above is None else 40)
+        if isinstance(node, Fork):
+            parts.append(f'<text class="bold" x="{left}" y="{y + 6}">{escape(node.question)}</text>')
+            draw(node.yes, depth + 1, "yes", y)
+            draw(node.no, depth + 1, "no", y)
+        else:
+            parts.append(
+                f'<rect class="box leaf" x="{left - 6}" y="{y - 16}" width="{780 - left}" height="48" '
+                'rx="8"/>'
+            )
+            parts.append(f'<text class="bold" x="{left + 4}" y="{y + 4}">{escape(node.code)}</text>')
+            parts.append(f'<text class="small" x="{left + 4}" y="{y + 23}">{escape(node.why)}</text>')
+
+    draw(node, 0, "", None)
+    return svg(800, int(at[0]) + 4, "Which policy: a tree of questions", "\n".join(parts))
+
+
+def main():
+    PLACE.mkdir(exist_ok=True)
+    (PLACE / "choose.svg").write_text(choose())
+    (PLACE / "who_sends_what.svg").write_text(who_sends_what())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The tables of pages that come from code: `python -m docs.tables` writes them anew, a test compares."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import secfc
+from docs.ways import POLICIES, TREE, Fork, federation, said, way_of
+from secfc.algorithm import Public
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def sentences(facts):
+    return "<br>".join(fact[0].upper() + fact[1:] + "." for fact in facts)
+
+
+def who_learns_what():
+    rows = [
+        "| policy | in every step the server sees | the server learns | every client learns |",
+        "|---|---|---|---|",
+    ]
+    for code, policy in POLICIES.items():
+        server, clients = said(policy)
+        rows.append(f"| `{code}` | {policy.exposes} | {sentences(server)} | {sentences(clients)} |")
+    return "\n".join(rows)
+
+
+def tree(node=TREE, depth=0):
+    """The decision tree as a list, for readers without the picture."""
+    if not isinstance(node, Fork):
+        return f" `{node.code}`: {node.why} ([why]({node.page}))"
+    pad = "    " * depth
+    answers = "\n".join(
+        f"{pad}- *{word}*:{tree(next_, depth + 1)}" for word, next_ in (("yes", node.yes), ("no", node.no))
+    )
+    return (f" **{node.question}**" if depth else f"**{node.question}**\n") + f"\n{answers}"
+
+
+def features():
+    """What can be combined: each policy against what a run may want, by asking for a plan."""
+    wants = {
+        "several starts": {"n_init": 2},
+        "centers opened": {"reveal_centers": True},
+        "k chosen": {"k": secfc.Elbow(4)},
+        "hidden membership": {"membership": secfc.Private()},
+        "workers": {"workers": 3},
+        "liars found": {"liars": 1},
+        "rounded centers": {"centers": "rounded"},
+    }
+    rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]
+    public = Public.of(federation(), 4.0)
+
+    def possible(policy, want):
+        try:
+            replace(way_of(policy), **want).plan(public)
+        except (ValueError, secfc.ProtocolError):
+            return False
+        return True
+
+    for code, policy in POLICIES.items():
+        marks = ("yes" if possible(policy, want) else "-" for want in wants.values())
+        rows.append(f"| `{code}` | " + " | ".join(marks) + " |")
+    return "\n".join(rows)
+
+
+def benchmarks():
+    """Each script behind a figure: its command, what it measures, and the pages that quote it."""
+    pages = sorted(
+        p
+        for p in ROOT.glob("**/*.md")
+        if p.relative_to(ROOT).parts[0] in ("secfc", "psu", "benchmarks", "README.md")
+    )
+    rows = ["| script | what it measures | its figures are on |", "|---|---|---|"]
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text()))
+        if path.stem.startswith("_") or "__main__" not in path.read_text() or not text:
+            continue
+        quoting = [
+            p.relative_to(ROOT).as_posix()
+            for p in pages
+            if re.search(rf"-m benchmarks\.{path.stem}\b", p.read_text())
+        ]
+        links = ", ".join(f"[{name.removesuffix('/README.md')}](../{name})" for name in quoting)
+        rows.append(
+            f"| `python -m benchmarks.{path.stem}` | {' '.join(text.split(chr(10) * 2)[0].split())} "
+            f"| {links or '-'} |"
+        )
+    return "\n".join(rows)
+
+
+TABLES = {
+    ("docs/who_learns_what.md", "policies"): who_learns_what,
+    ("docs/choose.md", "tree"): tree,
+    ("docs/features.md", "features"): features,
+    ("docs/benchmarks.md", "benchmarks"): benchmarks,
+}
+
+
+def between(name):
+    return re.compile(rf"(<!-- from code: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def main():
+    for (page, name), table in TABLES.items():
+        path = ROOT / page
+        text, count = between(name).subn(lambda m, t=table: f"{m[1]}\n{t()}\n{m[2]}", path.read_text())
+        assert count == 1, page
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The policies that pages speak of, as values: tables and the decision tree come from these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import secfc
+from secfc.algorithm import Public
+from secfc.exact.learned import heard_by_all, learned
+from secfc.exact.secfc import SecFC
+from secfc.privacy import Bound, Budget
+
+NOISE = secfc.NoiseInShares(Budget(epsilon=8, delta=1e-6), radius=Bound.given(4.0))
+
+# What a page writes, and the value that it is.
+POLICIES = {
+    "AssignmentsOnly()": secfc.AssignmentsOnly(),
+    'AssignmentsOnly(dealer="client-0")': secfc.AssignmentsOnly(dealer="client-0"),
+    "AssignmentsOnly(dealer=None)": secfc.AssignmentsOnly(dealer=None),
+    "OwnLabels()": secfc.OwnLabels(),
+    "OwnLabels(dealer=None)": secfc.OwnLabels(dealer=None),
+    'OwnLabels(sizes="hidden")': secfc.OwnLabels(sizes="hidden"),
+    'FinalLabelsOnly(dealer="server")': secfc.FinalLabelsOnly(dealer="server"),
+    "FinalLabelsOnly()": secfc.FinalLabelsOnly(),
+    "Distances()": secfc.Distances(),
+    "NoiseInShares(Budget(8, 1e-6), ...)": NOISE,
+    "NoiseAtServer(Budget(8, 1e-6), ...)": secfc.NoiseAtServer(NOISE.budget, radius=NOISE.radius),
+}
+CLIENTS, ROWS = 5, 30
+
+
+def way_of(policy):
+    """The smallest run that shows what a policy shows."""
+    return SecFC(k=2, t=1, max_iter=3, disclosure=policy)
+
+
+def federation():
+    points = np.random.default_rng(0).normal(size=(ROWS, 2)).clip(-2.5, 2.5)
+    return secfc.Federation.from_arrays(np.array_split(points, CLIENTS))
+
+
+def said(policy):
+    """What the server, and what every client learns, in sentences: read off the policy, before any run."""
+    way = way_of(policy)
+    plan = way.plan(Public.of(federation(), 4.0))
+    return learned(way, plan), heard_by_all(way, plan)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Where a reader arrives: a value of POLICIES or another algorithm, why, and the page that argues it."""
+
+    code: str
+    why: str
+    page: str
+
+
+@dataclass(frozen=True)
+class Fork:
+    question: str
+    yes: Fork | Leaf
+    no: Fork | Leaf
+
+
+ARGUMENT = "../secfc/disclosure/README.md"
+TREE = Fork(
+    "Must all that is released keep a budget of differential privacy?",
+    Fork(
+        "Are centers enough, and has the server public rows like yours?",
+        Leaf(
+            "FedDPKMeans(k=3, epsilon=1.0, delta=1e-6)",
+            "few sums are released, so little noise does",
+            "../secfc/feddp/README.md",
+        ),
+        Leaf(
+            "NoiseInShares(Budget(8, 1e-6), ...)",
+            "noisy distances; at small epsilon labels are near random",
+            "../secfc/privacy/README.md",
+        ),
+    ),
+    Fork(
+        "May every party see the label of every row?",
+        Fork(
+            "Also those on the way, of every step?",
+            Fork(
+                "Might the server join with a client?",
+                Leaf(
+                    "AssignmentsOnly(dealer=None)",
+                    "no dealer: for t up to 3, at four to ten times the work",
+                    ARGUMENT,
+                ),
+                Fork(
+                    "Do you expect clients that compute falsely?",
+                    Leaf(
+                        "Distances(dealt=True)",
+                        "finds lies with liars=A; but the server sees the data's shape",
+                        "../secfc/coded/README.md#liars",
+                    ),
+                    Leaf("AssignmentsOnly()", "the default: labels, and nothing of distances", ARGUMENT),
+                ),
+            ),
+            Leaf("FinalLabelsOnly()", "labels at the start and the end only", ARGUMENT),
+        ),
+        Fork(
+            "May sizes of clusters be seen in every step?",
+            Leaf(
+                "OwnLabels()",
+                "each client learns the labels of its own rows",
+                "../secfc/disclosure/own/README.md",
+            ),
+            Leaf(
+                'OwnLabels(sizes="hidden")',
+                "the same, and no sizes after the first",
+                "../secfc/disclosure/own/README.md",
+            ),
+        ),
+    ),
+)
+
+
+def leaves(node=TREE):
+    """All leaves, from left to right."""
+    return (node,) if isinstance(node, Leaf) else (*leaves(node.yes), *leaves(node.no))

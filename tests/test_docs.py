@@ -1,0 +1,111 @@
+"""The site's pages: tables are those of the code, and what they say of a run is what a run shows."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import secfc
+from docs import pictures
+from docs.tables import TABLES, between
+from docs.ways import POLICIES, federation, leaves, said, way_of
+from secfc.algorithm import Public
+from secfc.attacks.seen import CannotDecode
+from secfc.attacks.views import View
+from secfc.exact.readings import Questions, final_labels
+from secfc.privacy import Budget
+from secfc.roles.exchange import SERVER
+
+ROOT = Path(__file__).parent.parent
+SITE = (ROOT / "mkdocs.yml").read_text()
+
+
+@pytest.mark.parametrize(("page", "name"), TABLES)
+def test_a_table_from_code_is_what_the_code_says(page, name):
+    """If this fails: python -m docs.tables."""
+    written = between(name).search((ROOT / page).read_text())[0]
+    assert TABLES[page, name]().strip() in written
+
+
+@pytest.mark.parametrize("code", POLICIES)
+def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
+    policy, data = POLICIES[code], federation()
+    server, clients = said(policy)
+    result = secfc.fit(way_of(policy), data, seed=0, bound=4.0, keep_bodies=True)
+    assert result.learned == server
+    # Labels and sizes of steps are open exactly where the table has them.
+    open_steps = {"sizes": 0, "steps": 1, "nothing": 2}.get(policy.exposes, result.n_iter + 1)
+    assert result.n_iter > 1
+    assert len(result.history) == open_steps
+    assert (final_labels(View.of(result, result.plan, SERVER)) is None) == (
+        policy.exposes in ("sizes", "steps")
+    )
+    assert ("of other points no label" in clients[0]) == (policy.exposes in ("sizes", "steps"))
+    # And so are distances: read off the server's own view.
+    seen = Questions.of(result, result.plan, SERVER)
+    question = next(iter(seen.questions()))
+    if policy.exposes not in ("distances", "noisy distances"):
+        with pytest.raises(CannotDecode):
+            seen.distances(question)
+        return
+    found, near = seen.distances(question), true_distances(result, question, data)
+    assert np.allclose(found, near, equal_nan=True) == (policy.exposes == "distances")
+
+
+def true_distances(result, question, data):
+    """Of all points, as they were rounded, to the means of the question's clusters."""
+    points = result.plan.quantizer(data.stacked()) / result.plan.quantizer.scale
+    means = [points[question.labels == h].mean(axis=0) for h in range(result.plan.k)]
+    return ((points[None] - np.array(means)[:, None]) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize("leaf", leaves(), ids=lambda leaf: leaf.code)
+def test_every_end_of_the_decision_tree_is_a_value(leaf):
+    names = {name: getattr(secfc, name) for name in secfc._HOME} | {"Budget": Budget}
+    value = POLICIES[leaf.code] if "..." in leaf.code else eval(leaf.code, names)
+    if not isinstance(value, secfc.FedDPKMeans):
+        way_of(value).plan(Public.of(federation(), 4.0))
+    assert (ROOT / "docs" / leaf.page.partition("#")[0]).exists()
+
+
+def test_pictures_are_drawn_from_what_they_show():
+    """If this fails: python -m docs.pictures."""
+    drawn = {"choose": pictures.choose(), "who_sends_what": pictures.who_sends_what()}
+    for name, svg in drawn.items():
+        assert (pictures.PLACE / f"{name}.svg").read_text() == svg
+        assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_every_page_is_in_the_navigation():
+    there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")}
+    assert there == {name for name in re.findall(r"[\w/.]+\.md", SITE) if name.startswith("docs/")}
+
+
+def test_every_public_name_is_in_the_reference():
+    text = "".join(path.read_text() for path in ROOT.glob("docs/api/*.md"))
+    for name in secfc._HOME:
+        kind = getattr(secfc, name)
+        assert f"::: {kind.__module__}.{kind.__qualname__}\n" in text, name
+
+
+def test_every_problem_has_a_line():
+    from secfc.roles.problems import PROBLEMS
+
+    page = (ROOT / "secfc/deploy/problems.md").read_text()
+    for name, number in PROBLEMS.items():
+        assert f"| SECFC-{number} | `{name}` |" in page
+
+
+EXAMPLES = sorted(
+    path.relative_to(ROOT).as_posix() for path in ROOT.glob("secfc/**/*.py") if ">>>" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_examples_in_docstrings_say_what_comes_out(path):
+    done = doctest.testmod(importlib.import_module(path[:-3].replace("/", ".").removesuffix(".__init__")))
+    assert done.attempted
+    assert not done.failed
