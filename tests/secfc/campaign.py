@@ -53,6 +53,7 @@ from psu import messages as union
 from secfc import kfed, sums
 from secfc.algorithm import Public, gathered
 from secfc.coded import messages as own
+from secfc.coded import rounding_messages as rounding
 from secfc.coded import union_messages as united
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
@@ -99,7 +100,8 @@ UNCHECKABLE = (
     shared.Final, united.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     rows.TossedSeed, shared.Result,
-    own.MaskSeed, own.MaskedDistances, own.MaskedSum, own.Corrections, own.MaskedBits, own.LabelShare,
+    rounding.MaskedCenters, rounding.CenterShares, own.MaskSeed, own.MaskedDistances, own.MaskedSum,
+    own.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, keeping.SizeShare, own.Ended, own.CodedCosts, own.CodedGains, own.NoiseShares,
     joint.SetKeys, joint.Reshared, keeping.PickedShare,
     joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.Choose,
@@ -533,8 +535,9 @@ def plaintext(
 ) -> secfc.Clustering:
     """Plaintext Lloyd over the rows of everybody else of n clients, scaled or not."""
     twin = secfc.Lloyd(
-        algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE
-    )
+        algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE,
+        centers=getattr(algorithm, "centers", "exact"),
+    )  # fmt: skip
     kept = tuple(p for p in federation(n).parties if p.name not in excluded)
     if scaling is not None:
         kept = tuple(scaling.party(p) for p in kept)
@@ -716,6 +719,9 @@ SCENARIOS = {
     "bare, centers": Scenario(vary(BASE, disclosure=BARE, reveal_centers=True)),
     "k-means++": Scenario(vary(BASE, init=KMeansPlusPlus())),
     "bisecting": Scenario(vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(), n_init=1)),
+    "rounded centers": Scenario(
+        vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(), centers="rounded")
+    ),
     "bisecting, nobody deals": Scenario(
         vary(BASE, init=Bisecting(), disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1)
     ),
