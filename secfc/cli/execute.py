@@ -118,9 +118,11 @@ def keeping(directory: Path | None) -> Iterator[None]:
 
 def forget(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
+    from secfc.cli.ledger import ENTRY
     from secfc.roles.exchange import SERVER
     from secfc.transport.checkpoint import remove
 
+    (directory / ENTRY).unlink(missing_ok=True)
     remove(directory, (*federation.names, SERVER))
 
 
@@ -148,6 +150,7 @@ def execute(
     Raises InputError for what the user can mend, ProtocolError for faults of parties.
     """
     from secfc.algorithm import check_columns
+    from secfc.cli.ledger import entering
     from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, judge
     from secfc.data.units import unlike
@@ -191,6 +194,7 @@ def execute(
         _, wall["prepare"] = timed(lambda: method.prepare(algorithm, plan))
     witness = Witness()
     with (
+        entering(asked, algorithm, prepared.raw) as entered,
         screen.progress(most_steps(algorithm)) as shown,
         explaining(federation),
         keeping(settings.checkpoint),
@@ -214,6 +218,9 @@ def execute(
                 checkpoint=settings.checkpoint,
             )
         )
+        if asked.get("ledger") is not None:
+            entered.settle(result, asked["delta"])
+    notes += (entered.after,) if entered.after else ()
     federation, notes = prepared.found(result), notes + prepared.told(result)
     comparison: Comparison | None = None
     ordinary: Ordinary | None = None

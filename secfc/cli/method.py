@@ -78,7 +78,8 @@ class Asked:
     @property
     def read(self) -> tuple[Path, ...]:
         """All files that are read: the clients', and those that options of the method name."""
-        return (*self.settings.files, *(v for v in self.options.values() if isinstance(v, Path)))
+        named = (v for name, v in self.options.items() if isinstance(v, Path) and name != "ledger")
+        return (*self.settings.files, *named)
 
     @property
     def noisy(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from secfc.cli.method import Asked, Option
+from secfc.cli.outputs import ANY_PATH
 from secfc.cli.settings import positive
 
 STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting")
@@ -134,7 +135,20 @@ PROTECT = Option(
     "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True, part="privacy",
     help="What the noise hides: one data point, or all points of one client.",
 )  # fmt: skip
-PRIVACY = (EPSILON, DELTA, RADIUS, NOISE, PROTECT)
+LEDGER = Option(
+    "--ledger", type=ANY_PATH, metavar="FILE", part="privacy",
+    help="Remember in this file what runs on these data have spent, so that a budget lasts over runs: "
+    "entered before a run begins, and what it really cost in the end. A run that crashed counts in full.",
+)  # fmt: skip
+TOTAL = Option(
+    "--total-epsilon", type=float, callback=positive, part="privacy",
+    help="With --ledger: what all runs may cost together, set once; a run beyond it is refused.",
+)  # fmt: skip
+SAME_PEOPLE = Option(
+    "--same-people", is_flag=True, part="privacy",
+    help="With --ledger: these data are other rows of the same people, and what was spent goes on counting.",
+)  # fmt: skip
+PRIVACY = (EPSILON, DELTA, RADIUS, NOISE, PROTECT, LEDGER, TOTAL, SAME_PEOPLE)
 
 
 def refuse_idle_privacy(asked: Asked) -> None:
@@ -142,3 +156,5 @@ def refuse_idle_privacy(asked: Asked) -> None:
     if not asked.noisy:
         names = [str(option.name) for option in PRIVACY[1:]]
         asked.refuse(names, "{option} needs --epsilon, which asks for differential privacy.")
+    elif asked.get("ledger") is None:
+        asked.refuse(("total_epsilon", "same_people"), "{option} needs --ledger FILE, where that is kept.")

@@ -70,6 +70,10 @@ def check(asked: Asked) -> None:
     for name, why in ELSEWHERE.items():
         if getattr(settings, name, None):
             raise click.UsageError(f"--{name} {why}: leave it out, or leave out --processes.")
+    asked.refuse(
+        ("ledger",), "{option} counts for the owner of a simulation, and in a rehearsal every site remembers "
+        "its own budget: leave it out, or leave out --processes.",
+    )  # fmt: skip
     if settings.categorical:
         raise Refused(
             "--categorical makes columns of text into features by what all files hold, which a run file "

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.data.inputs import InputError
+from secfc.data.private_file import write_private
 
 Array = NDArray[Any]
 PartyId = str
@@ -60,12 +60,7 @@ class Kept:
         out = io.BytesIO()
         sum_ = np.frombuffer(_checksum(text, arrays), np.uint8)
         np.savez(out, secfc=np.frombuffer(text.encode(), np.uint8), checksum=sum_, **arrays)  # type: ignore[arg-type]
-        draft = path.with_name(f".{path.name}.tmp")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(out.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_private(path, out.getvalue())
 
     @classmethod
     def read(cls, path: Path) -> Kept:

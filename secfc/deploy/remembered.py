@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import SystemCoins
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
+from secfc.data.private_file import write_private
 from secfc.deploy.floors import BelowFloor
 
 VERSION, SIZE = 1, 12
@@ -76,15 +76,8 @@ class Remembered:
 
     def write(self) -> None:
         """To its file, of mode 0600, whole or not at all.  Raises OSError."""
-        draft = self.path.with_name(f".{self.path.name}.tmp")
-        text = json.dumps(
-            {"version": VERSION, "key": self.key.hex(), "epsilon": self.epsilon, "rows": self.rows}
-        )
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
+        told = {"version": VERSION, "key": self.key.hex(), "epsilon": self.epsilon, "rows": self.rows}
+        write_private(self.path, json.dumps(told).encode())
 
     def _digests(self, party: Party) -> Iterable[str]:
         for _, block in party.blocks():
