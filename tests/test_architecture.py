@@ -70,9 +70,10 @@ ROOMS = {
     "secfc.feddp secfc.overlap secfc.exact secfc.fitting",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
-    "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.disclosure secfc.exact",
-    "secfc.planning": "field.kernels secfc.logs secfc.roles secfc.data secfc.html secfc.algorithm "
-    "secfc.lloyd secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report",
+    "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.coded secfc.disclosure "
+    "secfc.exact",
+    "secfc.planning": "field.kernels secfc.logs secfc.roles secfc.data secfc.privacy secfc.html "
+    "secfc.algorithm secfc.lloyd secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.overlap "

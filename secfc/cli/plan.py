@@ -28,6 +28,7 @@ Command = Callable[..., Any]
 # Of the shell's own, what a plan has no use for; and of methods, what says how a process works.
 IDLE = ("verify", "attack")
 NETWORK = ("latency", "bandwidth")
+PAGES = (".html", ".htm")
 
 
 def of_methods(command: Command) -> Command:
@@ -36,6 +37,22 @@ def of_methods(command: Command) -> Command:
         if option.name not in IDLE:
             command = option.decorate(command)
     return command
+
+
+def filled(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """What only people know, by name."""
+    if not values:
+        return {}
+    from secfc.report.officer import FILLED
+
+    names = [name.lower() for name in FILLED]
+    found: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not (equals and text.strip()) or name.strip().lower() not in names:
+            raise click.BadParameter(f"{value!r}: NAME=TEXT is needed, NAME one of {', '.join(names)}.")
+        found[name.strip().lower()] = text.strip()
+    return found
 
 
 @click.command(short_help="Say what a run will cost and show, before it is agreed on.")
@@ -84,6 +101,21 @@ def of_methods(command: Command) -> Command:
 @of_methods
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of made-up rows' starts.")
 @click.option("--out", type=ANY_PATH, metavar="PLAN.json", help="Write the plan, as --json prints it.")
+@click.option(
+    "--officer",
+    type=ANY_PATH,
+    metavar="PAGE.html",
+    help="Write the page for whoever has to approve the run: what leaves a site, who sees it, and what was "
+    "tried.",
+)
+@click.option(
+    "--fill",
+    multiple=True,
+    callback=filled,
+    metavar="NAME=TEXT",
+    help="On that page: what only people know, as purpose='heart failure study'; also 'categories of data "
+    "subjects', 'legal basis', 'controllers and processors', retention. Repeatable.",
+)
 @click.option("--force", is_flag=True, help="Overwrite existing output files.")
 @click.option("--verbose", is_flag=True, help="Every kind of message, and where figures come from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON on stdout, and nothing else.")
@@ -101,14 +133,19 @@ def plan(context: click.Context, /, **values: Any) -> None:
       secfc plan -n 30 -m 1e5 -d 50 -k 8 --workers 9 -t 2 --losses 2
       secfc plan -n 10 -m 10000 -d 20 --algorithm feddp --epsilon 1
       secfc plan run.toml -m 50000
+      secfc plan run.toml -m 50000 --officer page.html     for whoever has to approve it
 
     Exit codes: 0 success; 2 bad usage, or a run that cannot be.
     """
     screen = Screen.stderr(values["as_json"])
-    if values["out"] is not None:
-        check_output(
-            values["out"], "--out", () if values["file"] is None else (values["file"],), force=values["force"]
-        )
+    if values["fill"] and values["officer"] is None:
+        raise click.UsageError("--fill is about a page: add --officer page.html, or leave it out.")
+    read = () if values["file"] is None else (values["file"],)
+    for option in ("out", "officer"):
+        if values[option] is not None:
+            check_output(values[option], f"--{option}", read, force=values["force"])
+    if values["officer"] is not None and values["officer"].suffix.lower() not in PAGES:
+        raise Refused(f"--officer {values['officer']}: name a file that ends in .html.")
     from secfc.planning.possible import Impossible
 
     made = of_options if values["file"] is None else of_run_file
@@ -124,6 +161,13 @@ def plan(context: click.Context, /, **values: Any) -> None:
                 {values["out"]: lambda file: print(dumped(found.as_object()), file=file)},
                 overwrite=values["force"],
             )
+    if values["officer"] is not None:
+        from secfc.planning.officer import page
+
+        with screen.status("Trying attacks on made-up rows"):
+            text = page(found, values["fill"])
+        with writing("--officer"):
+            write_all({values["officer"]: lambda file: file.write(text)}, overwrite=values["force"])
     show(found, as_json=values["as_json"], verbose=values["verbose"])
 
 

@@ -111,6 +111,11 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Of the page: what may be published, or also what only those should see who may see the data.",
 )  # fmt: skip
 @click.option(
+    "--officer", type=ANY_PATH, metavar="PAGE.html",
+    help="Where a page goes for whoever has to approve such runs: what left a site, who saw it, what was "
+    "tried.",
+)  # fmt: skip
+@click.option(
     "--plot", type=ANY_PATH, metavar="OUT.png",
     help="With -k auto or 2..12: a picture of the costs by which k was chosen.",
 )  # fmt: skip
@@ -177,6 +182,8 @@ def run(context: click.Context, /, **values: Any) -> None:
     result, found = execute(method, asked, federation, source, screen, given(context))
     labels = None if found.verified is False else label_lines(federation, result.labels, kept)
     outputs.write(labels, found, partial(_sketch, result, federation, found))
+    if settings.officer is not None:
+        approve(asked, result, found, settings.officer)
     if settings.model is not None:
         keep(result, settings.model, [name for name, _ in settings.categorical])
     if settings.plot is not None and found.curve is not None:
@@ -219,6 +226,15 @@ def keep(result: Clustering, path: Path, texts: Sequence[str]) -> None:
         )
     with writing("--model"):
         kept.write(path)
+
+
+def approve(asked: Asked, result: Clustering, found: Report, path: Path) -> None:
+    """Write the page for whoever has to approve such runs."""
+    from secfc.report.officer import as_html, of_run
+
+    text = as_html(of_run(found, result))
+    with writing("--officer"):
+        write_all({path: partial(_print_page, text)}, overwrite=asked.settings.force)
 
 
 def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
@@ -306,6 +322,8 @@ def _written(
         files.insert(0, f"{outputs.labels} ({who})")
     if settings.plot:
         files.append(str(settings.plot))
+    if settings.officer:
+        files.append(str(settings.officer))
     if settings.model:
         files.append(f"{settings.model} (secret, for secfc predict)")
     if files:
@@ -348,7 +366,10 @@ class Outputs:
         if settings.plot and not find_spec("matplotlib"):
             raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
         written = [("--labels", labels), *(("--report", report) for report in reports)]
-        for option, path in (*written, ("--plot", settings.plot), ("--model", settings.model)):
+        if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
+            raise Refused(f"--officer {settings.officer}: name a file that ends in .html.")
+        rest = (("--plot", settings.plot), ("--model", settings.model), ("--officer", settings.officer))
+        for option, path in (*written, *rest):
             if path is not None and not (path == STDOUT and option == "--labels"):
                 check_output(path, option, asked.read, force=settings.force)
         for report in reports:

@@ -34,6 +34,7 @@ class Settings:
     readers: str = "everybody"
     verbose: bool = False
     plot: Path | None = None
+    officer: Path | None = None
     model: Path | None = None
     processes: bool = False
     features: str = "same"

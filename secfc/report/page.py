@@ -22,16 +22,19 @@ WIDTH, HEIGHT, ROOM = 640.0, 400.0, 12.0
 
 
 @cache
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
+def template(name: str = "page.html.jinja") -> Any:
+    """A template of this folder; they share parts, and everything is escaped."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(lambda file: files("secfc.report").joinpath(file).read_text(encoding="utf-8")),
+    )  # fmt: skip
     made.filters["kind"] = lambda part: type(part).__name__
     made.filters["placed"] = placed
     made.filters["widths"] = widths
     made.globals["colors"] = COLORS
-    source = files("secfc.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
-    return made.from_string(source)
+    return made.get_template(name)
 
 
 def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None) -> str:
@@ -43,7 +46,7 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
     whole = sections(found, sketch)
     shown = [section for section in whole if holders or not section.holders]
     return str(
-        _template().render(
+        template().render(
             title=found.account.title,
             simulated=SIMULATED,
             holders=holders,

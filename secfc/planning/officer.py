@@ -1,0 +1,75 @@
+"""The page for whoever has to approve a run, of its plan: attacks are tried on a rehearsal's made-up rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from secfc.coded.plan import Plan
+from secfc.data.inputs import Caution
+from secfc.exact.replay import Witness
+from secfc.exact.secfc import SecFC
+from secfc.fitting import fit
+from secfc.logs import unheard
+from secfc.planning.estimate import sizes
+from secfc.planning.planned import Planned
+from secfc.planning.rehearsal import made_up, shrunk
+from secfc.report.attacks import rebuilt
+from secfc.report.curious import curious_server
+from secfc.report.officer import Practice, as_html
+
+MOST = 1000  # rows to attack
+
+
+def page(planned: Planned, fill: Mapping[str, str] | None = None) -> str:
+    """The page, as HTML.  fill: what only people know (`secfc.report.officer.FILLED`)."""
+    return as_html(replace(practice(planned), fill=fill or {}))
+
+
+def practice(planned: Planned) -> Practice:
+    """What is told of a plan."""
+    tried, on = attacked(planned)
+    counted = getattr(planned.algorithm, "counted", True)
+    return Practice(
+        planned.algorithm, planned.plan, len(planned.public.clients), planned.public.d,
+        planned.public.m if counted else None, planned.traffic, planned.learned, planned.heard, tried, on,
+        budget(planned),
+    )  # fmt: skip
+
+
+def attacked(planned: Planned) -> tuple[tuple[str, ...], str]:
+    """What a curious server rebuilds of made-up rows, in sentences, and on what."""
+    way, public = planned.algorithm, planned.public
+    if not isinstance(way, SecFC) or not isinstance(planned.plan, Plan) or planned.plan.layout.mixed:
+        return (), ""
+    k = planned.plan.k
+    rows = min(max(sizes(way, public, k)[1], 1), MOST, public.m)
+    federation = made_up(public, rows, k, ids=False, server_points=0)
+    witness = Witness()
+    with warnings.catch_warnings(), unheard():
+        warnings.simplefilter("ignore", Caution)
+        small: Any = shrunk(way, planned.plan, rows, public.m)
+        result = fit(small, federation, bound=public.bound, watch=witness)
+        finding = curious_server(witness, result, way.disclosure, federation)
+    return tuple(rebuilt(finding)), (
+        f"{rows:,} made-up rows of {len(public.clients)} clients in {k} clusters, under this policy: a run's "
+        "own page says what was found on its rows"
+    )
+
+
+def budget(planned: Planned) -> tuple[str, ...]:
+    """What is spent of differential privacy, in sentences."""
+    from secfc.privacy.ledger import EXACT
+
+    way = planned.algorithm
+    delta = getattr(getattr(way, "disclosure", None), "budget", None) or getattr(planned.plan, "budget", None)
+    if delta is None:
+        return ()
+    ledger = way.disclosure.ledger(planned.plan) if isinstance(way, SecFC) else EXACT
+    if ledger is EXACT:
+        return (f"differential privacy: epsilon = {delta.epsilon:g} at delta = {delta.delta:g} in total",)
+    from secfc.report.privacy import spent
+
+    return tuple(spent(ledger, delta.delta))
