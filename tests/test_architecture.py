@@ -98,6 +98,7 @@ STARTS = {
     "secfc/overlap/overlap2.py",
     "secfc/feddp/starts.py",
     "secfc/feddp/public.py",
+    "secfc/feddp/votes.py",
     "secfc/feddp/aggregator.py",
     "secfc/feddp/algorithm.py",
     "secfc/scaling/algorithm.py",

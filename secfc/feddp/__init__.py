@@ -17,6 +17,7 @@ _HOME = {
     "SharedNoise": "noise",
     "SpherePacking": "starts",
     "Variant": "variant",
+    "Votes": "starts",
 }
 __all__ = sorted(_HOME)
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from secfc.feddp.starts import ServerKMeansPlusPlus as ServerKMeansPlusPlus
     from secfc.feddp.starts import ServerLloyds as ServerLloyds
     from secfc.feddp.starts import SpherePacking as SpherePacking
+    from secfc.feddp.starts import Votes as Votes
     from secfc.feddp.variant import OURS as OURS
     from secfc.feddp.variant import PAPER as PAPER
     from secfc.feddp.variant import Variant as Variant

@@ -29,8 +29,9 @@ from secfc.feddp.estimates import (
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.public import client_bounds
-from secfc.feddp.starts import FedDPInit
+from secfc.feddp.starts import FedDPInit, Votes
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
+from secfc.feddp.votes import descendants, elected, in_ball
 from secfc.lloyd.elbow import Curve, Elbow
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
@@ -67,7 +68,7 @@ class Released:
 class ServerResult:
     """What the server has in the end.  All of it but exact sums, which it forgets, may be published.
 
-    centers: (k, d) in data units.  initial: before FedDP-Lloyds.  proxies: of FedDP-Init, or None.
+    centers: (k, d) in data units.  initial: before FedDP-Lloyds.  proxies: of FedDP-Init or votes, or None.
     counted: the clients in every sum.  curve: that k was chosen by, or None.
     """
 
@@ -183,14 +184,19 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         proxies, groups = yield from choose(plan, books, proxies, k)
         weights = proxies.weights
         centers = yield from books.centers(0, groups)
+    elif isinstance(plan.start, Votes):
+        proxies = yield from elect(plan, books, plan.start.rounds, rng)
+        weights = proxies.weights
+        centers = group_proxies(proxies, plan.most, books.seed()).anchors
     else:
         if not plan.start.public:
             books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
         proxies, weights = None, np.ones(len(plan.points))
         centers = plan.start.draw(plan.points + plan.origin, plan.most, rng) - plan.origin
     initial = centers + plan.origin
+    stand_in = plan.points if proxies is None else proxies.points
     for number in range(1, len(plan.noises.lloyd) + 1):
-        centers = yield from books.centers(number, group_about(plan.points, weights, centers))
+        centers = yield from books.centers(number, group_about(stand_in, weights, centers))
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
     return ServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
@@ -220,6 +226,19 @@ def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role
     (gains,) = yield from books.sum(Choose(starts, cap, bounds), parts, (plan.scale**2,))
     evident = gains[0] > EVIDENT * parts[0].deviation / plan.scale**2
     return (proxies, groups) if evident else (alone, fallback)
+
+
+def elect(plan: FedDPPlan, books: Aggregator, rounds: int, rng: np.random.Generator) -> Role[Proxies]:
+    """Candidates in the public ball and their noisy votes, drawn anew about those that had some."""
+    radius = plan.radius.value
+    candidates, weights = in_ball(plan.bins, plan.d, radius, rng), np.ones(plan.bins)
+    for number in range(rounds):
+        if number:
+            candidates = descendants(candidates, weights, radius, rng)
+        parts = plan.weight_parts(())
+        (votes,) = yield from books.sum(Project(np.eye(plan.d), candidates, ()), parts, (float(UNIT),))
+        weights = elected(votes, parts[0].deviation / UNIT, plan.most)
+    return Proxies(candidates, None, weights)
 
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:

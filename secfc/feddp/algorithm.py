@@ -32,7 +32,7 @@ from secfc.feddp import aggregator, clients
 from secfc.feddp.noise import Laplace, Noise, Placement, ServerNoise, proportional
 from secfc.feddp.plan import FedDPPlan, Noises, scale_for
 from secfc.feddp.public import client_bounds
-from secfc.feddp.starts import FedDPInit, Start
+from secfc.feddp.starts import FedDPInit, Start, Votes
 from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
 from secfc.feddp.variant import (
     CHOICE,
@@ -69,7 +69,7 @@ KINDS = {
     "start": Kind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
-        lambda v: v if isinstance(v, FedDPInit) or hasattr(v, "draw") else None,
+        lambda v: v if isinstance(v, FedDPInit | Votes) or hasattr(v, "draw") else None,
     ),
     "variant": instance(Variant, "OURS or PAPER of secfc.feddp"),
     "shares": optional(
@@ -92,6 +92,7 @@ KINDS = {
 }
 
 MOST_DELTA = 0.1
+STEPS_AFTER_VOTES = 5
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 4
 
@@ -100,12 +101,14 @@ STEPS = MAX_REACH // 4
 class FedDPKMeans:
     """Differentially private federated k-means with the server's points (`Federation.server_points`).
 
+    Without such points clients vote for candidates in the ball of radius `bound` about 0 (`Votes`).
+
     k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost; also "auto",
     "2..12".
     epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
     or less; `Neighbors(unit="client")` protects a client's whole data set.
-    steps: of FedDP-Lloyds after the initial centers; None is 1 after others than FedDP-Init, and after
-    that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
+    steps: of FedDP-Lloyds after the initial centers; None is 5 after votes, 1 after others than FedDP-Init,
+    and after that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
     start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
     shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one
     vector with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
@@ -144,11 +147,8 @@ class FedDPKMeans:
         """
         require("FedDP-KMeans", "dp")
         points = public.server_points
-        if points is None or not len(points):
-            raise InputError(
-                "the server holds 0 points, at least as many as clusters are needed: give the federation "
-                "server_points"
-            )
+        if points is None or not len(points) or isinstance(self.start, Votes):
+            return self._voted(public)
         k = self.k.among(len(points), "points of the server") if isinstance(self.k, Elbow) else self.k
         most = largest(k)
         if len(points) < max(most, 2):
@@ -174,10 +174,7 @@ class FedDPKMeans:
                 "of public points. Say about how many rows a client has, as publicly known."
             )
         if self.delta > MOST_DELTA:
-            raise InputError(
-                f"delta={self.delta:g}: with at most that probability the promise to a person fails, "
-                f"and above {MOST_DELTA} it is none. Give less than 1 / number of units, such as 1e-6"
-            )
+            raise self._too_likely()
         budget = Budget(self.epsilon, self.delta)
         draft = self._sums(public, 1)
         noises = self._noises(budget, initial, steps, draft.honest)
@@ -200,6 +197,60 @@ class FedDPKMeans:
         if (why := done.hopeless) is not None:
             warnings.warn(why, Caution, stacklevel=2)
         return done
+
+    def _voted(self, public: Public) -> FedDPPlan:
+        """The plan without points at the server: candidates in the public ball instead."""
+        start = Votes() if isinstance(self.start, FedDPInit) else self.start
+        if not isinstance(start, Votes):
+            raise InputError(
+                f"the server holds 0 points, {type(start).__name__} starts from them: give the federation "
+                "server_points, or start=Votes() and a bound"
+            )
+        if self.bound is None:
+            raise InputError(
+                "the server holds 0 points and bound=None: give the federation server_points, or the radius "
+                "about 0 within which rows lie, such as bound=20.0, known without looking at the data"
+            )
+        if self.neighbors.unit == "client":
+            raise InputError(
+                "the server holds 0 points: bounds on a client's statistics come from clients simulated out "
+                'of them. Give the federation server_points, or protect data points: Neighbors("add/remove")'
+            )
+        if isinstance(self.k, Elbow):
+            raise InputError("the server holds 0 points, an Elbow weighs them: give k as a number")
+        if not self.variant.joint or not self.variant.residuals:
+            raise InputError(
+                "the server holds 0 points: votes are for variants of joint sums of residuals, such as OURS"
+            )
+        if self.shares is not None:
+            raise InputError(f"shares={self.shares} without server points: give Votes(share=...) instead")
+        steps = STEPS_AFTER_VOTES if self.steps is None else self.steps
+        if self.k < 1 or steps < 1:
+            raise InputError(f"k={self.k}, steps={steps}: at least one cluster and one step are needed")
+        if self.delta > MOST_DELTA:
+            raise self._too_likely()
+        radius, budget = (
+            self._radius(np.zeros((0, public.d)), np.zeros(public.d)),
+            Budget(self.epsilon, self.delta),
+        )
+        draft = self._sums(public, 1)
+        wanted = (start.share / start.rounds,) * start.rounds + ((1 - start.share) / steps,) * steps
+        found = self.noise.calibrate(budget, wanted, draft.honest)
+        groups = tuple((one, None) for one in found[start.rounds :])
+        plan = FedDPPlan(
+            sums=draft, k=self.k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
+            scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,
+            neighbors=self.neighbors, noises=Noises(None, found[0], None, None, None, groups),
+            placement=self.noise, budget=budget, start=start, session=public.session,
+            terms=Terms(self, public),
+        )  # fmt: skip
+        return replace(plan, sums=self._sums(public, _largest(plan, False)))
+
+    def _too_likely(self) -> InputError:
+        return InputError(
+            f"delta={self.delta:g}: with at most that probability the promise to a person fails, "
+            f"and above {MOST_DELTA} it is none. Give less than 1 / number of units, such as 1e-6"
+        )
 
     def _steps(self, initial: bool) -> int:
         """Steps of FedDP-Lloyds: as asked for, or by a rule that looks at the budget alone."""

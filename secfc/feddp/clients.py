@@ -14,7 +14,7 @@ from secfc.feddp.estimates import nearest
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import Laplace
 from secfc.feddp.plan import STARTS, FedDPPlan, Part
-from secfc.feddp.starts import FedDPInit
+from secfc.feddp.starts import FedDPInit, Votes
 from secfc.feddp.statistics import (
     LEAST_REACH,
     MAX_REACH,
@@ -176,6 +176,14 @@ def client(
                 raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
             yield from add(*answers(mine, told))
             question += STRIDE
+    for _ in range(plan.start.rounds if isinstance(plan.start, Votes) else 0):
+        told = yield from hear(Project)
+        # Votes are among candidates in full space: nothing is projected away.
+        whole = np.array_equal(told.projection, np.eye(plan.d))
+        if not whole or len(told.proxies) != plan.bins or told.bounds:
+            raise FaultyServer(SERVER, "lets vote on other features or candidates than the plan has")
+        yield from add(*answers(mine, told))
+        question += STRIDE
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         told = yield from hear(GroupAbout)
         k = len(told.centers)

@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from secfc.feddp.noise import Gaussian, Noise, Placement
-from secfc.feddp.starts import FedDPInit, Start
+from secfc.feddp.starts import FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
     PLAIN,
     SYMMETRIC,
@@ -79,7 +79,8 @@ class Noises:
 class FedDPPlan:
     """Everything public.
 
-    points: (s, d) of the server, about the origin (d,).  scale: integer steps per data unit.
+    points: (s, d) of the server, about the origin (d,); (0, d) where it holds none (`Votes`).
+    scale: integer steps per data unit.
     radius: where rows are clipped in the first step, about the origin.  outer_bound: at client level, where a
     client's outer product is clipped, in steps squared.  rows: how many rows a simulated client has.
     session: 32 bytes that no other run uses.
@@ -123,7 +124,9 @@ class FedDPPlan:
 
     @property
     def bins(self) -> int:
-        """How many points of the server, or means of merged ones, are weighted."""
+        """How many points of the server, or means of merged ones, or candidates are weighted."""
+        if isinstance(self.start, Votes):
+            return self.start.candidates * self.most
         merged = self.variant.merged
         return len(self.points) if merged is None else min(len(self.points), merged * self.most)
 
@@ -150,6 +153,8 @@ class FedDPPlan:
             if self.variant.chosen:
                 parts += self.choice_parts(STARTS, 1, (1,))
             parts += self.group_parts(0, self.most, 1, (1, 1))
+        if isinstance(self.start, Votes):
+            parts += self.weight_parts((1,)) * self.start.rounds
         for number in range(1, len(self.noises.lloyd) + 1):
             parts += self.group_parts(number, self.most, 1, (1, 1))
         return Composed(tuple(self.placement.event(p.noise, p.size, self.sums.honest) for p in parts))
@@ -171,7 +176,8 @@ class FedDPPlan:
             if self.by_client
             else histogram_sensitivity(self.neighbors, 2 if self.variant.gaussian else 1)
         )
-        return [_part("weights of the server's points", self.bins, sensitivity, self.noises.weights)]
+        what = "votes for candidates" if isinstance(self.start, Votes) else "weights of the server's points"
+        return [_part(what, self.bins, sensitivity, self.noises.weights)]
 
     def choice_parts(self, starts: int, cap: int, bounds: tuple[int, ...]) -> list[Part]:
         """The choice among so many starts.

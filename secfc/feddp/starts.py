@@ -1,7 +1,7 @@
 """Initial centers: FedDP-Init, and those it is compared with, all continued by the same FedDP-Lloyds.
 
-Paper sec. 5 (baselines) and App. G.3.  Only FedDP-Init spends privacy budget; the others are functions of the
-server's public points, or given.
+Paper sec. 5 (baselines) and App. G.3.  Only FedDP-Init and votes spend privacy budget; the others are
+functions of the server's public points, or given.
 """
 
 from __future__ import annotations
@@ -34,6 +34,29 @@ class InitialCenters(Protocol):
 @dataclass(frozen=True)
 class FedDPInit:
     """Algorithm 1: three private steps make initial centers out of clients' data and the server's points."""
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Without points at the server: candidates in a public ball, for which clients' points vote under noise.
+
+    candidates: a cluster, in every round.  rounds: histograms that are asked for; from each one candidates
+    are drawn anew about those that had votes, and the weighted ones of the last are clustered.
+    share: of the budget; FedDP-Lloyds has the rest.
+    """
+
+    candidates: int = 20
+    rounds: int = 3
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.candidates < 2 or self.rounds < 1:
+            raise InputError(
+                f"candidates={self.candidates}, rounds={self.rounds}: give at least two candidates a "
+                "cluster and one round"
+            )
+        if not 0 < self.share < 1:
+            raise InputError(f"share={self.share} must lie between 0 and 1: the steps need the rest")
 
 
 @dataclass(frozen=True)
@@ -124,4 +147,4 @@ class GivenCenters:
         return centers
 
 
-Start = FedDPInit | InitialCenters
+Start = FedDPInit | Votes | InitialCenters

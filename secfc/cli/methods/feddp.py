@@ -1,4 +1,4 @@
-"""`--algorithm feddp`: centers under differential privacy, with points that the server holds."""
+"""`--algorithm feddp`: centers under differential privacy, with points that the server holds or without."""
 
 from __future__ import annotations
 
@@ -22,12 +22,17 @@ def settle(asked: Asked) -> Asked:
     refuse_idle_privacy(asked)
     if not asked.settings.files:
         raise click.UsageError("--algorithm feddp needs FILEs: there is no demonstration of it.")
-    if asked["server_file"] is None:
+    if asked["server_file"] is None and asked["radius"] is None:
         raise click.UsageError(
-            "--algorithm feddp needs --server-file: points that the server holds and may show to everybody."
+            "--algorithm feddp needs --server-file: points that the server holds and may show to everybody. "
+            "Without any it needs --radius: how far from 0 points lie at most, known without looking at them."
         )
     if asked["epsilon"] is None:
         raise click.UsageError("--algorithm feddp needs --epsilon, the budget for everything it releases.")
+    if asked["server_file"] is None and asked["protect"] == "client":
+        raise click.UsageError(
+            "--protect client needs --server-file: bounds come from clients simulated out of its points."
+        )
     if asked["protect"] == "client" and asked["rows_per_client"] is None:
         raise click.UsageError(
             "--protect client needs --rows-per-client: bounds come from clients simulated out of the "
@@ -37,7 +42,9 @@ def settle(asked: Asked) -> Asked:
 
 
 def extend(asked: Asked, federation: Federation) -> Federation:
-    """The federation with the server's points."""
+    """The federation with the server's points, if it holds any."""
+    if asked["server_file"] is None:
+        return federation
     from secfc.data.dialects import Dialect
     from secfc.data.files import load_points
 
@@ -96,7 +103,7 @@ METHOD = Method(
         *PRIVACY,
         Option(
             "--server-file", type=ANY_PATH, metavar="FILE",
-            help="feddp: points that the server holds and may show to everybody.",
+            help="feddp: points that the server holds and may show to everybody. Without: --radius.",
         ),
         Option(
             "--rows-per-client", type=click.IntRange(1),
