@@ -142,7 +142,8 @@ def test_a_server_that_lets_vote_on_fewer_features_is_refused():
         run(way(), faults=narrow)
 
 
-def test_the_shell_takes_a_radius_in_place_of_points(tmp_path):
+def test_the_shell_takes_a_radius_in_place_of_points(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where labels are written
     data = federation()
     for name, party in zip("abc", data.parties, strict=False):
         np.savetxt(tmp_path / f"{name}.csv", party.read(), delimiter=",", header="x,y", comments="")
