@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,7 @@ BESIDE = (
 )
 # What stands on another page, and the line for readers of this file, which is its link.
 SECTION = re.compile(r"^<!-- section: (\S+)#(\S+) -->\n+[^\n]*\n", re.MULTILINE)
+FETCHED = re.compile(r'<(?:script|img|iframe|link|source)\b[^>]*\b(?:src|href)="(?:https?:)?//[^>]*>')
 FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 
 
@@ -94,6 +96,13 @@ def loosened(text):
     )
     # Two or three spaces carry on a list on GitHub, four in Python-Markdown.
     return re.sub(r"^ {2,3}(?=\S)", "    ", text, flags=re.MULTILINE)
+
+
+def on_post_page(output, page, config):
+    """Whatever a browser would fetch from elsewhere is an error of the build."""
+    found = FETCHED.search(output)
+    if found:
+        raise PluginError(f"{page.file.src_uri} fetches from elsewhere: {found[0]}")
 
 
 def on_page_content(content, page, config, files):

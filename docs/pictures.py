@@ -89,11 +89,11 @@ def who_sends_what():
             ],
             "committee",
         ),
-        arrow("M180 268V336"),
-        step(204, 294, 3, ["masked labels; while a start", "is drawn, also what splits gain"]),
+        arrow("M160 268V336"),
+        step(184, 294, 3, ["masked labels; while a start", "is drawn, also what splits gain"]),
         box(20, 342, 340, 62, ["server", "unmasks labels: no point, no distance"], "server"),
-        arrow("M362 373H452V272"),
-        step(476, 330, 4, ["labels, to all;", "again until", "none changes"]),
+        arrow("M362 373H496V272"),
+        step(520, 306, 4, ["labels,", "to all; again", "until none", "changes"]),
     ]
     return svg(640, 424, "Who sends what to whom in a run under the default policy", "\n".join(parts))
 
