@@ -6,6 +6,7 @@ import importlib
 import json
 import queue
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import secfc
 from docs import pictures
@@ -22,6 +24,7 @@ from docs.ways import POLICIES, federation, leaves, said, way_of
 from secfc.algorithm import Public
 from secfc.attacks.seen import CannotDecode
 from secfc.attacks.views import View
+from secfc.cli import main
 from secfc.exact.readings import Questions, final_labels
 from secfc.privacy import Budget
 from secfc.roles.exchange import SERVER
@@ -119,6 +122,17 @@ def test_examples_in_docstrings_say_what_comes_out(path):
     done = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert done.attempted
     assert not done.failed
+
+
+@pytest.mark.nightly
+def test_the_sample_for_officers_is_what_its_command_makes(tmp_path, monkeypatch):
+    """If this fails: run the command of secfc/planning/README.md, and keep what it writes."""
+    page = (ROOT / "secfc/planning/README.md").read_text()
+    (command,) = re.findall(r"^secfc (plan .* --officer sample.html .*(?:\n    .*)*)", page, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, shlex.split(command.replace("\\\n", " ")))
+    assert done.exit_code == 0, done.output
+    assert Path("sample.html").read_text() == (ROOT / "docs/officer_sample.html").read_text()
 
 
 @pytest.fixture(scope="module")
