@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ from field.secrets.coins import Coins, SystemCoins
 from secfc.algorithm import Algorithm, Array, Clustering, Model, Public, check_columns, gathered
 from secfc.data.arguments import SWITCH, Kind, a_kind, having, optional, shown
 from secfc.data.federated import federated
-from secfc.data.inputs import InputError, refusing, seeded
+from secfc.data.inputs import Caution, InputError, refusing, seeded
 from secfc.data.missing import spread, without_gaps
 from secfc.data.resolution import judge
 from secfc.logs import tell
-from secfc.roles.exchange import SERVER, PartyId, Role
+from secfc.privacy.promise import Promise
+from secfc.roles.exchange import SERVER, PartyId, ProtocolError, Role
 from secfc.roles.transcript import Run
 from secfc.scaling.algorithm import Scaled
 from secfc.scaling.ways import filling
@@ -111,6 +113,9 @@ def fit(
         with refusing():
             plan = algorithm.plan(replace(public, session=secrets[SERVER].bytes(32)))
             algorithm, _ = judge(algorithm, plan, federation)
+        promise = Promise.of(algorithm)
+        if promise is not None and (wide := promise.wide(federation.n, federation.m)):
+            warnings.warn(wide, Caution, stacklevel=2)
         roles: dict[PartyId, Role[Any]] = {
             party.name: algorithm.client(plan, party, coins=secrets[party.name])
             for party in federation.parties
@@ -121,8 +126,12 @@ def fit(
                 roles, watch = {name: watched(name, role, watch) for name, role in roles.items()}, None
             roles = seal(roles, plan.description, secrets)
         roles = {name: kept.role(name, role) for name, role in roles.items()}
-        with refusing():
-            done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
+        try:
+            with refusing():
+                done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
+        except ProtocolError as error:
+            error.promise = promise
+            raise
     result = gathered(algorithm, plan, done, federation.counts)
     tell("fitting", "end", steps=result.n_iter, seconds=time.monotonic() - begun)
     return replace(result, features=federation.feature_names, drive=drive)

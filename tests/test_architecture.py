@@ -64,8 +64,8 @@ ROOMS = {
     "secfc.algorithm "
     "secfc.account secfc.lloyd secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
     "secfc.disclosure.joint secfc.disclosure.own",
-    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.scaling "
-    "secfc.logs",
+    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
+    "secfc.scaling secfc.logs",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
     "secfc.feddp secfc.overlap secfc.exact secfc.fitting",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",

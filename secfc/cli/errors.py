@@ -120,7 +120,8 @@ class Commands(Lazily):
                 message = offered(in_options(str(error)), ctx.meta.get(OPTIONS))
                 raise kind(message + number) from error
             if isinstance(error, ProtocolError):
-                raise Failed(f"the protocol failed: {error} [{problem(error)}]") from error
+                spent = "" if error.promise is None else f". {error.promise.fallen()}"
+                raise Failed(f"the protocol failed: {error} [{problem(error)}]{spent}") from error
             if isinstance(error, UnionAborted):
                 raise Failed(f"the union failed: {error}") from error
             raise

@@ -37,10 +37,11 @@ def entering(asked: Asked, algorithm: Any, federation: Federation) -> Iterator[E
 
     Raises PrivacyError, OverBudget or InputError before anything is released.
     """
+    from secfc.privacy.promise import Promise
     from secfc.privacy.spendings import RESTORE, Spendings, Spent, alone, digest_of_rows
 
-    path, done = asked.get("ledger"), Entered()
-    if path is None:
+    path, done, promised = asked.get("ledger"), Entered(), Promise.of(algorithm)
+    if path is None or promised is None:
         yield done
         return
     try:
@@ -48,7 +49,7 @@ def entering(asked: Asked, algorithm: Any, federation: Federation) -> Iterator[E
             book = Spendings.read(path)
             rows = (block for party in federation.parties for _, block in party.blocks())
             data = digest_of_rows(book.key, rows)
-            book = book.about(data, neighbors_of(algorithm), same_people=asked["same_people"])
+            book = book.about(data, promised.neighbors, same_people=asked["same_people"])
             run = Spent(
                 name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
                 type(getattr(algorithm, "algorithm", algorithm)).__name__, asked["epsilon"], asked["delta"],
@@ -70,13 +71,6 @@ def entering(asked: Asked, algorithm: Any, federation: Federation) -> Iterator[E
     runs = "1 run" if len(book.runs) == 1 else f"{len(book.runs)} runs"
     of = "" if book.total is None else f" of {book.total:g}"
     done.after = f"{runs} on these people: epsilon = {epsilon:.4g}{of} at delta = {delta:.3g} spent"
-
-
-def neighbors_of(algorithm: Any) -> Any:
-    """Whom the budget of this algorithm protects."""
-    inner = getattr(algorithm, "algorithm", algorithm)
-    spending = getattr(inner, "spending", None)
-    return inner.neighbors if spending is None else spending.neighbors
 
 
 def name_of(checkpoint: Path | None) -> str:

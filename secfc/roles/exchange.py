@@ -89,7 +89,12 @@ Role = Generator[Exchange, Mapping[PartyId, Any], R]
 
 
 class ProtocolError(Exception):
-    """Something a peer did, or failed to do, ended the protocol."""
+    """Something a peer did, or failed to do, ended the protocol.
+
+    promise: of a run with a budget of differential privacy what it may have spent (`secfc.privacy.promise`).
+    """
+
+    promise: Any = None
 
 
 class TooFewReplies(ProtocolError):  # noqa: N818 - named for what happened

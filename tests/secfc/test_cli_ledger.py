@@ -2,17 +2,21 @@
 
 import json
 import multiprocessing
+import warnings
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from secfc import NoiseInShares, NoisyStandardize, SecFC
 from secfc.cli import main
-from secfc.data.inputs import InputError
+from secfc.data.inputs import Caution, InputError
 from secfc.fitting import fit
-from secfc.privacy import Neighbors, OverBudget, PrivacyError
+from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
+from secfc.privacy.promise import Promise
 from secfc.privacy.spendings import Spendings, Spent, alone, digest_of_rows
 from secfc.roles.exchange import TooFewReplies
+from secfc.scaling.algorithm import Scaled
 
 
 @pytest.fixture
@@ -149,3 +153,30 @@ def test_the_digest_of_rows_is_of_the_rows_and_says_nothing_without_its_key():
     assert one != digest_of_rows(bytes(32), [rows[:8]])
     assert one != digest_of_rows(bytes(32), [rows, rows[:1]])
     assert one != digest_of_rows(bytes([1] * 32), [rows])
+
+
+def test_a_delta_that_allows_to_publish_somebody_is_warned_about():
+    data = [np.random.default_rng(j).normal(size=(20, 2)) / 9 for j in range(4)]
+
+    def noisy(delta, unit):
+        noise = NoiseInShares(Budget(50.0, delta), Bound.given(1.0), neighbors=Neighbors("replace", unit))
+        return SecFC(k=2, t=1, disclosure=noise, max_iter=1)
+
+    for delta, unit, units in ((0.02, "data point", "80 data points"), (0.3, "client", "4 clients")):
+        with pytest.warns(Caution, match=f"delta={delta} for {units}: .* published whole. Take"):
+            fit(noisy(delta, unit), data, bound=1.0)
+    for delta, unit in ((1 / 80, "data point"), (0.05, "client")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Caution)
+            fit(noisy(delta, unit), data, bound=1.0)
+
+
+def test_a_run_that_fails_says_what_it_may_have_spent():
+    data = [np.random.default_rng(j).normal(size=(20, 2)) / 9 for j in range(4)]
+    way = SecFC(k=2, t=1, disclosure=NoiseInShares(Budget(2.0, 1e-6), Bound.given(1.0)), max_iter=1)
+    for algorithm, told in ((way, True), (SecFC(k=2, t=1), False)):
+        with pytest.raises(TooFewReplies) as caught:
+            fit(algorithm, data, bound=1.0, faults=lambda e: () if "Distances" in e.kind else (e,))
+        assert (caught.value.promise is not None) == told
+    assert Promise.of(way).fallen().startswith("It may have released what epsilon=2 at delta=1e-06 pays for")
+    assert Promise.of(Scaled(way, NoisyStandardize(((-1, 1),) * 2))).budget == Budget(2.0, 1e-6)
