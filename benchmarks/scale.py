@@ -3,6 +3,7 @@
     python -m benchmarks.scale
     python -m benchmarks.scale --disclosure assignments      # the default policy of SecFC, to put beside it
     python -m benchmarks.scale --m 10000000 --d 20 --k 4 --n 5
+    python -m benchmarks.scale --disclosure assignments --centers rounded --d 20 --k 8 --n 5 --t 1
 
 All n clients and the server run in this process.  Every client's points lie in a file of its own, written
 in chunks and read through `numpy.memmap`, so nobody holds points in memory.  What remains is what the
@@ -13,6 +14,9 @@ points with d = 20 and k = 4 hold 19 GiB, five of them 9.
 Two lanes, 60 bits, are chosen at any m, and the finest scale that they hold for a cluster of all m points:
 `steps_per_bound` says how many steps there are between 0 and the largest absolute value.  (Left to itself
 SecFC takes a third lane where these are fewer than 256, and drops it while every cluster is small.)
+
+Under the default policy exact centers leave few steps for so many points: say how many there are with
+`--scale`, or round the centers.  Below the table is what one step sends, the last, by kind of message.
 
 Times are wall times of this process; those with cpu in their name are processor times, of all clients for
 the sharing, and of one client (mean) and of the server for an iteration.  On a virtual machine the first
@@ -40,6 +44,8 @@ import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
+from secfc.roles.exchange import ITERATE, STRIDE
+from secfc.roles.transcript import Transcript
 
 Array = Any
 
@@ -77,7 +83,7 @@ def warm_up(cell: Row) -> None:
     federation = secfc.Federation.from_arrays(np.array_split(points, cell["n"]))
     small = secfc.SecFC(
         k=2, t=cell["t"], ell=cell["ell"], threads=cell["threads"], max_iter=2,
-        disclosure=DISCLOSURES[cell["disclosure"]],
+        disclosure=DISCLOSURES[cell["disclosure"]], centers=cell["centers"],
     )  # fmt: skip
     secfc.fit(small, federation)
 
@@ -87,6 +93,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     algorithm = secfc.SecFC(
         k=cell["k"], t=cell["t"], ell=cell["ell"], max_iter=cell["max_iter"], threads=cell["threads"],
         init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
+        centers=cell["centers"], scale=cell["scale"],
     )  # fmt: skip
     shared, asked = [0.0], []
 
@@ -104,6 +111,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     # The first question is asked early and waits for the end of the sharing.
     sharing, steps = shared[0] - start, np.diff([shared[0], *asked[1:]])
     server = timed.seconds["server"]
+    rounds, sent = said(result.transcript)
     return {
         "policy": str(DISCLOSURES[cell["disclosure"]]),
         "n_iter": result.n_iter,
@@ -117,11 +125,25 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
         "sharing_cpu_s": sum(phases["share"] for phases in clients),
         "client_cpu_s": float(np.mean([loop(phases) for phases in clients])) / len(steps),
         "server_cpu_s": (loop(server) + server["finish"]) / len(steps),
+        "step_cpu_s": (sum(map(loop, clients)) + loop(server) + server["finish"]) / len(steps),
+        "step_rounds": rounds,
+        "step_mb": sum(sent.values()) / 1e6,
+        "step_mb_by_kind": {kind: nbytes / 1e6 for kind, nbytes in sent.items()},
         "fit_s": whole,
         "user_s": after.user - before.user,
         "system_s": after.system - before.system,
         "wire_gib": result.transcript.nbytes() / 2**30,
     }
+
+
+def said(transcript: Transcript) -> tuple[int, dict[str, int]]:
+    """The rounds of the last step, and the bytes that it sent by kind of message, most first."""
+    asked = [e.round // STRIDE for e in transcript.envelopes if e.phase == "assign" and e.round >= ITERATE]
+    step = [e for e in transcript.envelopes if e.round >= ITERATE and e.round // STRIDE == asked[-1]]
+    kinds: dict[str, int] = {}
+    for e in step:
+        kinds[e.kind] = kinds.get(e.kind, 0) + e.nbytes
+    return len({e.round for e in step}), dict(sorted(kinds.items(), key=lambda item: -item[1]))
 
 
 # --- data ------------------------------------------------------------------------------------------
@@ -182,6 +204,8 @@ def held(cell: Row, lanes: int) -> float:
 @click.option("--t", type=int, help="Colluding clients tolerated; ceil(n / 3) by default, if n allows it.")
 @click.option("--disclosure", type=click.Choice(tuple(DISCLOSURES)), default="distances", show_default=True,
               help="Policy: what the server sees.")  # fmt: skip
+@click.option("--centers", type=click.Choice(["exact", "rounded"]), default="exact", show_default=True)
+@click.option("--scale", type=float, help="Integer steps a unit, of 16 units; chosen by the range otherwise.")
 @click.option("--max-iter", default=3, show_default=True, help="Iterations.")
 @click.option("--threads", default=1, show_default=True, help="Threads of a party.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -196,6 +220,8 @@ def main(
     ell: int,
     t: int | None,
     disclosure: str,
+    centers: str,
+    scale: float | None,
     max_iter: int,
     threads: int,
     folder: Path | None,
@@ -209,15 +235,18 @@ def main(
         t = min(-(-n // 3), (n + 1) // 2 - ell)
     cell = {
         "m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads,
-        "disclosure": disclosure,
+        "disclosure": disclosure, "centers": centers, "scale": scale,
     }  # fmt: skip
     most = held(cell, MAX_LANES)
     click.echo(f"the parties hold up to {most:.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
     rows = list(run_grid([{"script": "scale", **cell}], lambda c: measure(c, folder), out))
     click.echo(", ".join(f"{key}={v}" for key, v in cell.items()))
-    keys = [key for key in rows[0] if key not in ("cell", "commit", "python", "numpy", "numba", "processor")]
+    sent = rows[0]["step_mb_by_kind"]
+    left_out = {"cell", "step_mb_by_kind", "commit", "python", "numpy", "numba", "processor"}
+    keys = [key for key in rows[0] if key not in left_out]
     lines = [[key, v if isinstance(v := rows[0][key], str) else f"{v:.4g}"] for key in keys]
     show(f"Scale, {rows[0]['policy']}", ["quantity", "value"], lines)
+    show("What a step sends", ["message", "MB"], [[kind, f"{mb:.4g}"] for kind, mb in sent.items()])
 
 
 if __name__ == "__main__":

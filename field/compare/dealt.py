@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ from field.compare.contest import Contest
 from field.compare.levels import TREES as TREES
 from field.compare.levels import Level as Level
 from field.compare.levels import levels as levels
+from field.compare.sliced import Differences as Differences
+from field.compare.sliced import Values as Values
 from field.compare.tables import Deck, Hand, total
 from field.compare.tables import Tables as Tables
 from field.kernels.digits import DIGIT_BITS, STEPS
@@ -151,6 +153,18 @@ class Schedule:
         """See `deal`."""
         return deal(self, rho, streams, corrected)
 
+    def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
+        """A member's share of the codes' binary digits, (places, per).
+
+        As `compete`, in the hand of a member whose tables serve more than this contest.  constant: all ones
+        at exactly one member, else 0.
+        """
+        return codes(self.contest, (yield from self.wins(masked, hand, constant)))
+
+    def deal_codes(self, rho: Array, deck: Deck) -> None:
+        """The dealer's part of `codes`, into a deck for more than this contest."""
+        self.deal_wins(rho, deck)
+
     @property
     def dealt_wins(self) -> int:
         """Words that are dealt to one member for `wins`."""
@@ -159,8 +173,7 @@ class Schedule:
     def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of who wins each point: (outcomes, per), of which one bit a point is set.
 
-        As `compete`, in the hand of a member whose tables serve more than this contest.  constant: all ones
-        at exactly one member, else 0.
+        hand and constant as for `codes`.
         """
         bits, masks = yield from compare(self, Differences(self, masked), hand, constant)
         bits, masks = yield from factors(self, bits, masks, hand, constant)
@@ -195,15 +208,25 @@ def rho(basis: Basis, shape: tuple[int, ...], streams: Sequence[Coins]) -> Array
 # --- committee ------------------------------------------------------------------------------------
 
 
-def compete(schedule: Schedule, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+class Played(Protocol):
+    """A contest that members play in a hand, and that a dealer deals into a deck: see `Schedule`."""
+
+    @property
+    def dealt(self) -> int: ...
+
+    def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves: ...
+
+    def deal_codes(self, rho: Array, deck: Deck) -> None: ...
+
+
+def compete(schedule: Played, masked: Array, tables: Tables, *, lead: bool) -> Moves:
     """A member's part of a contest: yields what it opens, is sent the sum of what all members opened.
 
     masked: (lanes, k, m) the distances plus the dealer's masks, equal at all members.  lead: True at exactly
     one member, which adds the public constants.  Returns its share of the codes' binary digits,
     (places, words(m)) uint64.
     """
-    wins = yield from schedule.wins(masked, tables.take(), ONES if lead else np.uint64(0))
-    return codes(schedule.contest, wins)
+    return schedule.codes(masked, tables.take(), ONES if lead else np.uint64(0))
 
 
 def together(basis: Basis, openings: Sequence[Array]) -> Array:
@@ -285,53 +308,6 @@ def _chunks(count: int) -> Iterator[slice]:
         yield slice(begin, min(begin + CHUNK, count))
 
 
-class Differences:
-    """The binary digits of 2 (u M_b - v M_a) for the comparisons of a contest, some blocks at a time."""
-
-    def __init__(self, schedule: Schedule, values: Array) -> None:
-        from field.kernels import comparing
-
-        self._padded = _padded(values, bitslice.WORD * schedule.per)
-        self._pairs, self._weights = schedule.contest.pairs, schedule.weights
-        self._per = schedule.per
-        self._garner = comparing.garner(schedule.basis.primes)
-
-    def slice(self, begin: int, out: Array) -> None:
-        """Overwrite out (blocks, rows, width) with the digits of block `begin` and those after it."""
-        from field.kernels import comparing
-
-        comparing.slice_differences(
-            self._padded, self._pairs, self._weights, self._per, begin, *self._garner, out
-        )
-
-
-class Values:
-    """The binary digits of given residues (lanes, comparisons, m), handed out as `Differences` does."""
-
-    def __init__(self, schedule: Schedule, values: Array) -> None:
-        from field.kernels import comparing
-
-        count, width = schedule.blocks
-        padded = _padded(values, bitslice.WORD * schedule.per).reshape(len(values), -1)
-        self._flat = _padded(padded, count * width * bitslice.WORD)
-        self._garner = comparing.garner(schedule.basis.primes)
-
-    def slice(self, begin: int, out: Array) -> None:
-        """Overwrite out (blocks, rows, width) with the digits of block `begin` and those after it."""
-        from field.kernels import comparing
-
-        comparing.slice_integers(self._flat, begin, *self._garner, out)
-
-
-def _padded(residues: Array, count: int) -> Array:
-    """Residues (..., m) with zeros up to (..., count), C-contiguous; not copied if they are so already."""
-    if residues.shape[-1] == count:
-        return np.ascontiguousarray(residues)
-    out = np.zeros((*residues.shape[:-1], count), residues.dtype)
-    out[..., : residues.shape[-1]] = residues
-    return out
-
-
 def _per_comparison(schedule: Schedule, sliced: Array) -> Array:
     """One row of blocks (blocks, 1, width) as (comparisons, per)."""
     return sliced.reshape(-1)[: schedule.words].reshape(-1, schedule.per)
@@ -393,14 +369,14 @@ def labels(schedule: Any, planes: Array) -> Array:
 # --- dealer -----------------------------------------------------------------------------------------
 
 
-def deal(schedule: Schedule, masks_sum: Array, streams: Sequence[Coins], corrected: int) -> Array:
+def deal(schedule: Played, masks_sum: Array, streams: Sequence[Coins], corrected: int) -> Array:
     """The corrections for one member, (dealt,) words: with them all members share a contest's tables.
 
     masks_sum: (lanes, k, m) residues, what the members' masked distances exceed the distances by.  streams:
     one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
     """
     deck = Deck(streams, corrected, schedule.dealt)
-    schedule.deal_wins(masks_sum, deck)
+    schedule.deal_codes(masks_sum, deck)
     return deck.corrections
 
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from field.compare.bitslice import pack, unpack
 from field.compare.dealt import ONES, Moves, Schedule
+from field.compare.in_turn import InTurn
 from field.compare.tables import Deck, Tables, residue_words
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
@@ -89,7 +90,7 @@ class Shared:
 class Winning:
     """A contest of which the bits that say who wins stay shared, and nothing after it."""
 
-    schedule: Schedule | Tournament
+    schedule: Schedule | Tournament | InTurn
 
     @property
     def dealt(self) -> int:
@@ -115,7 +116,7 @@ class Relabeling:
     says if labels changed.  Plays like a `field.compare.dealt.Schedule`.
     """
 
-    schedule: Schedule | Tournament
+    schedule: Schedule | Tournament | InTurn
     basis: Basis
     tested: bool
 

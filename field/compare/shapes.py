@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from field.compare.bitslice import WORD
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule
 from field.compare.tournament import Tournament
@@ -19,6 +20,9 @@ from field.ring.basis import Basis
 
 # So few centers always meet all at once: two groups of two deal and open as much.
 FEW = 4
+# Points of a block at least, below which holding less saves nothing worth a round; blocks at most, as a
+# question has so many rounds; and how much longer messages may take for the rounds that blocks add, of 100.
+LEAST, MOST, DEARER = 1 << 17, 16, 5
 # Centers of a group, at most, that are tried.
 SIZES = (2, 3, 4, 5, 6, 8, 12, 16)
 
@@ -42,9 +46,24 @@ def groups(k: int, basis: Basis, m: int, members: int, network: Network, *, alik
     shapes: dict[int, Schedule | Tournament] = {1: Schedule(contest, basis, m)}
     shapes |= {count: Tournament(contest, basis, m, count) for count in sorted(counts) if k // count > 1}
 
-    def cost(count: int) -> float:
-        shape = shapes[count]
-        opened = sum(shape.openings) * members * (members - 1)
-        return network.seconds(len(shape.openings), 8 * (shape.dealt + opened))
+    return min(shapes, key=lambda count: _seconds(shapes[count], members, network, 1))
 
-    return min(shapes, key=cost)
+
+def block(shape: Schedule | Tournament, members: int, network: Network) -> int:
+    """Points of which a contest is played at a time (`field.compare.in_turn`), a multiple of 64.
+
+    All, if there are few; else as few as leave the time that messages take nearly what it is.
+    """
+    count = min(MOST, shape.m // LEAST)
+    if count < 2 or not shape.contest.comparisons:
+        return -(-shape.m // WORD) * WORD
+    most = (100 + DEARER) * _seconds(shape, members, network, 1) / 100
+    while count > 1 and _seconds(shape, members, network, count) > most:
+        count -= 1
+    return -(-shape.m // (WORD * count)) * WORD
+
+
+def _seconds(shape: Schedule | Tournament, members: int, network: Network, count: int) -> float:
+    """What the messages of a contest take in so many blocks."""
+    opened = sum(shape.openings) * members * (members - 1)
+    return network.seconds(count * len(shape.openings), 8 * (shape.dealt + opened))

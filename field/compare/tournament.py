@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 from field.compare import bitslice
 from field.compare.contest import Contest
 from field.compare.dealt import (
-    ONES,
     Differences,
     Moves,
     Schedule,
     Values,
     codes,
     compare,
+    compete,
+    deal,
     deal_compare,
     deal_factors,
     deal_multiply,
@@ -171,9 +172,12 @@ class Tournament:
         return int(self.inner.dealt + ones + tables + self.outer.dealt + longer)
 
     def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
-        """A member's part, as `field.compare.dealt.compete`."""
-        constant = ONES if lead else np.uint64(0)
-        groups, digits = yield from self._play(masked, tables.take(), constant, self._digits)
+        """See `field.compare.dealt.compete`."""
+        return compete(self, masked, tables, lead=lead)
+
+    def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
+        """A member's share of the codes' binary digits, as `field.compare.dealt.Schedule.codes`."""
+        groups, digits = yield from self._play(masked, hand, constant, self._digits)
         return self._codes(groups, digits)
 
     def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
@@ -227,10 +231,12 @@ class Tournament:
         return wins, products
 
     def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
-        """The dealer's part, as `field.compare.dealt.deal`."""
-        deck = Deck(streams, corrected, self.dealt)
+        """See `field.compare.dealt.deal`."""
+        return deal(self, rho, streams, corrected)
+
+    def deal_codes(self, rho: Array, deck: Deck) -> None:
+        """The dealer's part of `codes`, into a deck for more than this contest."""
         self._deal(rho, deck, self.digits)
-        return deck.corrections
 
     def deal_wins(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `wins`, into a deck for more than this contest."""

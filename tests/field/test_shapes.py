@@ -5,11 +5,12 @@ import pytest
 
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule, labels, together
-from field.compare.shapes import FEW, groups
+from field.compare.in_turn import InTurn
+from field.compare.shapes import FEW, LEAST, MOST, block, groups
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.network import Network
-from tests.field.committee import shared
+from tests.field.committee import shared, tournament
 from tests.field.test_dealt import tied
 from tests.oracles import field as reference
 
@@ -74,6 +75,40 @@ def test_labels_are_the_same_in_all_shapes(count):
     basis = Basis(LANE_PRIMES[:3])
     schedule, shares, _ = shared(Contest.nearest(sizes), basis, scaled, 3, count, kind=kind)
     assert labels(schedule, together(basis, shares)).tolist() == reference.nearest(scaled, sizes.tolist())
+
+
+@pytest.mark.parametrize("m", [1, 63, 64, 65, 128, 200])
+@pytest.mark.parametrize("kind", [Schedule, tournament])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_blocks_of_rows_decide_alike_and_open_what_is_foretold(kind, lanes, m):
+    basis = Basis(LANE_PRIMES[:lanes])
+    half = (basis.modulus - 1) // 2
+    edges = np.array([0, 1, half - 1, half], object)[np.random.default_rng(m).integers(0, 4, (9, m))]
+
+    def turns(contest, basis, m):
+        return InTurn(kind(contest, basis, m), 64)
+
+    shape, shares, (_, *opened) = shared(Contest.nearest(np.full(9, 7)), basis, edges, 3, m, kind=turns)
+    assert labels(shape, together(basis, shares)).tolist() == reference.nearest(edges, [1] * 9)
+    assert shape.openings == tuple(map(words, opened))
+    assert len(shape.parts) == -(-m // 64)
+    assert max(shape.openings) == max(kind(shape.contest, basis, min(m, 64)).openings)
+
+
+def test_there_are_as_many_blocks_as_the_network_hardly_notices():
+    def blocks(m, network):
+        shape = tournament(Contest.nearest(np.arange(1, 9)), Basis(LANE_PRIMES[:4]), m)
+        size = block(shape, 2, network)
+        assert size % 64 == 0
+        return -(-m // size)
+
+    assert [blocks(m, Network(0.0)) for m in (1, LEAST, 2 * LEAST - 1, 2 * LEAST)] == [1, 1, 1, 2]
+    assert blocks(10**6, Network(0.0)) == 10**6 // LEAST
+    assert blocks(10**8, Network(0.0)) == MOST
+    assert 1 < blocks(10**6, Network()) <= MOST
+    assert blocks(10**6, Network(latency=100.0)) == 1
+    with pytest.raises(ValueError, match="block=65 points: take a multiple of 64"):
+        InTurn(Schedule(Contest.nearest(np.ones(2, int)), Basis(LANE_PRIMES[:1]), 100), 65)
 
 
 @pytest.mark.parametrize(("values", "why"), [

@@ -24,6 +24,7 @@ from secfc.coded.messages import (
     MaskedSum,
     MeasureCost,
 )
+from secfc.coded.network import Network
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.member import Member
 from secfc.disclosure.compare.participant import Participant
@@ -72,6 +73,23 @@ def same(a, b):
 
 
 # --- exactness -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "t", "n", "m"), [(3, 1, 4, 193), (6, 2, 5, 128), (2, 1, 4, 63)])
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), AssignmentsOnly("client-3"), secfc.OwnLabels()])
+def test_labels_in_blocks_of_rows_are_those_of_plaintext(policy, k, t, n, m, monkeypatch):
+    data, shared = federation(n, m), {"k": k, "init": RandomLabels(), "disclosure": policy, "max_iter": 3}
+    way = secfc.SecFC(t=t, network=Network(latency=0.0), **shared)
+    monkeypatch.setattr("field.compare.shapes.LEAST", 64)
+    turns = secfc.fit(way, data, seed=k, bound=6.0)
+    monkeypatch.setattr("field.compare.shapes.MOST", 1)
+    whole = secfc.fit(way, data, seed=k, bound=6.0)
+    plain = secfc.fit(secfc.Lloyd(**shared), data, seed=k, bound=6.0)
+    assert (turns.flat == plain.flat).all()
+    assert (whole.flat == plain.flat).all()
+    opened = [[e.kind for e in run.transcript.envelopes].count("MaskedBits") for run in (turns, whole)]
+    # Every block opens in rounds of its own; labels that stay shared are opened at once.
+    assert (opened[0] > 1.5 * opened[1]) == (m >= 128)
 
 
 @settings(deadline=None, max_examples=25)

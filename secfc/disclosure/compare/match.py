@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from field.compare import dealt
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule
+from field.compare.in_turn import InTurn
 from field.compare.rounding import Rounding
-from field.compare.shapes import groups
+from field.compare.shapes import block, groups
 from field.compare.tournament import Tournament
 from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
@@ -144,8 +145,8 @@ class Match:
         return max(0, self.shared - 1)
 
     @cached_property
-    def schedule(self) -> Schedule | Tournament:
-        """How the comparison goes: all pairs of clusters, or under dealt tables what costs least."""
+    def schedule(self) -> Schedule | Tournament | InTurn:
+        """How the comparison goes: all pairs of clusters, or what costs least if dealt, in blocks."""
         plan, contest = self.plan, self.contest
         if self.hidden:
             return Schedule(contest, plan.code.basis, plan.m)
@@ -153,7 +154,11 @@ class Match:
         if self.opens and self.question.factor == 1 and self.seating.dealer is not None:
             alike = plan.fraction is not None
             count = groups(contest.outcomes, basis, plan.m, self.seating.size, plan.network, alike=alike)
-        return _schedule(contest, count, basis, plan.m, plan.d, plan.proven)
+        whole = _schedule(contest, count, basis, plan.m, plan.d, plan.proven)
+        if self.seating.dealer is None or not self.opens:
+            return whole
+        size = block(whole, self.seating.size, plan.network)
+        return whole if size >= plan.m else InTurn(whole, size)
 
     @property
     def shape(self) -> tuple[int, int]:

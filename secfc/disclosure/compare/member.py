@@ -74,10 +74,9 @@ class Member:
         if not isinstance(begun, Begun):
             return begun
         number, missing = match.question.round + match.begun, begun.missing
-        mine = self.masked_distances(match, begun.measured)
         if self.name not in match.committee:
-            send = {c: m for c, m in mine.items() if c != self.name}
-            yield Exchange(send, round=number + SEND, phase="distances")
+            send = self.masked_distances(match, begun.measured)
+            yield Exchange(dict(send), round=number + SEND, phase="distances")
             return Unheard(0, missing)
         peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
         zeros = self.peers.streams(match.question.round, match.context, peers)
@@ -85,7 +84,7 @@ class Member:
             strangers = set(peers) - set(zeros)
             if strangers:
                 raise NothingHeardError(match.begun, tuple(self.plan.clients[j] for j in strangers))
-            return LabelShare((yield from self.judge(match, mine, list(zeros.values()), begun.words)))
+            return LabelShare((yield from self.judge(match, begun, list(zeros.values()))))
         except NothingHeardError as silence:
             return (yield from self.gone(match, silence))
 
@@ -135,18 +134,35 @@ class Member:
             c: MaskedDistances(np.ascontiguousarray(hiding[:, :, part])) for c, part in match.parts.items()
         }
 
-    def judge(
-        self, match: Match, mine: dict[PartyId, MaskedDistances], zeros: list[Coins], words: Array | None
-    ) -> Role[Array]:
-        """A member's part: my share of the labels' digits, re-randomized.
-
-        words: where centers were rounded, what the dealer sent the corrected member for this.
-        """
-        dealer, schedule, begun = self.dealer, match.schedule, match.begun
-        number = match.question.round + begun
+    def judge(self, match: Match, begun: Begun, zeros: list[Coins]) -> Role[Array]:
+        """A member's part: my share of the labels' digits, re-randomized."""
+        schedule, number = match.schedule, match.question.round + match.begun
         others = tuple(c for c in match.committee if c != self.name)
-        own = {c: m for c, m in mine.items() if c == self.name}
-        send: dict[PartyId, Message] = {c: m for c, m in mine.items() if c != self.name}
+        # What was sent and summed is let go before the contest, of which much is held.
+        masked, corrections = yield from self.summed(match, begun, others)
+        tables = dealt.Tables(table_streams(match, self.mine, (0,))[0], corrections)
+        game = schedule.compete(masked, tables, lead=self.name == match.committee[0])
+        del masked, corrections
+        talk, told = Talking(number + OPEN, match.begun + OPEN, others), None
+        while True:
+            try:
+                opening = game.send(told)
+            except StopIteration as done:
+                return dealt.hide(done.value, zeros)
+            told = yield from opened(schedule.basis, match.committee, self.name, opening, talk)
+
+    def summed(
+        self, match: Match, begun: Begun, others: tuple[PartyId, ...]
+    ) -> Role[tuple[Array, Array | None]]:
+        """All masked distances (lanes, k, m); for the corrected member also what the dealer sent.
+
+        begun.words: these, where they came with those of rounding.
+        """
+        dealer, schedule, first = self.dealer, match.schedule, match.begun
+        number, words = match.question.round + first, begun.words
+        mine = self.masked_distances(match, begun.measured)
+        parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
+        send: dict[PartyId, Message] = dict(mine)
         corrections = None
         if self.name == match.corrected and words is not None:
             corrections = words
@@ -156,27 +172,20 @@ class Member:
             corrections, send = check_words(dealer, dealing.words, (schedule.dealt,)), {}
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange(send, awaited, 0, round=number + SEND, phase="distances")
-        parts = {**(yield from heard(wait, MaskedDistances, begun + SEND)), **own}
+        parts = {**(yield from heard(wait, MaskedDistances, first + SEND)), **parts}
         sums = {}
         if self.name in match.parts:
             values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
             sums[self.name] = MaskedSum(added(schedule.basis, values))
-        send = {c: m for m in sums.values() for c in others}
-        awaited = tuple(c for c in match.parts if c != self.name)
-        wait = Exchange(send, awaited, 0, round=number + SUM, phase="compare")
-        sums |= yield from heard(wait, MaskedSum, begun + SUM)
+            del values
+        del mine, send, parts
+        wait = Exchange(
+            {c: m for m in sums.values() for c in others}, tuple(c for c in match.parts if c != self.name), 0,
+            round=number + SUM, phase="compare",
+        )  # fmt: skip
+        sums |= yield from heard(wait, MaskedSum, first + SUM)
         values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
-        masked = np.concatenate(values, axis=2)
-
-        tables = dealt.Tables(table_streams(match, self.mine, (0,))[0], corrections)
-        game = schedule.compete(masked, tables, lead=self.name == match.committee[0])
-        talk, told = Talking(number + OPEN, begun + OPEN, others), None
-        while True:
-            try:
-                opening = game.send(told)
-            except StopIteration as done:
-                return dealt.hide(done.value, zeros)
-            told = yield from opened(schedule.basis, match.committee, self.name, opening, talk)
+        return np.concatenate(values, axis=2), corrections
 
     def residues(self, match: Match, sender: PartyId, values: Array, member: PartyId) -> Array:
         """Masked distances of the points that this member sums up, checked."""
