@@ -103,6 +103,14 @@ class Private:
 
     IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
     must have equal data and are one row.
+
+    >>> import secfc
+    >>> ids = [["ann", "bob"], ["bob", "dan"], ["eve"]]
+    >>> rows = [[[0, 0], [9, 9]], [[9, 9], [0, 1]], [[8, 9]]]
+    >>> federation = secfc.Federation.from_arrays(rows, ids=ids)
+    >>> result = secfc.fit(secfc.SecFC(k=2, t=1, membership=Private()), federation)
+    >>> len(result.history[-1]), bool(result.labels[0][1] == result.labels[1][0])
+    (4, True)
     """
 
     mode: psu_plan.Mode | None = None

@@ -65,6 +65,13 @@ class Standardize:
     limit: deviations beyond which values are moved to the limit ("clip") or refused; public, and the bound of
     the run.  missing: "mean" takes NaN for the mean, "refuse" does not.  keep: features that stay as they
     are, by name or number, such as bits of categories; within the limit they must lie too.
+
+    >>> import numpy as np, secfc
+    >>> years, grams = np.arange(60.0) % 30, 50_000.0 + np.arange(60) % 7
+    >>> sites = np.split(np.stack([years, grams], axis=1), 3)
+    >>> found = secfc.fit(secfc.SecFC(k=2), sites, scale_features=Standardize()).scaling.scaling
+    >>> [float(center) for center in found.centers]  # exact; clients learn them
+    [14.5, 50002.9]
     """
 
     limit: float = 10.0
