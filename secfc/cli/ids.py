@@ -59,7 +59,7 @@ def load_ids(
         raise InputError(f"client_column splits one file, and {len(files)} are given: pass one file")
     if client_column is not None and id_column is None:
         raise InputError("client_column needs id_column: name the column that holds the IDs")
-    _check_paths(files)
+    check_paths(files)
     columns = [_read(path, id_column, client_column, dialect or Dialect()) for path in files]
     if len({column.header for column in columns if column.header is not None}) > 1:
         raise InputError(
@@ -71,7 +71,7 @@ def load_ids(
     if len(kinds) > 1:
         raise InputError("some files hold binary IDs and some text, which are never equal: convert them")
     if client_column is None:
-        names = _names(stem(path) for path in files)
+        names = names_of(files)
         clients = [Client(name, c.ids, range(len(c.ids))) for name, c in zip(names, columns, strict=True)]
     else:
         clients = list(_by_owner(columns[0]))
@@ -83,7 +83,8 @@ def load_ids(
     return clients
 
 
-def _check_paths(files: Sequence[Path]) -> None:
+def check_paths(files: Sequence[Path]) -> None:
+    """Raise InputError unless all are files of known kinds that can be read, each once."""
     seen: set[Path] = set()
     for path in files:
         if path.is_dir():
@@ -102,9 +103,9 @@ def _check_paths(files: Sequence[Path]) -> None:
         seen.add(path.resolve())
 
 
-def _names(stems: Iterable[str]) -> list[str]:
-    """Names that differ: a repeated one gets the first free of -2, -3, ..."""
-    wanted = list(stems)
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Names of clients that differ: a repeated one gets the first free of -2, -3, ..."""
+    wanted = [stem(path) for path in files]
     names: list[str] = []
     for each in wanted:
         name, number = each, 1
@@ -164,7 +165,7 @@ def _read_csv(path: Path, reader: Any, id_column: str | None, client_column: str
         if id_column is None:
             return _single_column(path, reader, first)
         header = [cell.strip() for cell in first]
-        at = [_position(path, header, name) for name in (id_column, client_column) if name is not None]
+        at = [position(path, header, name) for name in (id_column, client_column) if name is not None]
         cells: list[list[str]] = [[] for _ in at]
         for row in reader:
             if not row:
@@ -217,7 +218,8 @@ def _single_column(path: Path, reader: Any, first: list[str]) -> Column:
     return Column(list(_lines(path, lines())), header=None if bare else header)
 
 
-def _position(path: Path, header: Sequence[str], name: str) -> int:
+def position(path: Path, header: Sequence[str], name: str) -> int:
+    """Where the only column of this name stands.  Raises InputError."""
     found = header.count(name)
     if found == 1:
         return header.index(name)
@@ -238,7 +240,7 @@ def _read_parquet(path: Path, id_column: str | None, client_column: str | None) 
         wanted = [header[0] if id_column is None else id_column]
         wanted += [client_column] if client_column is not None else []
         for name in wanted:
-            _position(path, header, name)
+            position(path, header, name)
         table = file.read(columns=wanted)
     columns = [list(_cells(path, name, table.column(name).to_pylist())) for name in wanted]
     if len({type(cell) for cell in columns[0]}) > 1:

@@ -20,6 +20,10 @@ COMMANDS = {
         "secfc.cli.union:union",
         "Number the union of several clients' IDs; nobody learns who holds which.",
     ),
+    "check-ids": (
+        "secfc.cli.linking:check_ids",
+        "Count what is wrong with a site's IDs, before anything is sent.",
+    ),
     "attack": ("secfc.cli.attack:attack", "Try what a curious party learns."),
     "audit": ("secfc.cli.audit:audit", "Check that a private run keeps what it claims."),
     "deploy": ("secfc.cli.deploy:deploy", "Run between organizations: every site its own machine and file."),

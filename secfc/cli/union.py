@@ -31,6 +31,14 @@ OUT = Path("secfc-psu.csv")
     help="The column with the IDs. Not needed for .txt, or for a file with one column only.",
 )  # fmt: skip
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
+@click.option(
+    "--schema", type=ANY_PATH, metavar="SCHEMA.toml",
+    help="A linkage schema: rows are linked by its columns, normalized by its rules (see check-ids).",
+)  # fmt: skip
+@click.option(
+    "--drop-unfit", is_flag=True,
+    help="With --schema: leave rows out that lack a required field or have another form.",
+)  # fmt: skip
 @of_id_files
 @click.option(
     "--mode", type=click.Choice(["threshold", "server"]), default="threshold", show_default=True,
@@ -63,6 +71,8 @@ def union(
     files: tuple[Path, ...],
     id_column: str | None,
     client_column: str | None,
+    schema: Path | None,
+    drop_unfit: bool,
     delimiter: str | None,
     encoding: str | None,
     mode: str,
@@ -78,8 +88,8 @@ def union(
 
     FILE is CSV (.csv, .tsv, .csv.gz), .xlsx, Parquet, or .txt with one ID a line: one file a client, or one
     file for all with --client-column. A CSV file begins with the names of its columns; in a file with a
-    single column a number in the first line is an ID. IDs are compared as text: 7 and 07 differ. An ID that a
-    client holds several times counts once.
+    single column a number in the first line is an ID. IDs are compared as text: 7 and 07 differ, unless a
+    --schema says otherwise. An ID that a client holds several times counts once.
 
     Written are the columns client, row (of the file, counted from 0 without the header) and union_row, in
     [0, size of the union).
@@ -92,25 +102,39 @@ def union(
       secfc psu a.csv b.csv c.csv --id-column patient
       secfc psu all.parquet --client-column hospital --id-column patient -t 2 --spares 1
       secfc psu a.txt b.txt --mode server --out rows.csv
+      secfc psu a.csv b.csv c.csv --schema study.toml --drop-unfit
       secfc psu a.txt b.txt c.txt --bound 100000 --json
 
     Exit codes: 0 success; 1 the protocol failed, for example at a union far above --bound; 2 bad usage or bad
     input; 130 interrupted.
     """
     from secfc.cli.ids import load_ids
+    from secfc.cli.linking import keyed
     from secfc.coded.union import blaming
     from secfc.data.dialects import Dialect
 
     if mode == "server":
         refuse(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
+    if schema is None:
+        refuse(context, ("drop_unfit",), "{option} needs --schema: add it, or leave it out.")
+    else:
+        refuse(
+            context, ("id_column", "client_column"), "{option} has no meaning with --schema: leave it out."
+        )
     screen = Screen.stderr(as_json)
+    about: tuple[str, ...] = ()
     with screen.status("Reading the IDs"), bad_input(OSError):
-        clients = load_ids(files, id_column, client_column, Dialect(encoding, delimiter))
-    check_output(out, "--out", files, force=force)
+        dialect = Dialect(encoding, delimiter)
+        if schema is None:
+            clients = load_ids(files, id_column, client_column, dialect)
+        else:
+            linkage, clients = keyed(files, schema, dialect, drop_unfit)
+            about = (f"rows are linked by a schema with the digest {linkage.digest}",)
+    check_output(out, "--out", files if schema is None else (*files, schema), force=force)
     with bad_input(ValueError):
         chosen, notes = choose_mode(len(clients), mode, t, spares)
     with blaming(tuple(client.name for client in clients)):
-        report = find(clients, chosen, bound, _source(files), notes, screen)
+        report = find(clients, chosen, bound, _source(files), (*about, *notes), screen)
     with writing("--out"):
         write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
     if as_json or not quiet():

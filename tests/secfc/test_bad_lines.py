@@ -146,6 +146,9 @@ psu a.txt b.txt -> n=2 clients cannot hide anything | --mode server
 psu a.csv b.csv c.csv -> a.csv has 4 columns | --id-column
 psu a.csv b.csv c.csv --id-column nope -> no column 'nope' among the 4
 psu a.csv b.csv c.csv --id-column id --encoding klingon -> is unknown | --encoding cp1252
+psu a.csv b.csv c.csv --drop-unfit -> needs --schema
+check-ids a.csv -> Missing option '--schema'
+check-ids a.csv --schema nope.toml -> nope.toml
 psu a.txt b.txt c.txt -t x -> 'x' is no whole number
 psu latin.csv b.csv c.csv --id-column id -> is not UTF-8 | --encoding
 

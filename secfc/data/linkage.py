@@ -1,0 +1,246 @@
+"""Linkage schemas: what makes two rows one person, in a file (TOML) that all sites share.
+
+    [[field]]
+    column = "insurance"
+    drop = " -"              # signs that are removed
+    zeros = "keep"           # of the left: keep, strip; or width = 10 fills up
+    pattern = "[0-9]{10}"    # of the whole normalized text
+    check = "luhn"
+
+    [[field]]
+    column = "surname"
+    form = "NFKC"            # or NFC, the default
+    case = "upper"           # or lower, keep (the default)
+    missing = ["unknown"]    # besides empty cells
+    required = false
+
+A row's key is the normalized text of its field, or of all fields, each with its length before it, so that
+no two lists of texts have the same key.  A row without a required field has no key.  A field that is not
+required may be empty, and then equals only empty ones: two rows that lack it are one person if all else is
+equal.
+
+Nothing here shows a cell: counts and names of columns only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from secfc.data.check_digits import check_digit
+from secfc.data.inputs import InputError
+
+CHOICES = {"form": ("NFC", "NFKC"), "case": ("keep", "upper", "lower"), "zeros": ("keep", "strip")}
+# Dates and numbers that programs write where nothing is known.
+PLACEHOLDERS = re.compile(
+    r"(\d)\1{3,}|0?1[./-]0?1[./-](1900|1901|1970)|(1900|1901|1970)-0?1-0?1|(19000101|01011900)|12345678|0?123456789|1234567890"
+)
+_FRACTION = re.compile(r"[+-]?[0-9]+\.0+")
+_ROUNDS = 8  # normalizing settles after two or three
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column, and how its cells are compared.  All of it is public.  Raises InputError.
+
+    whole: 7.0 is 7, as spreadsheets write numbers.  width: texts of digits are filled with zeros on the left.
+    missing: words for nothing, compared after normalization, in any case.
+    """
+
+    column: str
+    form: Literal["NFC", "NFKC"] = "NFC"
+    case: str = "keep"
+    drop: str = ""
+    whole: bool = False
+    zeros: str = "keep"
+    width: int = 0
+    pattern: str = ""
+    check: str = ""
+    missing: tuple[str, ...] = ()
+    required: bool = True
+
+    def __post_init__(self) -> None:
+        where = f"the schema's field {self.column!r}"
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"{where} has {name}={getattr(self, name)!r}, which is none of {', '.join(choices)}. "
+                    "Correct it."
+                )
+        if not 0 <= self.width <= 64:
+            raise InputError(f"{where} has width={self.width}, which must be in [0, 64]. Correct it.")
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise InputError(f"{where} has a pattern that is no regular expression ({error}).") from error
+        if self.check:
+            check_digit(self.check)
+
+    def normalize(self, cell: str) -> str:
+        """The text that is compared, "" if the cell says nothing.  Normalizing twice is normalizing once."""
+        text = self._settled(cell)
+        return "" if text.casefold() in {self._settled(word).casefold() for word in self.missing} else text
+
+    def _settled(self, text: str) -> str:
+        for _ in range(_ROUNDS):
+            before, text = text, self._once(text)
+            if text == before:
+                break
+        return text
+
+    def _once(self, text: str) -> str:
+        # Signs of the category Cf have no width: byte order marks, joiners, soft hyphens.
+        text = "".join(c for c in unicodedata.normalize(self.form, text) if unicodedata.category(c) != "Cf")
+        text = {"keep": text, "upper": text.upper(), "lower": text.lower()}[self.case]
+        text = "".join(c for c in " ".join(text.split()) if c not in self.drop).strip()
+        if self.whole and _FRACTION.fullmatch(text):
+            text = text.partition(".")[0]
+        if text.isascii() and text.isdigit():
+            text = (text.lstrip("0") or "0" if self.zeros == "strip" else text).zfill(self.width)
+        return unicodedata.normalize(self.form, text)
+
+
+# Which words there are, and of what type; choices are text.
+_TYPES = {field.name: "str" if field.name == "form" else field.type for field in fields(Field)}
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """The fields of a key, in order.  Raises InputError if none is required or one stands twice."""
+
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        if not any(field.required for field in self.fields):
+            raise InputError("the schema has no required field: rows without a key are nobody. Require one.")
+        if repeated := [name for name, n in Counter(self.columns).items() if n > 1]:
+            raise InputError(f"the schema names the column {repeated[0]!r} twice. Drop one.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(field.column for field in self.fields)
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits: equal schemas have equal ones, however their files are written."""
+        canonical = [asdict(field) for field in self.fields]
+        return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
+
+    def key(self, texts: Sequence[str]) -> str | None:
+        """The key of normalized texts, secret like them; None if a required one is empty."""
+        if any(field.required and not text for field, text in zip(self.fields, texts, strict=True)):
+            return None
+        return texts[0] if len(texts) == 1 else "".join(f"{len(text)}:{text}" for text in texts)
+
+
+def read_linkage(path: Path) -> Linkage:
+    """The schema of a file.  Raises InputError, OSError."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no TOML file ({error}). Correct it.") from error
+    tables = found.pop("field", None)
+    if found or not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise InputError(f"{path} must hold tables [[field]], and nothing else. Correct it.")
+    return Linkage(tuple(_field(path, table) for table in tables))
+
+
+def _field(path: Path, table: Mapping[str, Any]) -> Field:
+    where = f"{path}, field {table.get('column')!r}"
+    for name, value in table.items():
+        if name not in _TYPES:
+            raise InputError(f"{where}: there is no {name!r} among {', '.join(_TYPES)}. Correct it.")
+        listed = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        kind = "tuple[str, ...]" if listed else type(value).__name__
+        if kind != _TYPES[name]:
+            wanted = "a list of texts" if name == "missing" else _TYPES[name]
+            raise InputError(
+                f"{where}: {name} is a {type(value).__name__}, and must be {wanted}. Correct it."
+            )
+    if not table.get("column"):
+        raise InputError(f"{path}: a field has no column: name the column of the data that holds it.")
+    checked: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
+    return Field(**checked)
+
+
+@dataclass(frozen=True)
+class FieldQuality:
+    """How many of a site's rows, by what is wrong with one field; every row counts in each.  No values.
+
+    most: rows of the value that most rows have.  lengths: of texts that are digits only, how many there are.
+    """
+
+    column: str
+    present: int
+    missing: int
+    placeholders: int
+    misformed: int
+    failed: int
+    most: int
+    lengths: dict[int, int]
+
+    @property
+    def hint(self) -> str:
+        """What the lengths suggest, or nothing."""
+        usual = max(self.lengths, key=lambda size: (self.lengths[size], size), default=0)
+        fewer = sum(n for size, n in self.lengths.items() if size < usual)
+        if not fewer or fewer * 2 > self.lengths[usual]:
+            return ""
+        return (
+            f"{fewer} have fewer than {usual} digits, {self.lengths[usual]} have {usual}: leading zeros lost?"
+        )
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a site should know of its keys before anything is sent.  unfit: rows that cannot take part."""
+
+    rows: int
+    unfit: int
+    distinct: int
+    repeated: int
+    fields: tuple[FieldQuality, ...]
+
+
+def keys_of(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[str | None], Quality]:
+    """The key of every row, None where it may not take part, and the counts.
+
+    rows: cells, in the schema's order.
+    A row takes part if no required field is missing, and every field that is there has its form and check.
+    """
+    columns, fit = [], [True] * len(rows)
+    told = []
+    for at, field in enumerate(linkage.fields):
+        texts = [field.normalize(row[at]) for row in rows]
+        pattern, check = re.compile(field.pattern), check_digit(field.check) if field.check else None
+        misformed = [bool(t and field.pattern and not pattern.fullmatch(t)) for t in texts]
+        failed = [bool(t and check is not None and not check(t)) for t in texts]
+        fit = [ok and not (a or b) for ok, a, b in zip(fit, misformed, failed, strict=True)]
+        there = [text for text in texts if text]
+        told.append(
+            FieldQuality(
+                field.column,
+                len(there),
+                len(texts) - len(there),
+                sum(PLACEHOLDERS.fullmatch(text) is not None for text in there),
+                sum(misformed),
+                sum(failed),
+                max(Counter(there).values(), default=0),
+                dict(sorted(Counter(len(t) for t in there if t.isascii() and t.isdigit()).items())),
+            )
+        )
+        columns.append(texts)
+    made = (linkage.key(texts) for texts in zip(*columns, strict=True))
+    keys = [key if ok else None for key, ok in zip(made, fit, strict=True)]
+    held = [key for key in keys if key is not None]
+    distinct = len(set(held))
+    return keys, Quality(len(rows), keys.count(None), distinct, len(held) - distinct, tuple(told))

@@ -1,0 +1,188 @@
+"""Linkage schemas: IDs as hospitals have them become the keys that persons have, and no report shows one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import unicodedata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from secfc import cli
+from secfc.data.check_digits import CHECKS, luhn, mod11, verhoeff
+from secfc.data.inputs import InputError
+from secfc.data.linkage import Field, Linkage, keys_of, read_linkage
+
+SCHEMA = """
+[[field]]
+column = "number"
+drop = " -"
+whole = true
+width = 6
+pattern = "[0-9]{6}"
+missing = ["NA", "unknown"]
+
+[[field]]
+column = "name"
+form = "NFKC"
+case = "upper"
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.main, list(arguments))
+
+
+@pytest.fixture
+def hospitals(tmp_path, monkeypatch):
+    """The same people as four programs write them.  c has rows that cannot take part."""
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(SCHEMA)
+    Path("a.csv").write_bytes("number;name\r\n001234;Müller\r\n001235;Groß\r\n".encode("utf-8-sig"))
+    Path("b.csv").write_bytes("number;name\r\n1234;müller\r\n00-12-36; Zoë\u00a0\r\n".encode("cp1252"))
+    Path("c.csv").write_text(
+        "number,name\n1234.0,Mu\u0308ller\nunknown,Secret\n,Hidden\n00123x,Odd\n001235,GROSS\n001235,GROSS\n"
+    )
+    pq.write_table(pa.table({"number": [1234, 1236], "name": ["MÜLLER", "ZO\u200bË"]}), "d.parquet")
+
+
+def unions(*files):
+    result = run("psu", *files, "--schema", "s.toml", "--force", "--mode", "server", "--json", "--drop-unfit")
+    assert result.exit_code == 0, result.output
+    with open("secfc-psu.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {(row["client"], int(row["row"])): int(row["union_row"]) for row in rows}, json.loads(
+        result.stdout
+    )
+
+
+def test_one_person_is_one_row_however_four_programs_write_her(hospitals):
+    Path("b.csv").write_bytes(Path("b.csv").read_bytes().decode("cp1252").encode())
+    number, report = unions("a.csv", "b.csv", "c.csv", "d.parquet")
+    assert len({number[site, 0] for site in "abcd"}) == 1  # Müller
+    assert number["a", 1] == number["c", 4] == number["c", 5]  # Groß, twice at c
+    assert number["b", 1] == number["d", 1]
+    assert report["m"] == 3
+    assert sorted(row for site, row in number if site == "c") == [0, 4, 5]
+
+
+def test_without_a_schema_the_same_files_link_nobody(hospitals):
+    """What the schema is for: text as it stands makes four people of one."""
+    for name in "ab":
+        raw = Path(f"{name}.csv").read_bytes()
+        Path(f"{name}.csv").write_bytes(raw if name == "a" else raw.decode("cp1252").encode())
+    result = run("psu", "a.csv", "b.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json")
+    assert json.loads(result.stdout)["m"] == 5
+
+
+def test_another_encoding_is_refused_until_it_is_named(hospitals):
+    assert "cp1252" in run("check-ids", "b.csv", "--schema", "s.toml").stderr
+    assert run("check-ids", "b.csv", "--schema", "s.toml", "--encoding", "cp1252").exit_code == 0
+
+
+def test_a_report_counts_and_shows_no_value(hospitals):
+    result = run("check-ids", "c.csv", "--schema", "s.toml")
+    assert result.exit_code == 1
+    assert "c.csv: 6 rows, 3 cannot take part; 2 different keys, 1 rows repeat one" in result.stdout
+    assert "number: 4 present, 2 missing, 1 of another form" in result.stdout
+    told = result.output + run("check-ids", "c.csv", "--schema", "s.toml", "--json").output
+    refused = run("psu", "a.csv", "c.csv", "--schema", "s.toml", "--mode", "server")
+    assert refused.exit_code == 2
+    assert "3 of 6 rows cannot take part" in " ".join(refused.stderr.split())
+    for value in ("Secret", "Hidden", "Odd", "GROSS", "001235", "123x", "1234.0"):
+        assert value.casefold() not in (told + refused.output).casefold()
+
+
+def test_placeholders_and_lost_zeros_are_counted():
+    field = Field("n", missing=("na",))
+    cells = (
+        ["0123456780"] * 2
+        + [f"98765432{i}1" for i in range(10, 20)]
+        + ["123456781", "9999999999", " N/A", "nA"]
+    )
+    _, quality = keys_of(Linkage((field,)), [(cell,) for cell in cells])
+    (told,) = quality.fields
+    assert (told.placeholders, told.missing, told.most, quality.repeated) == (1, 1, 2, 1)
+    assert told.lengths == {9: 1, 10: 3, 11: 10}
+    assert told.hint == "4 have fewer than 11 digits, 10 have 11: leading zeros lost?"
+    dates = ["01.01.1900", "1900-01-01", "1.1.1900", "1984-03-02"]
+    _, quality = keys_of(Linkage((Field("born"),)), [(cell,) for cell in dates])
+    assert quality.fields[0].placeholders == 3
+
+
+FIELDS = st.builds(
+    Field, st.just("x"), st.sampled_from(["NFC", "NFKC"]), st.sampled_from(["keep", "upper", "lower"]),
+    st.text("- ./0a\u0308", max_size=3), st.booleans(), st.sampled_from(["keep", "strip"]), st.integers(0, 8),
+)  # fmt: skip
+
+
+@given(FIELDS, st.text(max_size=12) | st.text("0719. -aAüß\u0131\u0308\u200b\ufeff\u00a0", max_size=12))
+@example(Field("x", drop="-"), "u-\u0308")
+def test_normalizing_is_done_once_and_for_every_spelling(field, cell):
+    text = field.normalize(cell)
+    assert field.normalize(text) == text
+    assert field.normalize(f"\ufeff {unicodedata.normalize('NFD', cell)}\u00a0") == text
+
+
+@given(st.lists(st.lists(st.text("1:ab2", max_size=4), min_size=2, max_size=2), min_size=2, max_size=2))
+def test_lists_of_texts_have_the_same_key_only_if_they_are_the_same(pair):
+    linkage = Linkage((Field("x", required=False), Field("y")))
+    one, other = (linkage.key(texts) for texts in pair)
+    assert (one is None) == (not pair[0][1])
+    if one is not None and other is not None:
+        assert (one == other) == (pair[0] == pair[1])
+
+
+@pytest.mark.parametrize(
+    ("check", "good"),
+    [(luhn, "79927398713"), (mod11, "9434765919"), (mod11, "080442957X"), (verhoeff, "2363")],
+)
+def test_check_digits_find_every_single_error(check, good):
+    assert check(good)
+    for at, digit in enumerate(good):
+        for wrong in set("0123456789") - {digit}:
+            assert not check(good[:at] + wrong + good[at + 1 :])
+    assert not any(check(word) for check in CHECKS.values() for word in ("", "٣", "x", "12a4"))
+
+
+def test_a_schema_has_one_digest_however_it_is_written(tmp_path):
+    path = tmp_path / "s.toml"
+    digests = []
+    for text in (
+        SCHEMA,
+        "# ours\n" + SCHEMA.replace('form = "NFKC"\ncase = "upper"', 'case="upper"\nform="NFKC"'),
+    ):
+        path.write_text(text)
+        digests.append(read_linkage(path).digest)
+    path.write_text(SCHEMA.replace("width = 6", "width = 7"))
+    assert digests[0] == digests[1] != read_linkage(path).digest
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = [", "is no TOML file"),
+        ("", "must hold tables"),
+        ("[[field]]\ncolumn='a'\nforms='NFC'", "there is no 'forms'"),
+        ("[[field]]\ncolumn='a'\nwidth='3'", "width is a str, and must be int"),
+        ("[[field]]\ncolumn='a'\nwidth=true", "width is a bool, and must be int"),
+        ("[[field]]\ncolumn='a'\nmissing='NA'", "must be a list of texts"),
+        ("[[field]]\ncolumn='a'\ncase='title'", "none of keep, upper, lower"),
+        ("[[field]]\ncolumn='a'\npattern='('", "no regular expression"),
+        ("[[field]]\ncolumn='a'\ncheck='mod97'", "none of luhn, mod11, verhoeff"),
+        ("[[field]]\ncolumn='a'\nrequired=false", "no required field"),
+        ("[[field]]\ncolumn='a'\n[[field]]\ncolumn='a'", "'a' twice"),
+        ("[[field]]\ncase='upper'", "has no column"),
+    ],
+)
+def test_a_schema_that_cannot_be_is_refused(tmp_path, text, words):
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_linkage(path)
