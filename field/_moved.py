@@ -29,6 +29,16 @@ def handing_on(old: str, homes: Sequence[str]) -> Callable[[str], Any]:
     return get
 
 
+class Old(ModuleType):
+    """An old module.  Once it is imported it hides what its package offers under the same name, so it can be
+    called as that (`secfc.plan`).
+    """
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        package, _, name = self.__name__.rpartition(".")
+        return sys.modules[package].__getattr__(name)(*given, **named)
+
+
 class Moved:
     """Finds old modules, and loads them: homes maps the name of each to the modules that hold its names now.
 
@@ -42,7 +52,7 @@ class Moved:
         return ModuleSpec(fullname, self) if fullname in self.homes else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return ModuleType(spec.name, f"Now {', '.join(self.homes[spec.name])}.")
+        return Old(spec.name, f"Now {', '.join(self.homes[spec.name])}.")
 
     def exec_module(self, module: ModuleType) -> None:
         homes = self.homes[module.__name__]

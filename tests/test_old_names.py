@@ -54,6 +54,17 @@ def test_an_old_module_says_where_its_names_are():
     assert "secfc.exchange has moved: its names are in secfc.roles.exchange now" in done.stderr
 
 
+def test_an_old_module_does_not_hide_a_function_of_its_name():
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import secfc, secfc.plan\n"
+        "from secfc.plan import Plan\n"
+        "print(type(secfc.plan(secfc.SecFC(k=2, t=1), n=3, m=60, d=2)).__name__, Plan.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["Planned", "secfc.coded.plan"], done.stderr
+
+
 def test_a_module_that_never_was_is_not_found():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("secfc.never")

@@ -143,7 +143,7 @@ fit(secfc.KFed(k=4, k_local=None), F) -> k_local=None: a whole number is needed.
 fit(secfc.KFed(k=4, k_local=2, seed="x"), F) -> seed='x' is a str: a whole number is needed. Pass an
 fit(secfc.KFed(k=4, k_local=2, seed=-1), F) -> seed=-1: seeds are not negative. Pass an integer of at
 fit(secfc.KFed(k=4, k_local=2, seed=None), F) -> seed=None: a whole number is needed. Pass an
-fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=1e-6), F) -> the server holds 0 points, at least as many
+fit(secfc.FedDPKMeans(k=2, epsilon=1, delta=1e-6), F) -> the server holds 0 points and bound=None: give
 fit(secfc.FedDPKMeans(k=2, epsilon="1", delta=1e-6), P) -> epsilon='1' is a str: a number is needed.
 fit(secfc.FedDPKMeans(k=2, epsilon=-1, delta=1e-6), P) -> epsilon=-1 must be positive: with less
 fit(secfc.FedDPKMeans(k=2, epsilon=None, delta=1e-6), P) -> epsilon=None: a number is needed. Pass a
