@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from field.kernels import microkernel
 from field.ring import folded
+from tests import kernels_at_hand
 from tests.nightly import NIGHTLY
 
 settings.register_profile(
@@ -16,6 +17,12 @@ settings.register_profile(
     "nightly", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure(config):
+    """Once a suite, before its workers begin."""
+    if not hasattr(config, "workerinput"):
+        kernels_at_hand.take_installed()
 
 
 def pytest_collection_modifyitems(config, items):
