@@ -249,3 +249,39 @@ class Confirmation(Message, tag=72):
 
     def __post_init__(self) -> None:
         _refuse(min(self.sender, self.recipient) < 0, "parties are numbered from 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluationKey(Message, tag=83):
+    """Evaluator of oblivious tags to everybody: its public key, for this run alone."""
+
+    sender: int
+    public: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(self.sender < 0, "parties are numbered from 0")
+        _refuse(len(self.public) != 32, "a public key of tags has 32 bytes")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Blinded(Message, tag=84):
+    """Client to evaluator: one batch of as many blinded IDs as everybody asks for; sealed to a client."""
+
+    sender: int
+    batch: int
+    content: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(min(self.sender, self.batch) < 0, "parties and batches count from 0")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluated(Message, tag=85):
+    """Evaluator to client: the same batch under its key, the last with a proof; sealed by a client."""
+
+    sender: int
+    batch: int
+    content: bytes
+
+    def __post_init__(self) -> None:
+        _refuse(min(self.sender, self.batch) < 0, "parties and batches count from 0")

@@ -27,6 +27,8 @@ CHUNK_ROWS = 1 << 13
 SLOTS = 1 << 12
 # A member expands this many pseudorandom streams an opening at most; t = 5 of 11 needs 252.
 MAX_SUBSETS = 2000
+# A quota of oblivious tags costs every client about half a millisecond an ID, whether it has the ID or not.
+MAX_QUOTA = 1 << 24
 # Words of each kind of sheet a member holds per row, and elements opened per row.
 WIDTHS = {"slots": 1, "cells": 6, "lines": 3, "counts": 1, "spread": 3, "once": 1}
 OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1, "once": 1}
@@ -133,6 +135,10 @@ class Plan:
     these are no longer hidden.  sized: estimate the size of the union first, for a bound that is a matter
     of policy and may be far too large; without it tables are made for `bound` itself.
     min_clients: abort if fewer contribute.
+    quota: 0 for tags under a key that all clients share; else tags are evaluated obliviously
+    (psu.oblivious), for at most so many IDs of each client, a matter of policy like the bound.
+    evaluation_keys: public keys of the evaluators (`evaluators`, in order), 32 bytes each; none before they
+    are drawn.
     """
 
     n: int
@@ -142,6 +148,8 @@ class Plan:
     sized: bool = True
     attempts: int = 3
     min_clients: int = 2
+    quota: int = 0
+    evaluation_keys: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
         if not 16 <= len(self.session) <= 64:
@@ -153,6 +161,12 @@ class Plan:
         if not (1 <= self.attempts <= 16 and 1 <= self.min_clients <= self.n):
             raise ValueError(
                 f"attempts={self.attempts} must lie in [1, 16], min_clients={self.min_clients} in [1, n]"
+            )
+        if not 0 <= self.quota <= MAX_QUOTA:
+            raise ValueError(f"quota={self.quota}: of oblivious tags it lies in [1, 2**24], 0 is for none")
+        if self.evaluation_keys and len(self.evaluation_keys) != len(self.evaluators):
+            raise ValueError(
+                f"{len(self.evaluation_keys)} evaluation keys for {len(self.evaluators)} evaluators: one each"
             )
         if isinstance(self.mode, Threshold):
             t, needed = self.mode.t, 2 * self.mode.t + 1 + self.mode.spares
@@ -183,6 +197,14 @@ class Plan:
     def quorum(self) -> int:
         """How many members open a value: a product of two sharings has degree 2t."""
         return 2 * self.t + 1
+
+    @property
+    def evaluators(self) -> tuple[int, ...]:
+        """Who holds a part of the key of oblivious tags: the first t+1 clients, and n, which is the relay.
+
+        Any t clients lack one part, also together with the relay.
+        """
+        return (*range(self.t + 1), self.n) if self.quota else ()
 
     @cached_property
     def subsets(self) -> tuple[tuple[int, ...], ...]:

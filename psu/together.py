@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins, SystemCoins
-from psu import align, masked, opening, peeling, sharing, sizing, tables
+from psu import align, masked, oblivious, opening, peeling, sharing, sizing, tables
 from psu.errors import UnionAborted
 from psu.identify import Tags, digests, tags
 from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
-from psu.messages import Begin, Message, Opening, Turn, UnionTags
+from psu.messages import Begin, Blinded, Evaluated, EvaluationKey, Message, Opening, Turn, UnionTags
+from psu.oblivious import Evaluator
 from psu.plan import Mode, Plan, Sheet, Threshold
 
 Array = NDArray[Any]
@@ -86,34 +87,45 @@ def union(
     spares: int = 0,
     mode: Mode | None = None,
     bound: int | None = None,
+    quota: int = 0,
     coins: Callable[[str], Coins] | None = None,
     lost: Mapping[int, Collection[int]] | None = None,
 ) -> UnionResult:
     """The union of the clients' IDs as row numbers, by all parties in this process.
 
-    sets: one collection of IDs a client (`psu.identify.digests` says which types); an ID that a client
-    holds several times counts once and its row number is repeated.  t: how many clients may collude with
-    one another and the relay, as many as n allows by default; spares: how many committee members may be
-    silent in a round.  mode: instead of t, Threshold or Server.  bound: a public bound on the size of the
-    union; if given, tables are made for it, else a sizing round estimates the size, up to 2**24.  coins:
-    secret coins by party ("client 0", ...), the operating system's by default; pass SeededCoins only to
-    reproduce a test.  lost[r]: clients silent in the r-th round of openings (the first is the sizing
-    round, if there is one); lost[0]: clients that vanish before they share anything.
+    sets: one collection of IDs a client (`psu.identify.digests` says which types); an ID that a client holds
+    several times counts once and its row number is repeated. t: how many clients may collude with one another
+    and the relay, as many as n allows by default; spares: how many committee members may be silent in a
+    round. mode: instead of t, Threshold or Server. bound: a public bound on the size of the union; if given,
+    tables are made for it, else a sizing round estimates the size, up to 2**24. quota: tags are evaluated
+    obliviously, for at most so many IDs a client (`psu.oblivious`), which takes half a millisecond for each
+    of them; with 0 all clients share the key of tags, and can test guesses at will. coins: secret coins by
+    party ("client 0", ...), the operating system's by default; pass SeededCoins only to reproduce a test.
+    lost[r]: clients silent in the r-th round of openings (the first is the sizing round, if there is one);
+    lost[0]: clients that vanish before they share anything.
 
-    Raises ValueError for parameters that do not fit, TypeError for IDs of other types, UnionAborted.
+    Raises ValueError for parameters that do not fit, TypeError for IDs of other types, UnionAborted;
+    ImportError if a quota is given and libsodium is missing.
     """
     if mode is None:
         mode = Threshold((len(sets) - 1 - spares) // 2 if t is None else t, spares)
     elif t is not None or spares:
         raise ValueError("t and spares belong to threshold mode: pass them in mode=Threshold(t, spares)")
     make = coins or (lambda party: SystemCoins())
-    session = make(RELAY).bytes(32)
-    plan = Plan(len(sets), mode, session, 1 << 24 if bound is None else bound, bound is None)
-    return _Together(plan, [make(f"client {j}") for j in range(plan.n)], dict(lost or {})).run(sets)
+    relay = make(RELAY)
+    size = 1 << 24 if bound is None else bound
+    plan = Plan(len(sets), mode, relay.bytes(32), size, bound is None, quota=quota)
+    parties = [make(f"client {j}") for j in range(plan.n)]
+    return _Together(plan, parties, dict(lost or {}), relay).run(sets)
 
 
 class _Together:
-    def __init__(self, plan: Plan, coins: list[Coins], lost: dict[int, Collection[int]]) -> None:
+    def __init__(
+        self, plan: Plan, coins: list[Coins], lost: dict[int, Collection[int]], relay: Coins | None = None
+    ) -> None:
+        everyone = [*coins, relay or SystemCoins()]
+        self.evaluators = {j: Evaluator(everyone[j]) for j in plan.evaluators}
+        plan = replace(plan, evaluation_keys=tuple(e.public for e in self.evaluators.values()))
         self.plan, self.coins, self.lost = plan, coins, lost
         self.book, self.rounds, self.poll = _Book(), 0, opening.Poll(plan)
         self.gone = set(lost.get(0, ()))
@@ -124,9 +136,13 @@ class _Together:
         plan, book = self.plan, self.book
         LOGGER.info("begin: clients=%d mode=%s", plan.n, type(plan.mode).__name__)
         self.secrets = self.agree()
+        made = []
         for j, ids in enumerate(sets):
             with book.at(f"client {j}"):
-                self.own.append(tags(digests(ids), self.secrets[j].tag_key))
+                made.append(digests(ids))
+        for j, digest in enumerate(self.evaluate(made) if plan.quota else made):
+            with book.at(f"client {j}"):
+                self.own.append(tags(digest, self.secrets[j].tag_key))
         size = self.size() if plan.sized else None
         union, attempts = self.attempts(plan.bound if size is None else size)
         rows = self.align(union)
@@ -171,6 +187,33 @@ class _Together:
         for j in here:
             with self.book.at(f"client {j}"):
                 align.confirmed(secrets[j], told[j], {i: said[i][j] for i in here if i != j}, here)
+
+    def evaluate(self, digest: Sequence[Array]) -> list[Array]:
+        """What becomes of every client's digests where nobody can compute it alone (`psu.oblivious`)."""
+        plan, book = self.plan, self.book
+        names = {j: f"client {j}" if j < plan.n else RELAY for j in plan.evaluators}
+        for j, evaluator in self.evaluators.items():
+            for i in range(plan.n):
+                book.sent(names[j], f"client {i}", EvaluationKey(j, evaluator.public))
+        questions, out = [], []
+        for i in range(plan.n):
+            with book.at(f"client {i}"):
+                questions.append(oblivious.ask(plan, digest[i], self.coins[i]))
+        for i, question in enumerate(questions):
+            answers: dict[int, list[bytes]] = {j: [] for j in self.evaluators}
+            for batch in range(oblivious.batches(plan)):
+                asked = question.batch(plan, batch)
+                for j, evaluator in self.evaluators.items():
+                    with book.at(names[j]):
+                        said = evaluator.answer(plan, i, batch, asked)
+                    book.sent(f"client {i}", names[j], Blinded(i, batch, asked))
+                    book.sent(names[j], f"client {i}", Evaluated(j, batch, said))
+                    answers[j].append(said)
+            with book.at(f"client {i}"):
+                out.append(oblivious.hear(plan, question, answers, i))
+        for evaluator in self.evaluators.values():
+            evaluator.erase()
+        return out
 
     def size(self) -> int:
         """The sizing round."""

@@ -11,6 +11,7 @@ EXTRAS = {
     "estimators": ("sklearn", "scipy"),
     "dp": ("dp_accounting", "scipy", "sklearn"),
     "attacks": ("scipy", "sklearn"),
+    "oprf": ("rbcl",),
     "files": ("pyarrow",),
     "excel": ("openpyxl",),
     "plot": ("matplotlib",),

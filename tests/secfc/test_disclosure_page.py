@@ -78,7 +78,7 @@ def test_the_table_of_hidden_membership_names_its_messages(has):
     lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
     assert {where for _, where in lines} == {
         "", "threshold", "server mode", "merging", "counts hidden", "counts opened", "merge=False",
-        "OwnLabels",
+        "OwnLabels", "oblivious tags",
     }  # fmt: skip
     expected = {kind for kind, where in lines if where in ("", *has.split(", "))}
     assert sent(secfc.AssignmentsOnly(), MEMBERSHIPS[has]) - sent(secfc.AssignmentsOnly()) == expected

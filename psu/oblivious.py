@@ -1,0 +1,244 @@
+"""Tags that nobody can compute alone: an oblivious pseudorandom function under a key that is shared.
+
+    F(id) = H(id, k hash_to_group(id)),    k = the relay's key + the keys of t+1 clients
+
+(2HashDH: Jarecki, Kiayias and Krawczyk, ASIACRYPT 2014; the group, the hashes and the proofs are those of
+RFC 9497).  A client sends every evaluator r hash_to_group(id) for a fresh uniform r, gets back that times
+each key, adds these up and divides by r.  What evaluators see is uniform, whatever the IDs are.  F goes on
+as a digest does: it is what the tags of `psu.identify` are made of.
+
+Quota.  Every client asks for exactly `Plan.quota` IDs, of which as many are made up as it does not have, and
+for one element more.  An evaluator answers a question once, and no client beyond that.  So t clients, with
+or without the relay, test at most t (quota + 1) guesses, and the relay alone none.
+
+Check.  The element more is M = sum d_i C_i over what was asked, with weights d_i that only the client knows;
+as one d_i is uniform, so is M, and it shows nothing.  Each evaluator proves that it multiplied M by the key
+that the plan names (`psu.proofs`), and the client checks sum d_i E_i = sum_j k_j M, E_i the sum of all
+answers to C_i.  If these are wrong by Delta_i, not all of them zero, it fails but with probability
+1 / ORDER: given M the weights are uniform on a plane, on which sum d_i Delta_i is constant only if Delta is a
+multiple of C, and then it is that multiple of M.  So an evaluator cannot use another key for one client,
+whose tags it would know apart from then on.  (Batches are tested so, with weights of the verifier, in
+Bellare, Garay and Rabin, EUROCRYPT 1998.  The proofs in batches of RFC 9497 end at 65,535 elements; they
+would cost an evaluator as much again for each client, and a client two products an element for each
+evaluator, not two for all.)
+
+Assumes the one-more gap Diffie-Hellman problem in ristretto255, and hashes that behave as random functions.
+Keys are drawn for one run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from psu import ristretto
+from psu.errors import UnionAborted
+from psu.plan import Plan
+from psu.proofs import PROOF, prove, proven
+from psu.ristretto import ELEMENT, add, combine, multiply
+
+Array = NDArray[Any]
+LOGGER = logging.getLogger("secfc.psu")
+
+# Elements of a message: a quarter of a second of an evaluator's work.
+BATCH = 1 << 12
+
+
+def batches(plan: Plan) -> int:
+    """Messages from a client to each evaluator, and back."""
+    return -(-(plan.quota + 1) // BATCH)
+
+
+def span(plan: Plan, batch: int) -> slice:
+    """The elements of a message."""
+    return slice(batch * BATCH, min(plan.quota + 1, (batch + 1) * BATCH))
+
+
+# --- evaluators ------------------------------------------------------------------------------------
+
+
+class Evaluator:
+    """One party that holds a part of the key, for one run: its public key, and what it answered whom."""
+
+    def __init__(self, coins: Coins) -> None:
+        self._coins = coins
+        (self._key,) = ristretto.draw(coins, 1)
+        self.public = ristretto.generate(self._key)
+        self._answered: dict[tuple[int, int], tuple[bytes, bytes]] = {}
+
+    def __repr__(self) -> str:
+        return f"Evaluator(answered={len(self._answered)})"
+
+    def answer(self, plan: Plan, client: int, batch: int, elements: bytes) -> bytes:
+        """Each element of a client's question times the key; after those of the last one a proof of its last.
+
+        The same question has the same answer, and counts once.  Raises UnionAborted naming a client that asks
+        for more than its quota, another thing than before, or for what is no element.
+        """
+        if not self._key:
+            raise UnionAborted("the keys of tags are erased: start again, with new ones")
+        where = range(plan.quota + 1)[span(plan, batch)] if 0 <= batch < batches(plan) else range(0)
+        if len(elements) != ELEMENT * len(where) or not elements:
+            raise UnionAborted(
+                f"a question for tags is not that of a quota of {plan.quota} IDs", (client,), proof=True
+            )
+        asked = hashlib.sha256(elements).digest()
+        before, said = self._answered.get((client, batch), (asked, b""))
+        if before != asked:
+            raise UnionAborted("a second question for tags comes in the place of one", (client,), proof=True)
+        if said:
+            return said
+        try:
+            said = b"".join(multiply(self._key, element) for element in _elements(elements))
+        except ValueError as error:
+            raise UnionAborted(f"a question for tags is malformed: {error}", (client,), proof=True) from None
+        if batch == batches(plan) - 1:
+            (nonce,) = ristretto.draw(self._coins, 1)
+            said += prove(self._key, [elements[-ELEMENT:]], [said[-ELEMENT:]], nonce)
+        self._answered[client, batch] = (asked, said)
+        return said
+
+    def erase(self) -> None:
+        """Forget the key and all answers: nothing is evaluated after."""
+        self._key = 0
+        self._answered.clear()
+
+
+# --- clients ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Question:
+    """What a client asks for, once: secret but for `asked`.
+
+    digests (N, 2): its own distinct ones.  inputs: these and made-up ones, quota together.  blinds, weights:
+    a scalar each.  asked: the elements that evaluators are sent, quota + 1 of 32 bytes.  where: of each point
+    which of the digests is its own.
+    """
+
+    digests: Array
+    inputs: Sequence[bytes]
+    blinds: Sequence[int]
+    weights: Sequence[int]
+    asked: bytes
+    where: Array
+
+    def __repr__(self) -> str:
+        return f"Question(quota={len(self.inputs)})"
+
+    def batch(self, plan: Plan, number: int) -> bytes:
+        """The elements of one message."""
+        return self.asked[_bytes(span(plan, number))]
+
+
+def ask(plan: Plan, digest: Array, coins: Coins) -> Question:
+    """Blind the digests (N, 2) of a client's IDs, and as many made-up ones as the quota has left.
+
+    Raises ValueError if there are more distinct ones than the quota.
+    """
+    own, where = np.unique(digest, axis=0, return_inverse=True)
+    if len(own) > plan.quota:
+        raise ValueError(
+            f"{len(own)} different IDs, and a quota of {plan.quota}: agree with the others on a larger "
+            "quota, which must not follow from who holds how many"
+        )
+    made_up = np.frombuffer(coins.bytes(16 * (plan.quota - len(own))), "<u8").reshape(-1, 2)
+    data = np.concatenate([own, made_up]).astype("<u8").tobytes()
+    inputs = [data[i : i + 16] for i in range(0, len(data), 16)]
+    blinds, weights = ristretto.draw(coins, plan.quota), ristretto.draw(coins, plan.quota)
+    asked: list[bytes] = []
+    check = ristretto.NEUTRAL
+    for i, (x, blind, weight) in enumerate(zip(inputs, blinds, weights, strict=True)):
+        asked.append(multiply(blind, ristretto.hash_to_group(x)))
+        check = add(check, multiply(weight, asked[-1]))
+        _progress("blinded", i + 1, plan.quota)
+    return Question(own, inputs, blinds, weights, b"".join([*asked, check]), where.reshape(-1))
+
+
+def hear(plan: Plan, question: Question, answers: Mapping[int, Sequence[bytes]], me: int) -> Array:
+    """The function of each of a client's digests: (N, 2) uint64, as pseudonymous as tags.
+
+    answers[j]: what evaluator j said to each batch, for all evaluators, the client itself included if it is
+    one; the relay is evaluator n.  Raises UnionAborted naming an evaluator whose answers are malformed or are
+    not those of its key.
+    """
+    said = {}
+    for j in plan.evaluators:
+        content, proof = _content(plan, j, answers.get(j, ()))
+        said[j] = _elements(content)
+        if j == me:
+            continue
+        if not all(map(ristretto.is_element, said[j])):
+            raise _wrong(plan, j, "it is no element of the group")
+        key = plan.evaluation_keys[plan.evaluators.index(j)]
+        if not proven(key, [question.asked[-ELEMENT:]], [said[j][-1]], proof):
+            raise _wrong(plan, j, "its proof fails")
+    totals = []
+    check = ristretto.NEUTRAL
+    for i, parts in enumerate(zip(*said.values(), strict=True)):
+        total = parts[0]
+        for part in parts[1:]:
+            total = add(total, part)
+        if total == ristretto.NEUTRAL:
+            raise UnionAborted("the keys of tags cancel out: start again, with new ones")
+        totals.append(total)
+        if i < plan.quota:
+            check = add(check, multiply(question.weights[i], total))
+            _progress("checked", i + 1, plan.quota)
+    if check != totals[-1]:
+        # Who it was is looked for only now: one sum an evaluator.
+        for j in plan.evaluators:
+            if j != me and combine(question.weights, said[j][:-1]) != said[j][-1]:
+                raise _wrong(plan, j, "it is of another key than the plan's")
+        raise UnionAborted("answers to a question for tags do not add up")
+    out = np.empty((len(question.digests), 2), "<u8")
+    # All of the quota, so that the time this takes says nothing of how many are its own.
+    for i, back in enumerate(ristretto.inverses(question.blinds)):
+        digest = finalize(question.inputs[i], multiply(back, totals[i]))
+        if i < len(out):
+            out[i] = np.frombuffer(digest[:16], "<u8")
+        _progress("unblinded", i + 1, plan.quota)
+    return np.ascontiguousarray(out[question.where], np.uint64)
+
+
+def finalize(message: bytes, element: bytes) -> bytes:
+    """The hash of a message and its element, 64 bytes (RFC 9497, section 3.3.2)."""
+    sized = b"".join(len(part).to_bytes(2, "big") + part for part in (message, element))
+    return hashlib.sha512(sized + b"Finalize").digest()
+
+
+def _content(plan: Plan, evaluator: int, answers: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """All elements of an evaluator's answers, and its proof."""
+    sizes = [len(range(plan.quota + 1)[span(plan, b)]) * ELEMENT for b in range(batches(plan))]
+    sizes[-1] += PROOF
+    if [len(answer) for answer in answers] != sizes:
+        raise _wrong(plan, evaluator, "it has the wrong size")
+    content = b"".join(answers)
+    return content[:-PROOF], content[-PROOF:]
+
+
+def _wrong(plan: Plan, evaluator: int, why: str) -> UnionAborted:
+    reason = f"an answer to a question for tags is wrong: {why}"
+    if evaluator == plan.n:
+        return UnionAborted(f"{reason} (the server: proof)")
+    return UnionAborted(reason, (evaluator,), proof=True)
+
+
+def _elements(content: bytes) -> list[bytes]:
+    return [content[i : i + ELEMENT] for i in range(0, len(content), ELEMENT)]
+
+
+def _bytes(elements: slice) -> slice:
+    return slice(elements.start * ELEMENT, elements.stop * ELEMENT)
+
+
+def _progress(what: str, done: int, quota: int) -> None:
+    if done % BATCH == 0 or done == quota:
+        LOGGER.info("tags: %s %d of %d", what, done, quota)
