@@ -4,7 +4,7 @@
     column = "insurance"
     drop = " -"              # signs that are removed
     zeros = "keep"           # of the left: keep, strip; or width = 10 fills up
-    pattern = "[0-9]{10}"    # of the whole normalized text
+    pattern = "[0-9]{10}"    # of the whole normalized text, of up to 128 signs
     check = "luhn"
 
     [[field]]
@@ -37,6 +37,7 @@ from typing import Any, Literal
 
 from secfc.data.check_digits import check_digit
 from secfc.data.inputs import InputError
+from secfc.data.patterns import LONGEST, WAYS, ways
 
 CHOICES = {"form": ("NFC", "NFKC"), "case": ("keep", "upper", "lower"), "zeros": ("keep", "strip")}
 # Dates and numbers that programs write where nothing is known.
@@ -78,9 +79,15 @@ class Field:
         if not 0 <= self.width <= 64:
             raise InputError(f"{where} has width={self.width}, which must be in [0, 64]. Correct it.")
         try:
-            re.compile(self.pattern)
+            slow = ways(self.pattern) > WAYS
         except re.error as error:
             raise InputError(f"{where} has a pattern that is no regular expression ({error}).") from error
+        if slow:
+            raise InputError(
+                f"{where} has a pattern with more than {WAYS} ways to read a text of {LONGEST} signs, which "
+                "can take years. Repeat single signs only, as [AB]+ for (A|B)+, or say how often, as "
+                "[0-9]{6,10}."
+            )
         if self.check:
             check_digit(self.check)
 
@@ -141,6 +148,23 @@ class Linkage:
             return None
         return texts[0] if len(texts) == 1 else "".join(f"{len(text)}:{text}" for text in texts)
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        """The normalized texts that a key was made of, secret like it."""
+        if len(self.fields) == 1:
+            return (key,)
+        found = []
+        for _ in self.fields:
+            size, _, rest = key.partition(":")
+            found.append(rest[: int(size)])
+            key = rest[int(size) :]
+        return tuple(found)
+
+    def tables(self) -> dict[str, Any]:
+        """The same as TOML has it: what differs from the defaults."""
+        usual = asdict(Field(""))
+        each = ({n: v for n, v in asdict(f).items() if v != usual[n]} for f in self.fields)
+        return {"field": [{n: list(v) if isinstance(v, tuple) else v for n, v in t.items()} for t in each]}
+
 
 def read_linkage(path: Path) -> Linkage:
     """The schema of a file.  Raises InputError, OSError."""
@@ -148,26 +172,34 @@ def read_linkage(path: Path) -> Linkage:
         found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is no TOML file ({error}). Correct it.") from error
-    tables = found.pop("field", None)
-    if found or not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise InputError(f"{path} must hold tables [[field]], and nothing else. Correct it.")
-    return Linkage(tuple(_field(path, table) for table in tables))
+    return linkage_of(found, f"{path}")
 
 
-def _field(path: Path, table: Mapping[str, Any]) -> Field:
-    where = f"{path}, field {table.get('column')!r}"
+def linkage_of(found: Mapping[str, Any], where: str) -> Linkage:
+    """The schema that a table of TOML is.  where: how errors speak of it.  Raises InputError."""
+    tables = found.get("field")
+    if set(found) != {"field"} or not isinstance(tables, list | tuple):
+        raise InputError(f"{where} must hold tables [[field]], and nothing else. Correct it.")
+    if not all(isinstance(table, Mapping) for table in tables):
+        raise InputError(f"{where} must hold tables [[field]], and nothing else. Correct it.")
+    return Linkage(tuple(_field(where, number, table) for number, table in enumerate(tables, 1)))
+
+
+def _field(path: str, number: int, table: Mapping[str, Any]) -> Field:
+    named = table.get("column")
+    where = f"{path}, field {number}" + (f" ({named!r})" if isinstance(named, str) else "")
     for name, value in table.items():
         if name not in _TYPES:
             raise InputError(f"{where}: there is no {name!r} among {', '.join(_TYPES)}. Correct it.")
-        listed = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        listed = isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
         kind = "tuple[str, ...]" if listed else type(value).__name__
         if kind != _TYPES[name]:
             wanted = "a list of texts" if name == "missing" else _TYPES[name]
             raise InputError(
                 f"{where}: {name} is a {type(value).__name__}, and must be {wanted}. Correct it."
             )
-    if not table.get("column"):
-        raise InputError(f"{path}: a field has no column: name the column of the data that holds it.")
+    if not named:
+        raise InputError(f"{where} has no column: name the column of the data that holds it.")
     checked: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
     return Field(**checked)
 
@@ -222,7 +254,8 @@ def keys_of(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[str |
     for at, field in enumerate(linkage.fields):
         texts = [field.normalize(row[at]) for row in rows]
         pattern, check = re.compile(field.pattern), check_digit(field.check) if field.check else None
-        misformed = [bool(t and field.pattern and not pattern.fullmatch(t)) for t in texts]
+        formed = [len(t) <= LONGEST and pattern.fullmatch(t) is not None for t in texts]
+        misformed = [bool(t and field.pattern and not ok) for t, ok in zip(texts, formed, strict=True)]
         failed = [bool(t and check is not None and not check(t)) for t in texts]
         fit = [ok and not (a or b) for ok, a, b in zip(fit, misformed, failed, strict=True)]
         there = [text for text in texts if text]
