@@ -48,6 +48,7 @@ OFFERS = {
     "start from random labels or points": "add --init random or --init random-points",
     "Bisecting()": "--init bisecting",
     "Range(ranges=...)": "--ranges",
+    "with drop_unfit=True": "with --drop-unfit",
 }
 
 
@@ -166,6 +167,22 @@ def cautions_noted() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Caution)
         yield
+
+
+@contextmanager
+def cautions_told(*, but: str) -> Iterator[None]:
+    """Within the body the library's cautions become notes on stderr, but those that this expression finds."""
+    from secfc.cli.telling import quiet
+    from secfc.data.inputs import Caution
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always", Caution)
+        yield
+    for one in found:
+        if not issubclass(one.category, Caution):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        elif not quiet() and not re.search(but, str(one.message)):
+            click.echo(f"Note: {one.message}.", err=True)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.choose import make_public
-from secfc.cli.errors import bad_input, cautions_noted, in_options
+from secfc.cli.errors import bad_input, cautions_noted, cautions_told, in_options
 from secfc.cli.method import Asked, Method
 from secfc.cli.preparing import agree, ready
 from secfc.cli.screen import COMPILING, Screen, timed
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 def load(method: Method, asked: Asked) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation
-    from secfc.data.inputs import Caution
 
     settings = asked.settings
     check_extras(method, asked)
@@ -37,8 +36,7 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
         shown = ", ".join(str(path) for path in settings.files[:4])
         more = f" and {len(settings.files) - 4} more" if len(settings.files) > 4 else ""
         by_name = settings.features != "same"
-        with bad_input(OSError), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*no client observes", Caution)  # a note of the report
+        with bad_input(OSError), cautions_told(but="no client observes"):  # that is a note of the report
             federation = Federation.from_files(
                 settings.files,
                 client_column=settings.client_column,
@@ -52,6 +50,8 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
                 encoding=settings.encoding,
                 delimiter=settings.delimiter,
                 decimal=settings.decimal,
+                linkage=settings.linkage,
+                drop_unfit=settings.drop_unfit,
             )
             if settings.features == "common" and not method.refines:
                 federation = federation.on_common()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from secfc.cli.method import Option
+from secfc.cli.method import Asked, Option
+
+if TYPE_CHECKING:
+    from secfc.coded.membership import Private
 
 HIDDEN_ROWS = (
     Option(
@@ -42,3 +47,17 @@ HIDDEN_ROWS = (
         "site which of its IDs. separate: each version is a point of its own. mean: the mean of all holders.",
     ),
 )
+
+
+def hidden_rows(asked: Asked, t: int) -> Private:
+    """Hidden membership as it was asked for; any t clients may collude with the server."""
+    from psu import Threshold
+    from secfc.coded.membership import Private
+
+    return Private(
+        Threshold(t),
+        merge=asked["merge"],
+        counts=asked["counts"],
+        on_conflict=asked["on_conflict"],
+        schema=asked.settings.linkage,
+    )

@@ -89,30 +89,35 @@ def lines(name: str, quality: Quality) -> list[str]:
     return told
 
 
-def keyed(files: Sequence[Path], schema: Path, dialect: Dialect, drop: bool) -> tuple[Linkage, list[Client]]:
-    """The schema, and each file's keys and the rows where they stand, as clients.
+def keyed(
+    files: Sequence[Path], linkage: Linkage, dialect: Dialect, drop: bool
+) -> tuple[list[Client], list[str]]:
+    """Each file's keys and the rows where they stand, as clients; and how many rows are left out, in words.
 
     drop: leave rows out that cannot take part.  Raises InputError, OSError; if not drop, also for such rows.
     """
     from secfc.cli.ids import Client, check_paths, names_of
-    from secfc.data.linkage import keys_of, read_linkage
+    from secfc.data.linkage import keys_of
 
-    linkage = read_linkage(schema)
     check_paths(files)
-    clients = []
+    clients, left = [], []
     for path, name in zip(files, names_of(files), strict=True):
         keys, quality = keys_of(linkage, read_fields(path, linkage.columns, dialect))
         if quality.unfit and not drop:
             raise InputError(
                 f"{path}: {quality.unfit} of {quality.rows} rows cannot take part, as a required field is "
-                f"missing or one has another form than the schema's. secfc check-ids {path} --schema "
-                f"{schema} counts them by field: correct them, or leave them out with --drop-unfit."
+                "missing or one has another form than the schema's. `secfc check-ids` counts them by field: "
+                "correct them, or leave them out with --drop-unfit."
+            )
+        if quality.unfit:
+            left.append(
+                f"{path}: {quality.unfit} of {quality.rows} rows do not fit the schema and are left out"
             )
         held = [(row, key) for row, key in enumerate(keys) if key is not None]
         clients.append(Client(name, [key for _, key in held], [row for row, _ in held]))
     if len(clients) < 2:
         raise InputError(f"n={len(clients)}: a union needs at least 2 clients. Each FILE is one client.")
-    return linkage, clients
+    return clients, left
 
 
 def read_fields(path: Path, columns: Sequence[str], dialect: Dialect) -> list[tuple[str, ...]]:

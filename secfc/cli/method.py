@@ -79,12 +79,22 @@ class Asked:
     def read(self) -> tuple[Path, ...]:
         """All files that are read: the clients', and those that options of the method name."""
         named = (v for name, v in self.options.items() if isinstance(v, Path) and name != "ledger")
-        return (*self.settings.files, *named)
+        schema = () if self.settings.schema is None else (self.settings.schema,)
+        return (*self.settings.files, *schema, *named)
 
     @property
     def noisy(self) -> bool:
         """Whether what is released has a budget of differential privacy."""
         return self.get("epsilon") is not None
+
+
+def check_schema(asked: Asked) -> None:
+    """Raise UsageError for a linkage schema where nothing is linked."""
+    if asked.settings.linkage is not None and asked.get("membership") != "private":
+        raise click.UsageError(
+            "--schema says which rows are the same person's, which only --membership private looks for: add "
+            "it, or leave --schema out."
+        )
 
 
 @dataclass(frozen=True)

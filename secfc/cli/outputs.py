@@ -6,7 +6,7 @@ import csv
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,22 @@ def _check(path: Path, option: str, inputs: Iterable[Path], force: bool) -> None
         raise Refused(f"{option} {path}: files may not be created in {parent}. Name another directory.")
 
 
+def check_folder(path: Path, option: str, *, force: bool) -> None:
+    """Raise Refused if this is no directory that is empty or can be made.  force: or holds files."""
+    try:
+        if path.exists() and not path.is_dir():
+            raise Refused(f"{option} {path} is a file: name a directory.")
+        if path.is_dir() and any(path.iterdir()) and not force:
+            raise Refused(f"{option} {path} holds files: name another directory, or overwrite with --force.")
+        parent = path if path.is_dir() else path.resolve().parent
+        if not parent.is_dir():
+            raise Refused(f"{option} {path}: the directory {parent} does not exist. Create it first.")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise Refused(f"{option} {path}: nothing may be created in {parent}. Name another directory.")
+    except OSError as error:
+        raise Refused(f"{option} {path}: {error.strerror}. Name another.") from error
+
+
 @contextmanager
 def writing(options: str) -> Iterator[None]:
     """Within the body, a failure to write is the user's to mend, with these options."""
@@ -69,10 +85,13 @@ def dumped(report: Mapping[str, Any]) -> str:
     return json.dumps(report, indent=2, allow_nan=False)
 
 
-def write_all(texts: Mapping[Path, Callable[[Any], None]], *, overwrite: bool) -> None:
+def write_all(
+    texts: Mapping[Path, Callable[[Any], None]], *, overwrite: bool, private: Collection[Path] = ()
+) -> None:
     """Write files so that each is complete or untouched, and none is touched if one cannot be written.
 
     texts[path] is handed an open text file.  An existing file keeps its permissions, a link its place.
+    private: of these paths, those that only their owner may read, also where they exist.
 
     Raises OSError: FileExistsError for an existing file without overwrite, and for no regular file.
     """
@@ -83,9 +102,10 @@ def write_all(texts: Mapping[Path, Callable[[Any], None]], *, overwrite: bool) -
             if target.exists() and not target.is_file():  # a device must never be replaced by a file
                 raise FileExistsError(errno.EEXIST, "it is no regular file", str(target))
             draft = target.with_name(f".secfc-{os.getpid()}-{len(ready)}.tmp")
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            mode = 0o600 if path in private else 0o666
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             ready[draft] = target
-            if target.exists():
+            if target.exists() and path not in private:
                 draft.chmod(target.stat().st_mode & 0o777)
             with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
                 write(file)

@@ -114,7 +114,7 @@ def lay_out(folder: Path, method: Method, asked: Asked, federation: Federation) 
     from secfc.deploy.runfile import RunFile, new_session
 
     features = federation.feature_names or tuple(f"feature {i}" for i in range(federation.d))
-    keys, columns = {}, {}
+    keys, columns, linkage = {}, {}, asked.settings.linkage
     for i, party in enumerate((*federation.names, SERVER)):
         (folder / party).mkdir(mode=0o700)
         keys[party] = draw(folder / party / "site.key").public
@@ -123,8 +123,9 @@ def lay_out(folder: Path, method: Method, asked: Asked, federation: Federation) 
             own = federation.parties[i]
             if federation.observed is not None:
                 columns[party] = tuple(features[f] for f in federation.observed[i])
-            write_rows(folder / party / "rows.csv", own, columns.get(party, features))
-            ids = 'id_column = "id"\n' if own.ids is not None else ""
+            write_rows(folder / party / "rows.csv", own, columns.get(party, features), linkage)
+            named = own.ids is not None and linkage is None
+            ids = 'id_column = "id"\n' if named else ""
             text += f'derived_bound = true\n[data]\npath = "rows.csv"\n{ids}[floors]\n' + "\n".join(OPENS)
         (folder / party / "site.toml").write_text(text + "\n")
     with socket.socket() as probe:
@@ -133,21 +134,29 @@ def lay_out(folder: Path, method: Method, asked: Asked, federation: Federation) 
     run = RunFile(
         "a rehearsal", new_session(), f"ws://127.0.0.1:{port}", keys, features, method.name,
         clusters(asked), options(method, asked), preparing(asked.settings), columns, asked.settings.seed,
+        linkage,
     )  # fmt: skip
     (folder / "run.toml").write_text(run.toml())
     return run
 
 
-def write_rows(path: Path, party: Any, columns: tuple[str, ...]) -> None:
-    """Rows as CSV: the shortest decimals that read back."""
+def write_rows(path: Path, party: Any, columns: tuple[str, ...], linkage: Any = None) -> None:
+    """Rows as CSV: the shortest decimals that read back, and IDs in the columns of a schema, if any."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        named = party.ids is not None
-        writer.writerow((*(("id",) if named else ()), *columns))
+        heads = () if party.ids is None else ("id",) if linkage is None else linkage.columns
+        writer.writerow((*heads, *columns))
         row = 0
         for _, block in party.blocks():
             for values in block.tolist():
-                writer.writerow((*((party.ids[row],) if named else ()), *values))
+                name = (
+                    ()
+                    if not heads
+                    else (party.ids[row],)
+                    if linkage is None
+                    else linkage.texts(party.ids[row])
+                )
+                writer.writerow((*name, *values))
                 row += 1
 
 

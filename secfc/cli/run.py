@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +13,25 @@ from click.core import ParameterSource
 
 from secfc.cli.errors import Refused, Remembering
 from secfc.cli.execute import execute, forget, load
-from secfc.cli.method import Asked, Method
+from secfc.cli.method import Asked, Method, check_schema
 from secfc.cli.methods import methods, options
-from secfc.cli.outputs import ANY_PATH, STDOUT, check_output, csv_of, draw, dumped, write_all, writing
+from secfc.cli.outputs import ANY_PATH, draw, dumped, write_all, writing
 from secfc.cli.preparing import check as check_preparing
 from secfc.cli.preparing import prepared, without_gaps
 from secfc.cli.screen import Screen
-from secfc.cli.settings import Clusters, Settings, check_choice, check_k, names, of_text_files, refuse
+from secfc.cli.settings import (
+    Clusters,
+    Settings,
+    check_choice,
+    check_k,
+    linked,
+    names,
+    of_schema,
+    of_text_files,
+    refuse,
+)
 from secfc.cli.telling import quiet
+from secfc.cli.written import LABELS, REPORT, Outputs, print_page
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
@@ -31,9 +40,6 @@ if TYPE_CHECKING:
     from secfc.report import Report
 
 Command = Callable[..., Any]
-
-PAGES = (".html", ".htm")
-LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 
 
 def offered(part: str) -> Callable[[Command], Command]:
@@ -69,6 +75,7 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Names of the points, copied to the labels file; "
     "with --membership private also what makes two rows the same point.",
 )  # fmt: skip
+@of_schema
 @click.option("--label-column", metavar="NAME", help="Known classes: only used to score the result.")
 @of_text_files
 @prepared
@@ -100,6 +107,10 @@ def offered(part: str) -> Callable[[Command], Command]:
 @click.option(
     "--labels", type=ANY_PATH, metavar="OUT.csv",
     help=f"Where labels go; - is stdout, and the report then goes to stderr. Default with files: {LABELS}.",
+)  # fmt: skip
+@click.option(
+    "--site-labels", type=ANY_PATH, metavar="DIR",
+    help="A directory for a file of each client, with its own IDs and labels, readable by its owner only.",
 )  # fmt: skip
 @click.option(
     "--report", type=ANY_PATH, metavar="OUT", multiple=True,
@@ -166,6 +177,7 @@ def run(context: click.Context, /, **values: Any) -> None:
     if values["features"] == "union" and not was_given(context, "algorithm"):
         values["algorithm"] = "masked-lloyd"
     method = methods()[values["algorithm"]]
+    values["linkage"] = linked(context, values["schema"])
     settings = Settings(**{field.name: values[field.name] for field in fields(Settings)})
     asked = checked(context, method, settings)
     if settings.processes:
@@ -180,8 +192,8 @@ def run(context: click.Context, /, **values: Any) -> None:
     if settings.processes:
         context.exit(rehearsed(method, asked, federation, kept, outputs, screen))
     result, found = execute(method, asked, federation, source, screen, given(context))
-    labels = None if found.verified is False else label_lines(federation, result.labels, kept)
-    outputs.write(labels, found, partial(_sketch, result, federation, found))
+    given_out = None if found.verified is False else result.labels
+    outputs.write(federation, given_out, kept, found, partial(_sketch, result, federation, found))
     if settings.officer is not None:
         approve(asked, result, found, settings.officer)
     if settings.model is not None:
@@ -190,8 +202,8 @@ def run(context: click.Context, /, **values: Any) -> None:
         draw(partial(_picture, found.curve), settings.plot)
     if settings.checkpoint is not None and found.verified is not False:
         forget(settings.checkpoint, federation)
-    if settings.as_json or not (quiet() and outputs.labels and found.verified is not False):
-        _print(settings, found, outputs, withheld=outputs.labels is not None and labels is None)
+    if settings.as_json or not (quiet() and outputs.wanted and found.verified is not False):
+        _print(settings, found, outputs, withheld=outputs.wanted and given_out is None)
     if found.verified is False:
         context.exit(1)
 
@@ -203,13 +215,8 @@ def rehearsed(
     from secfc.cli.processes import rehearse, show
 
     found = rehearse(method, asked, federation, screen)
-    if outputs.labels is not None and found.same is not False:
-        lines = label_lines(federation, list(found.labels.values()), kept)
-        if outputs.to_stdout:
-            csv_of(lines)(sys.stdout)
-        else:
-            with writing("--labels"):
-                write_all({outputs.labels: csv_of(lines)}, overwrite=outputs.force)
+    if outputs.wanted and found.same is not False:
+        outputs.write_labels(federation, list(found.labels.values()), kept, {})
     show(found, federation, as_json=asked.settings.as_json)
     return int(found.same is False)
 
@@ -234,7 +241,7 @@ def approve(asked: Asked, result: Clustering, found: Report, path: Path) -> None
 
     text = as_html(of_run(found, result))
     with writing("--officer"):
-        write_all({path: partial(_print_page, text)}, overwrite=asked.settings.force)
+        write_all({path: partial(print_page, text)}, overwrite=asked.settings.force)
 
 
 def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
@@ -242,10 +249,6 @@ def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
     from secfc.report import sketch
 
     return None if found.noisy and not found.evaluated else sketch(result, federation)
-
-
-def _print_page(page: str, file: Any) -> None:
-    file.write(page)
 
 
 def _picture(curve: Curve) -> Any:
@@ -267,11 +270,12 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
     if not settings.files:
         columns = (
             "client_column", "columns", "features", "id_column", "label_column",
-            "delimiter", "decimal", "encoding",
+            "delimiter", "decimal", "encoding", "schema",
         )  # fmt: skip
         refuse(context, columns, "{option} needs a FILE that it describes.")
     asked = method.settle(Asked.of(context, method, settings))
     check_preparing(asked)
+    check_schema(asked)
     if not asked.noisy:
         refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
     return asked
@@ -326,98 +330,9 @@ def _written(
         files.append(str(settings.officer))
     if settings.model:
         files.append(f"{settings.model} (secret, for secfc predict)")
+    if outputs.sites and not withheld:
+        files.insert(0, f"{outputs.sites}/ (a file of each client, for itself)")
     if files:
         yield "Written", ", ".join(files)
     if not settings.verbose:
         yield "More", "--verbose, or --report page.html for people to read"
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where results go, None for nowhere; checked before anything is computed.
-
-    readers: whom pages are for.
-    """
-
-    labels: Path | None
-    reports: tuple[Path, ...]
-    force: bool
-    readers: str = "everybody"
-
-    @classmethod
-    def of(cls, asked: Asked) -> Outputs:
-        """The output files of a run.  Raises Refused for one that could not or must not be written."""
-        settings = asked.settings
-        labels, reports = settings.labels, settings.report
-        if settings.files:
-            labels = labels or LABELS
-            if not (reports or settings.as_json or settings.processes):
-                reports = (REPORT,)
-        if labels == STDOUT and settings.as_json:
-            raise Refused("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
-        for report in reports:
-            if labels and labels.resolve() == report.resolve():
-                raise Refused(f"--labels and --report are both {labels}: give them different names.")
-        if len({report.resolve() for report in reports}) < len(reports):
-            raise Refused(f"--report {reports[-1]} is there twice: name every file once.")
-        named = {path for path in (labels, *reports) if path}
-        if settings.plot and settings.plot.resolve() in {path.resolve() for path in named}:
-            raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
-        if settings.plot and not find_spec("matplotlib"):
-            raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
-        written = [("--labels", labels), *(("--report", report) for report in reports)]
-        if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
-            raise Refused(f"--officer {settings.officer}: name a file that ends in .html.")
-        rest = (("--plot", settings.plot), ("--model", settings.model), ("--officer", settings.officer))
-        for option, path in (*written, *rest):
-            if path is not None and not (path == STDOUT and option == "--labels"):
-                check_output(path, option, asked.read, force=settings.force)
-        for report in reports:
-            if report.suffix.lower() not in (".json", *PAGES):
-                raise Refused(f"--report {report}: name a file that ends in .json or in .html.")
-        if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
-            raise Refused("--readers holders is about a page: add --report page.html, or leave it out.")
-        return cls(labels, reports, settings.force, settings.readers)
-
-    @property
-    def to_stdout(self) -> bool:
-        """Whether stdout is for the labels."""
-        return self.labels == STDOUT
-
-    def write(
-        self, labels: Iterator[Sequence[Any]] | None, found: Report, sketch: Callable[[], Any] = lambda: None
-    ) -> None:
-        """Write all files, or none of them.  sketch: makes a picture of points, for pages that show it."""
-        from secfc.report import as_html, as_json
-
-        texts: dict[Path, Callable[[Any], None]] = {}
-        if self.labels is not None and labels is not None and not self.to_stdout:
-            texts[self.labels] = csv_of(labels)
-        for path in self.reports:
-            if path.suffix.lower() not in PAGES:
-                texts[path] = lambda file: print(dumped(as_json(found)), file=file)
-                continue
-            holders = self.readers == "holders"
-            page = as_html(found, holders=holders, sketch=sketch() if holders else None)
-            texts[path] = partial(_print_page, page)
-        with writing("--labels and --report"):
-            write_all(texts, overwrite=self.force)
-        if self.to_stdout and labels is not None:
-            csv_of(labels)(sys.stdout)
-
-
-def label_lines(
-    federation: Federation, found: Sequence[Any], kept: Mapping[str, Any] | None = None
-) -> Iterator[Sequence[Any]]:
-    """Rows of the labels file, its header first: client, row, id if any client has ids, label.
-
-    found: labels, an array a client.  kept: by client which of its rows these are, where some were dropped.
-    """
-    with_ids = any(party.ids is not None for party in federation.parties)
-    yield ("client", "row", *(("id",) if with_ids else ()), "label")
-    for party, labels in zip(federation.parties, found, strict=True):
-        ids = party.ids or ("",) * len(labels)
-        rows = range(len(labels)) if kept is None else kept[party.name].tolist()
-        for row, label, name in zip(rows, labels.tolist(), ids, strict=True):
-            shown = name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
-            yield (party.name, row, *((shown,) if with_ids else ()), label)

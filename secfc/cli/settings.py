@@ -30,6 +30,7 @@ class Settings:
     evaluate: bool = False
     checkpoint: Path | None = None
     labels: Path | None = None
+    site_labels: Path | None = None
     report: tuple[Path, ...] = ()
     readers: str = "everybody"
     verbose: bool = False
@@ -49,6 +50,36 @@ class Settings:
     encoding: str | None = None
     delimiter: str | None = None
     decimal: str | None = None
+    schema: Path | None = None
+    linkage: Any = None  # Linkage | None, what the schema says
+    drop_unfit: bool = False
+
+
+def of_schema(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what says which rows are the same person's."""
+    from secfc.cli.outputs import ANY_PATH
+
+    unfit = click.option(
+        "--drop-unfit", is_flag=True,
+        help="With --schema: leave rows out that lack a required field or have another form.",
+    )  # fmt: skip
+    return click.option(
+        "--schema", type=ANY_PATH, metavar="SCHEMA.toml",
+        help="A linkage schema: rows are linked by its columns, normalized by its rules (see check-ids).",
+    )(unfit(command))  # fmt: skip
+
+
+def linked(context: click.Context, schema: Path | None) -> Any:
+    """What a linkage schema says, None without one.  Raises UsageError, InputError."""
+    from secfc.cli.errors import bad_input
+    from secfc.data.linkage import read_linkage
+
+    if schema is None:
+        refuse(context, ("drop_unfit",), "{option} needs --schema: add it, or leave it out.")
+        return None
+    refuse(context, ("id_column",), "{option} has no meaning with --schema: leave it out.")
+    with bad_input(OSError):
+        return read_linkage(schema)
 
 
 TEXT_FILES = (

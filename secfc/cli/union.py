@@ -12,7 +12,7 @@ import click
 from secfc.cli.errors import Refused, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
-from secfc.cli.settings import of_id_files, refuse
+from secfc.cli.settings import linked, of_id_files, of_schema, refuse
 from secfc.cli.telling import quiet
 from secfc.cli.tiny import tiny_union
 
@@ -31,14 +31,7 @@ OUT = Path("secfc-psu.csv")
     help="The column with the IDs. Not needed for .txt, or for a file with one column only.",
 )  # fmt: skip
 @click.option("--client-column", metavar="NAME", help="One file holds all clients; this column tells whose.")
-@click.option(
-    "--schema", type=ANY_PATH, metavar="SCHEMA.toml",
-    help="A linkage schema: rows are linked by its columns, normalized by its rules (see check-ids).",
-)  # fmt: skip
-@click.option(
-    "--drop-unfit", is_flag=True,
-    help="With --schema: leave rows out that lack a required field or have another form.",
-)  # fmt: skip
+@of_schema
 @of_id_files
 @click.option(
     "--mode", type=click.Choice(["threshold", "server"]), default="threshold", show_default=True,
@@ -115,21 +108,18 @@ def union(
 
     if mode == "server":
         refuse(context, ("t", "spares"), "{option} has no meaning for --mode server: leave it out.")
-    if schema is None:
-        refuse(context, ("drop_unfit",), "{option} needs --schema: add it, or leave it out.")
-    else:
-        refuse(
-            context, ("id_column", "client_column"), "{option} has no meaning with --schema: leave it out."
-        )
+    linkage = linked(context, schema)
+    if linkage is not None:
+        refuse(context, ("client_column",), "{option} has no meaning with --schema: leave it out.")
     screen = Screen.stderr(as_json)
     about: tuple[str, ...] = ()
     with screen.status("Reading the IDs"), bad_input(OSError):
         dialect = Dialect(encoding, delimiter)
-        if schema is None:
+        if linkage is None:
             clients = load_ids(files, id_column, client_column, dialect)
         else:
-            linkage, clients = keyed(files, schema, dialect, drop_unfit)
-            about = (f"rows are linked by a schema with the digest {linkage.digest}",)
+            clients, left = keyed(files, linkage, dialect, drop_unfit)
+            about = (f"rows are linked by a schema with the digest {linkage.digest}", *left)
     check_output(out, "--out", files if schema is None else (*files, schema), force=force)
     with bad_input(ValueError):
         chosen, notes = choose_mode(len(clients), mode, t, spares)

@@ -27,6 +27,7 @@ from secfc.coded.hidden import merged_rows as merged_rows
 from secfc.coded.hidden import multiply as multiply
 from secfc.coded.layout import Layout, OwnRows
 from secfc.data.arguments import SWITCH, WHOLE, Kind, hold, optional
+from secfc.data.linkage import Linkage
 from secfc.roles.description import Terms
 from secfc.roles.exchange import PartyId
 
@@ -101,6 +102,10 @@ class Private:
     weight; nobody learns that they differ, and all rows grow by the least common multiple of the counts (of
     1, ..., n where those are hidden: 5, 12 and 23 bits more of distances for 3, 5 and 10 clients).
 
+    schema: how IDs were made of columns, which the parties compare before anything moves: PlanMismatch names
+    the field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if they
+    stand as they are.
+
     IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
     must have equal data and are one row.
 
@@ -119,6 +124,7 @@ class Private:
     merge: bool = True
     counts: Counts = "opened"
     on_conflict: Conflict = "fail"
+    schema: Linkage | None = None
 
     def __post_init__(self) -> None:
         mode = Kind(
@@ -138,6 +144,11 @@ class Private:
         for name, words in (("counts", get_args(Counts)), ("on_conflict", get_args(Conflict))):
             if getattr(self, name) not in words:
                 raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, words))}")
+        if self.schema is not None and not isinstance(self.schema, Linkage):
+            raise ValueError(
+                f"schema is a {type(self.schema).__name__}: a Linkage is needed, as "
+                "secfc.data.linkage.read_linkage has it of a file"
+            )
         if not self.merge and self.on_conflict == "mean":
             raise ValueError(
                 'on_conflict="mean" with merge=False: there no two clients hold the same ID, so there is no '

@@ -41,6 +41,7 @@ from secfc.data.inputs import (
     read,
     seeded,
 )
+from secfc.data.linkage import Linkage
 from secfc.data.mixtures import deal
 from secfc.data.party import SERVER, Identifier, Party, _checked_truth, _kind
 
@@ -340,6 +341,8 @@ class Federation:
         encoding: str | None = None,
         delimiter: str | None = None,
         decimal: str | None = None,
+        linkage: Linkage | None = None,
+        drop_unfit: bool = False,
     ) -> Federation:
         """A federation read from CSV, Excel, Parquet, .npz or .npy files; see `files.load_parties`."""
         parties, features = load_parties(
@@ -355,6 +358,8 @@ class Federation:
             encoding=encoding,
             delimiter=delimiter,
             decimal=decimal,
+            linkage=linkage,
+            drop_unfit=drop_unfit,
         )
         return cls(parties, feature_names=features)
 

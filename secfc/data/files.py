@@ -36,6 +36,8 @@ from secfc.data.dialects import Dialect, extension
 from secfc.data.extras import require
 from secfc.data.gaps import with_gaps
 from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
+from secfc.data.linkage import Linkage
+from secfc.data.linking import keyed_rows
 from secfc.data.parquet import ParquetRows
 from secfc.data.party import Identifier, Party
 from secfc.data.readers import READERS, Table, Wanted
@@ -64,6 +66,8 @@ def load_parties(
     encoding: str | None = None,
     delimiter: str | None = None,
     decimal: str | None = None,
+    linkage: Linkage | None = None,
+    drop_unfit: bool = False,
 ) -> tuple[tuple[Party, ...], tuple[str, ...] | None]:
     """Clients from one file each, or from one file split by client_column; and the names of features.
 
@@ -77,7 +81,9 @@ def load_parties(
     categorical: columns of text, each with its categories, which are public, or None: then `agree` finds
     them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others.
     encoding, delimiter, decimal: of text files (`secfc.data.dialects.Dialect`), None for what it tells.
-    id_column becomes the ids of points; label_column their truth, integers as they are, anything
+    id_column becomes the ids of points, as text; linkage makes them of several columns, by a schema that all
+    sites share, and rows that cannot take part are refused, or with drop_unfit left out (a Caution says how
+    many; Party.rows says which are left).  label_column is their truth, integers as they are, anything
     else as codes in sorted order.
     Clients are named after their files (a repeated name gets -2, -3, ...), or by the values of
     client_column, in order of first appearance.
@@ -91,7 +97,10 @@ def load_parties(
     chosen = None if columns is None else tuple(columns)
     dialect = Dialect(encoding, delimiter, decimal)
     texts = tuple(categorical or ())
-    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps, texts, dialect)
+    if linkage is not None and id_column is not None:
+        raise InputError(f"id_column={id_column!r} beside a schema, which names its columns. Leave it out.")
+    keys = () if linkage is None else linkage.columns
+    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps, texts, dialect, keys)
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
@@ -115,10 +124,24 @@ def load_parties(
         tables = [replace(table, points=with_gaps(table.points)) for table in tables]
     truths = _codes([table.labels for table in tables])
     parties = tuple(
-        Party(t.name, t.points, truth, None if t.ids is None else tuple(t.ids), t.features if union else None)
+        _linked(t, truth, linkage, drop_unfit, t.features if union else None)
         for t, truth in zip(tables, truths, strict=True)
     )
     return parties, None if union else tables[0].features
+
+
+def _linked(
+    table: Table, truth: Array | None, linkage: Linkage | None, drop: bool, features: tuple[str, ...] | None
+) -> Party:
+    """A client, by the keys of a schema if there is one.  Raises InputError for rows that do not fit."""
+    if linkage is None:
+        ids = None if table.ids is None else tuple(table.ids)
+        return Party(table.name, table.points, truth, ids, features)
+    keys, rows = keyed_rows(linkage, table.texts, f"{table.path}, client {table.name!r}", drop=drop)
+    if len(rows) == table.points.shape[0]:
+        return Party(table.name, table.points, truth, tuple(keys), features)
+    points = np.asarray(table.points[0 : table.points.shape[0]])[rows]
+    return Party(table.name, points, None if truth is None else truth[rows], tuple(keys), features, rows=rows)
 
 
 def load_points(

@@ -55,6 +55,7 @@ def chosen(party: Party, rows: Array) -> Party:
         points=whole[rows],
         truth=None if party.truth is None else party.truth[rows],
         ids=None if party.ids is None else tuple(party.ids[row] for row in rows.tolist()),
+        rows=party.places[rows],
     )
 
 

@@ -37,6 +37,7 @@ class Party:
     features: d distinct names of the columns, where clients may observe different ones, or None.  A column of
     points in memory that is NaN throughout is not observed, and left out.
     unobserved: names of columns that were left out so; filled in.
+    rows: (m_j,) int64, where in its file each point stands, counted from 0; None if all stand in their order.
 
     Raises InputError.
     """
@@ -47,6 +48,7 @@ class Party:
     ids: tuple[Identifier, ...] | None = None
     features: tuple[str, ...] | None = None
     unobserved: tuple[str, ...] = ()
+    rows: Array | None = None
 
     def __post_init__(self) -> None:
         owner = _checked_name(self.name)
@@ -65,6 +67,11 @@ class Party:
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, shape={tuple(self.points.shape)})"
+
+    @property
+    def places(self) -> Array:
+        """Where in its file each point stands: (m_j,) int64."""
+        return np.arange(self.points.shape[0]) if self.rows is None else self.rows
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """Pairs (first row, (b, d) block) covering all points in order; see `blocks`."""

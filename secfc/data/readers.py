@@ -43,6 +43,7 @@ class Wanted:
     """The columns the caller named.  union: files may have other features than the first, and some only.
 
     gaps: values may be missing.  texts: columns of categories.  dialect: how text files are written.
+    keys: columns of a linkage schema, whose cells may be empty.
     """
 
     columns: tuple[str, ...] | None
@@ -53,6 +54,7 @@ class Wanted:
     gaps: bool = False
     texts: tuple[str, ...] = ()
     dialect: Dialect = field(default_factory=Dialect)
+    keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.named)) < len(self.named) or self.columns == ():
@@ -64,7 +66,14 @@ class Wanted:
     @property
     def apart(self) -> tuple[str, ...]:
         """Columns that are no features."""
-        return tuple(name for name in (self.client, self.ids, self.label, *self.texts) if name is not None)
+        return tuple(
+            name for name in (self.client, self.ids, self.label, *self.texts, *self.keys) if name is not None
+        )
+
+    @property
+    def linking(self) -> tuple[str, ...]:
+        """Columns that say which rows are the same."""
+        return (*self.keys, *((self.ids,) if self.ids is not None else ()))
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -139,7 +148,7 @@ def row_table(path: Path, lines: Any, wanted: Wanted, expected: Any, decimal: st
             column.append(row[position].strip())
             if wanted.gaps and name in wanted.texts:
                 column[-1] = "" if column[-1].lower() in ABSENT else column[-1]
-            elif not column[-1]:
+            elif not column[-1] and name not in wanted.keys:
                 raise _bad_cell(path, lines.line_num, (name,), [""])
     if not values:
         raise InputError(f"{path} has a header and no data: a client needs at least one point. Leave it out.")
@@ -349,21 +358,38 @@ def _set_apart(table: Table, wanted: Wanted, apart: dict[str, list[Any]]) -> Tab
                 "points is needed. Correct its length."
             )
         for row, value in enumerate(column):
-            if wanted.gaps and name in wanted.texts and (value is None or value != value):
+            empty = value is None or value != value
+            if empty and (name in wanted.keys or (wanted.gaps and name in wanted.texts)):
                 continue
-            if value is None or value != value or isinstance(value, list | dict):
+            if empty or isinstance(value, list | dict) or (name == wanted.ids and value == ""):
                 raise InputError(
                     f"{table.path}, column {name!r}, row {row} (counted from 0): the value is "
                     "missing or no single value. Fill it in or drop the row."
                 )
+            if name in wanted.linking and not _spelled(value, binary=name == wanted.ids):
+                raise InputError(
+                    f"{table.path}, column {name!r}: its cells are of type {type(value).__name__}, which has "
+                    "no one spelling. IDs are text or whole numbers: convert the column."
+                )
     clients, ids, labels = (
         None if name is None else apart[name] for name in (wanted.client, wanted.ids, wanted.label)
     )
+    if ids is not None:
+        ids = [written(value) for value in ids]
     texts = {
         name: ["" if value is None or value != value else str(value) for value in apart[name]]
-        for name in wanted.texts
+        for name in (*wanted.texts, *wanted.keys)
     }
     return replace(table, clients=clients, ids=ids, labels=labels, texts=texts)
+
+
+def written(name: Any) -> Any:
+    """An ID as it is compared: text without blanks at its ends, so 7 of Parquet is 7 of CSV; or bytes."""
+    return name if isinstance(name, bytes) else str(name).strip()
+
+
+def _spelled(value: Any, *, binary: bool) -> bool:
+    return isinstance(value, str | int | (bytes if binary else str)) and not isinstance(value, bool)
 
 
 def _read_excel(path: Path, wanted: Wanted, expected: tuple[str, ...] | None) -> list[Table]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from field.secrets.coins import SystemCoins
 from secfc.data.inputs import InputError
+from secfc.data.linkage import Linkage, linkage_of
 from secfc.deploy.tables import Table, read_table
 from secfc.roles.description import LOCAL, described_alone, digest_of
 from secfc.roles.exchange import SERVER, PartyId
@@ -56,7 +57,8 @@ class RunFile:
     algorithm, k, options: as `secfc run` calls them, options by name; their defaults where they are not
     given.  preparing: how features are prepared, in the words of `secfc run` (standardize, ranges, ...).
     features: names of the columns, in their order.  columns: of clients that have only some of them, theirs.
-    seed: of the start, None for coins that clients toss.  waiting: clocks, no part of the terms.
+    seed: of the start, None for coins that clients toss.  schema: by which rows are linked, in hidden
+    membership; sites then read its columns instead of IDs.  waiting: clocks, no part of the terms.
     authority: certificates (PEM) by which the hub is known; None for those that the system trusts.
     """
 
@@ -71,6 +73,7 @@ class RunFile:
     preparing: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[PartyId, tuple[str, ...]] = field(default_factory=dict)
     seed: int | None = None
+    schema: Linkage | None = None
     waiting: Waiting = field(default_factory=Waiting, metadata=LOCAL)
     authority: str | None = field(default=None, metadata=LOCAL)
     folder: Path = field(default=Path(), metadata=LOCAL, compare=False)
@@ -114,7 +117,7 @@ class RunFile:
     def of(cls, table: Table, folder: Path = Path()) -> RunFile:
         """From what a file says.  folder: where other files that it names are.  Raises InputError."""
         run, waiting = table.table("run"), table.table("waiting", {})
-        parties = table.table("parties")
+        parties, schema = table.table("parties"), table.get("schema", dict, {})
         found = cls(
             name=run.text("name"),
             session=run.bytes("session", SESSION),
@@ -127,6 +130,7 @@ class RunFile:
             preparing=table.plain("preparing"),
             columns={name: columns for name, columns in table.lists("columns").items()},
             seed=run.get("seed", int, None),
+            schema=linkage_of(schema, f"{table.where}, [schema]") if schema else None,
             waiting=Waiting(**{f.name: waiting.number(f.name, f.default) for f in fields(Waiting)}),
             authority=run.get("authority", str, None),
             folder=folder,
@@ -148,6 +152,7 @@ class RunFile:
             "options": dict(self.options),
             "preparing": dict(self.preparing),
             "columns": {name: list(columns) for name, columns in self.columns.items()},
+            "schema": {} if self.schema is None else self.schema.tables(),
             "waiting": asdict(self.waiting),
             "parties": {name: key.hex() for name, key in self.identities.items()},
         }

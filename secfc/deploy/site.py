@@ -18,12 +18,16 @@ from secfc.roles.exchange import SERVER, PartyId
 
 @dataclass(frozen=True)
 class Data:
-    """The file of a client's rows, and how it is read: as `secfc run` reads files."""
+    """The file of a client's rows, and how it is read: as `secfc run` reads files.
+
+    drop_unfit: leave out rows that do not fit the run file's linkage schema, instead of refusing them.
+    """
 
     path: Path
     id_column: str | None = None
     columns: tuple[str, ...] | None = None
     dialect: Dialect = field(default_factory=Dialect)
+    drop_unfit: bool = False
 
 
 def _dialect(data: Table) -> Dialect:
@@ -51,6 +55,7 @@ HERE = {
     ", or name it as client_column=, id_column= or label_column=": ", or name it as 'id_column' in [data]",
     "leave the column out with columns=": "agree on features without it (`secfc deploy init --features`)",
     ", or have every category of a text made a feature (categorical=)": "",
+    "with drop_unfit=True": "with drop_unfit = true in [data]",
     '(missing="mean", missing="drop")': "(`secfc deploy init --prepare missing=mean`, or drop)",
 }
 
@@ -93,6 +98,7 @@ class SiteFile:
                 data.get("id_column", str, None),
                 None if columns is None else data.texts("columns"),
                 _dialect(data),
+                data.get("drop_unfit", bool, False),
             )
         elif data.names:
             raise InputError(f"site file {path}: the server has no rows. Leave [data] out")

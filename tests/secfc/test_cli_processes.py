@@ -34,11 +34,12 @@ def asked_of(*words):
     from dataclasses import fields
 
     from secfc.cli.run import checked
-    from secfc.cli.settings import Settings
+    from secfc.cli.settings import Settings, linked
 
     context = command.make_context("run", list(map(str, words)))
     method = methods()[context.params["algorithm"]]
-    settings = Settings(**{field.name: context.params[field.name] for field in fields(Settings)})
+    known = {**context.params, "linkage": linked(context, context.params["schema"])}
+    settings = Settings(**{field.name: known[field.name] for field in fields(Settings)})
     return method, checked(context, method, settings)
 
 
@@ -46,10 +47,14 @@ def asked_of(*words):
     (), ("--disclosure", "own-labels", "--reveal-centers"), ("--standardize", "--limit", "8"),
     ("--ranges", "x=-9:40,y=-9:40"), ("--algorithm", "k-fed"), ("-k", "2..4"), ("-k", "auto", "-t", "1"),
     ("--epsilon", "4", "--radius", "30"), ("--membership", "private", "--init", "random", "--bound", "64"),
+    ("--membership", "private", "--init", "random", "--bound", "64", "--schema", "s.toml"),
 ])  # fmt: skip
-def test_the_run_file_of_a_rehearsal_builds_what_was_asked_for(files, tmp_path, words):
+def test_the_run_file_of_a_rehearsal_builds_what_was_asked_for(files, tmp_path, words, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text("[[field]]\ncolumn = 'id'\ncase = 'upper'\n")
     words = words if "-k" in words else ("-k", "3", *words)
-    method, asked = asked_of(*files, "--id-column", "id", *words)
+    named = () if "--schema" in words else ("--id-column", "id")
+    method, asked = asked_of(*files, *named, *words)
     federation, _ = load(method, asked)
     folder = tmp_path / "rehearsal"
     folder.mkdir()

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import csv
 import json
+import time
+import tomllib
 import unicodedata
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from secfc import cli
+from secfc import SecFC, cli
+from secfc.algorithm import Public
+from secfc.coded.membership import Private
 from secfc.data.check_digits import CHECKS, luhn, mod11, verhoeff
 from secfc.data.inputs import InputError
-from secfc.data.linkage import Field, Linkage, keys_of, read_linkage
+from secfc.data.linkage import Field, Linkage, keys_of, linkage_of, read_linkage
+from secfc.data.patterns import LONGEST, WAYS, ways
+from secfc.roles.description import differences
 
 SCHEMA = """
 [[field]]
@@ -178,7 +185,10 @@ def test_a_schema_has_one_digest_however_it_is_written(tmp_path):
         ("[[field]]\ncolumn='a'\ncheck='mod97'", "none of luhn, mod11, verhoeff"),
         ("[[field]]\ncolumn='a'\nrequired=false", "no required field"),
         ("[[field]]\ncolumn='a'\n[[field]]\ncolumn='a'", "'a' twice"),
-        ("[[field]]\ncase='upper'", "has no column"),
+        ("[[field]]\ncolumn='a'\n[[field]]\ncase='upper'", r"s\.toml, field 2 has no column"),
+        ("[[field]]\ncolumn='a'\npattern='(a+)+'", "ways to read"),
+        ("[[field]]\ncolumn='a'\npattern='(aa|a)*'", "ways to read"),
+        ("[[field]]\ncolumn='a'\npattern='(a)\\1'", "no groupref"),
     ],
 )
 def test_a_schema_that_cannot_be_is_refused(tmp_path, text, words):
@@ -186,3 +196,107 @@ def test_a_schema_that_cannot_be_is_refused(tmp_path, text, words):
     path.write_text(text)
     with pytest.raises(InputError, match=words):
         read_linkage(path)
+
+
+def test_a_pattern_that_takes_years_is_refused_and_the_slowest_that_is_not_takes_none():
+    texts = ["a" * LONGEST + "b", "a" * (LONGEST - 1) + "b", "b" * 10**6]
+    for pattern in (".*a.*c", "(a|b)?[0-9]{6,10}", "(?i:[A-Z]{2}-?)?[0-9]+", "a*a*", "(aa|a){0,3}a*"):
+        assert 0 < ways(pattern) <= WAYS
+        linkage = Linkage((Field("x", pattern=pattern),))
+        begun = time.process_time()
+        _, quality = keys_of(linkage, [(text,) for text in texts])
+        assert time.process_time() - begun < 1
+        assert quality.fields[0].misformed == 3  # longer texts have another form
+    with pytest.raises(InputError, match="ways to read"):
+        Field("x", pattern="a*a*a*a*")
+
+
+@given(st.lists(st.text("1:ab2ü", min_size=1, max_size=4), min_size=1, max_size=3))
+def test_a_key_gives_back_its_texts(texts):
+    linkage = Linkage(tuple(Field(f"f{i}") for i in range(len(texts))))
+    assert linkage.texts(linkage.key(texts)) == tuple(texts)
+    assert linkage_of(tomllib.loads(tomli_w.dumps(linkage.tables())), "x") == linkage
+
+
+@pytest.fixture
+def wards(hospitals):
+    """The hospitals' rows with two features each: those of one person are the same everywhere."""
+    Path("a.csv").write_bytes(
+        "number;name;age;weight\r\n001234;Müller;30;70\r\n001235;Groß;60;90\r\n".encode("utf-8-sig")
+    )
+    Path("b.csv").write_bytes(
+        "number;name;age;weight\r\n1234;müller;30;70\r\n00-12-36; Zoë\u00a0;31;69\r\n".encode()
+    )
+    Path("c.csv").write_text(
+        "number,name,age,weight\nunknown,Secret,1,1\n1234.0,Mu\u0308ller,30,70\n,Hidden,2,2\n"
+        "001235,GROSS,60,90\n"
+    )
+    people = {"number": [1236, 1299], "name": ["ZO\u200bË", "Li"]}
+    pq.write_table(pa.table({**people, "age": [31.0, 61], "weight": [69.0, 91]}), "d.parquet")
+    return ("a.csv", "b.csv", "c.csv", "d.parquet", "-k", "2", "--membership", "private", "-t", "1")
+
+
+def test_a_run_links_by_the_schema_and_each_site_has_its_own_people_only(wards):
+    refused = run("run", *wards, "--schema", "s.toml")
+    assert refused.exit_code == 2
+    assert "2 of 4 rows cannot take part" in " ".join(refused.stderr.split())
+    assert "--drop-unfit" in refused.stderr
+    done = run("run", *wards, "--schema", "s.toml", "--drop-unfit", "--site-labels", "out", "--json")
+    assert done.exit_code == 0, done.output
+    assert "client 'c': 2 of 4 rows do not fit" in " ".join(done.stderr.split())
+    found = json.loads(done.stdout)
+    assert (found["m"], found["points_held"], found["verified"]) == (4, 8, True)
+    assert found["parameters"]["schema"] == read_linkage(Path("s.toml")).digest
+    assert not Path("secfc-labels.csv").exists()
+    sites = {}
+    for name in "abcd":
+        file = Path("out") / f"{name}.csv"
+        assert file.stat().st_mode & 0o777 == 0o600
+        with file.open(newline="", encoding="utf-8") as lines:
+            sites[name] = list(csv.DictReader(lines))
+    assert [(row["row"], row["number"], row["name"]) for row in sites["c"]] == [
+        ("1", "001234", "MÜLLER"),
+        ("3", "001235", "GROSS"),
+    ]
+    who = {(row["number"], row["label"]) for rows in sites.values() for row in rows}
+    assert len(who) == 4  # one label a person
+    assert "Secret" not in done.output
+
+
+def test_a_run_refuses_a_schema_where_nothing_is_linked_and_two_rows_of_one_key(wards):
+    opened = run("run", "a.csv", "b.csv", "c.csv", "-k", "2", "--schema", "s.toml")
+    assert (opened.exit_code, "--membership private" in opened.stderr) == (2, True)
+    twice = run("run", *wards, "--schema", "s.toml", "--id-column", "number")
+    assert "--id-column has no meaning with --schema" in twice.stderr
+    with open("c.csv", "a") as file:
+        file.write("1235,groß,5,5\n")
+    again = run("run", *wards, "--schema", "s.toml", "--drop-unfit")
+    assert again.exit_code == 2
+    assert "rows 3 and 4 (counted from 0) have the same key" in " ".join(again.stderr.split())
+    assert "1235" not in again.output
+
+
+def test_seven_as_a_number_is_seven_as_text_in_a_run_too(hospitals):
+    for name, cells in (("a", "7,0"), ("b", " 7,0")):
+        Path(f"{name}.csv").write_text(f"id,x\n{cells}\n8{name},9\n")
+    pq.write_table(pa.table({"id": [7, 9], "x": [0.0, 9]}), "c.parquet")
+    files = ("a.csv", "b.csv", "c.parquet")
+    done = run("run", *files, "-k", "2", "--membership", "private", "--id-column", "id", "--json")
+    assert done.exit_code == 0, done.output
+    union = run("psu", *files, "--id-column", "id", "--json")
+    assert json.loads(done.stdout)["m"] == json.loads(union.stdout)["m"] == 4
+    pq.write_table(pa.table({"id": [7.0, 9], "x": [0.0, 9]}), "c.parquet")
+    for command in (("run", *files, "-k", "2"), ("psu", *files)):
+        refused = run(*command, "--id-column", "id", "--force")
+        assert (refused.exit_code, "no one spelling" in " ".join(refused.stderr.split())) == (2, True)
+
+
+def test_sites_with_other_schemas_are_told_the_field_before_anything_moves():
+    one = Linkage((Field("number", width=10), Field("name")))
+    other = Linkage((Field("number", width=9), Field("name")))
+    public = Public(("a", "b", "c"), (4, 4, 4), 2, 9.0, session=bytes(32))
+    drafts = [SecFC(2, 1, membership=Private(schema=schema)).plan(public) for schema in (one, other, None)]
+    first, second, bare = (draft.description for draft in drafts)
+    (difference,) = differences(first, second)
+    assert str(difference) == "membership.schema.fields.0.width is 10 here and 9 there"
+    assert any("membership.schema" in str(found) for found in differences(first, bare))

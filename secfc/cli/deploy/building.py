@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from secfc.cli.method import Asked, Method
+from secfc.cli.method import Asked, Method, check_schema
 from secfc.cli.methods import methods
 from secfc.cli.preparing import OPTIONS as PREPARING
 from secfc.cli.preparing import check as check_preparing
@@ -97,7 +97,7 @@ def _asked(run: RunFile, method: Method) -> Asked:
     blank = {f.name: None for f in fields(Settings)} | {
         "files": (run.folder,), "seed": run.seed or 0, "force": False, "as_json": False,
         "features": "union" if run.columns else "same", "categorical": (), "missing": "refuse",
-        "standardize": False, "to_range": False, "sealed": True, "evaluate": False,
+        "standardize": False, "to_range": False, "sealed": True, "evaluate": False, "linkage": run.schema,
     }  # fmt: skip
     settings = Settings(**{**blank, **prepare[0], "k": clusters[0]["k"]})
     if file := words[0].get("server_file"):
@@ -105,6 +105,7 @@ def _asked(run: RunFile, method: Method) -> Asked:
     check_choice(settings, method.name, method.chooses)
     asked = method.settle(Asked(settings, words[0], words[1]))
     check_preparing(asked)
+    check_schema(asked)
     return asked
 
 

@@ -11,6 +11,7 @@ from secfc.cli.errors import bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
 from secfc.cli.settings import names, of_text_files
 from secfc.data.dialects import Dialect
+from secfc.data.linkage import Linkage, read_linkage
 from secfc.deploy.runfile import SESSION, RunFile, new_session
 from secfc.roles.exchange import SERVER
 
@@ -45,6 +46,7 @@ DATA = """
 path = {path}
 {ids}
 {dialect}
+# drop_unfit = true             # of a run file with a linkage schema: leave out rows that do not fit it
 """
 DIALECT = """\
 # delimiter = ";"               # CSV that is written otherwise than it shows: what separates cells,
@@ -107,6 +109,8 @@ def words(context: click.Context, parameter: click.Parameter, values: tuple[str,
 @click.option("--prepare", "preparing", multiple=True, callback=words, metavar="OPTION=VALUE",
               help="How features are prepared, as standardize or limit=8; repeatable.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), help="Of the start. Default: coins that clients toss.")
+@click.option("--schema", type=ANY_PATH, metavar="SCHEMA.toml", help="A linkage schema, which becomes "
+              "part of the run file: rows are linked by its columns (see `secfc check-ids`).")  # fmt: skip
 @click.option("--site", type=ANY_PATH, metavar="SITE.toml", help="Write the file of a site instead: with "
               "--party, --run, --key and --data.")  # fmt: skip
 @click.option("--party", metavar="NAME", help="The site's name in the run file, or server.")
@@ -119,9 +123,9 @@ def words(context: click.Context, parameter: click.Parameter, values: tuple[str,
 def init(
     file: Path | None, name: str, clients: dict[str, bytes], server: str | None, hub: str | None,
     authority: Path | None, features: tuple[str, ...] | None, k: str, algorithm: str,
-    options: dict[str, object], preparing: dict[str, object], seed: int | None, site: Path | None,
-    party: str | None, run_path: str, key_path: str, data: str | None, id_column: str | None,
-    encoding: str | None, delimiter: str | None, decimal: str | None, force: bool,
+    options: dict[str, object], preparing: dict[str, object], seed: int | None, schema: Path | None,
+    site: Path | None, party: str | None, run_path: str, key_path: str, data: str | None,
+    id_column: str | None, encoding: str | None, delimiter: str | None, decimal: str | None, force: bool,
 ) -> None:  # fmt: skip
     """Write the run file FILE, or with --site the file of a site.
 
@@ -146,16 +150,18 @@ def init(
     check_output(Path(str(file)), "FILE", (), force=force)
     with bad_input(OSError, UnicodeDecodeError):
         pem = None if authority is None else authority.read_text(encoding="ascii")
+        linkage = None if schema is None else read_linkage(schema)
     text = _run(
-        name, clients, str(server), str(hub), pem, features or (), k, algorithm, options, preparing, seed
-    )
+        name, clients, str(server), str(hub), pem, features or (), k, algorithm, options, preparing, seed,
+        linkage,
+    )  # fmt: skip
     _write(Path(str(file)), text, "FILE", force=force)
 
 
 def _run(
     name: str, clients: dict[str, bytes], server: str, hub: str, authority: str | None,
     features: tuple[str, ...], k: str, algorithm: str, options: dict[str, object],
-    preparing: dict[str, object], seed: int | None,
+    preparing: dict[str, object], seed: int | None, linkage: Linkage | None,
 ) -> str:  # fmt: skip
     from secfc.cli.deploy.building import built
     from secfc.deploy.keys import fingerprint
@@ -167,7 +173,7 @@ def _run(
     made = RunFile(
         name, new_session(), hub, {**clients, SERVER: public}, features, algorithm,
         int(k) if k.isdecimal() else k, options, preparing, seed=seed,
-        authority=authority,
+        schema=linkage, authority=authority,
     )  # fmt: skip
     work = built(made)
     with bad_input(ValueError, OverflowError):  # a plan that cannot be fails here, not at every site

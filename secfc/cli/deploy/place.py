@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.building import Built, built
-from secfc.cli.errors import bad_input
+from secfc.cli.errors import bad_input, cautions_told
 from secfc.data.inputs import InputError
 from secfc.deploy.keys import load
 from secfc.deploy.remembered import Remembered
@@ -82,13 +82,19 @@ class Site:
         data, settings = self.file.data, asked.asked.settings
         if data is None:
             raise InputError(f"{self.file.party} has no rows: it serves. Use `secfc deploy serve`")
+        if data.drop_unfit and self.run.schema is None:
+            raise InputError(
+                "drop_unfit = true is about a linkage schema, and the run file has none: leave it out, or "
+                "agree on one (`secfc deploy init --schema`)"
+            )
         columns = self.run.columns.get(self.file.party, self.run.features)
         way = data.dialect
         try:
-            with bad_input(OSError):
+            with bad_input(OSError), cautions_told(but="^$"):
                 read = Federation.from_files(
                     [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
                     encoding=way.encoding, delimiter=way.delimiter, decimal=way.decimal,
+                    linkage=self.run.schema, drop_unfit=data.drop_unfit,
                 )  # fmt: skip
         except InputError as error:
             raise InputError(in_site_file(str(error))) from error

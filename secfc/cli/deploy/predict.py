@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,9 @@ from secfc.cli.deploy.join import Way, prepare, problems_told
 from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.model import MODEL, nearest, retained, scaled
 from secfc.cli.deploy.place import Site
-from secfc.cli.deploy.results import labels
 from secfc.cli.errors import Refused, bad_input
-from secfc.cli.outputs import ANY_PATH, check_output, write_all, writing
+from secfc.cli.labels import own_lines
+from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
 from secfc.data.inputs import InputError
 from secfc.data.kept import Kept
 from secfc.deploy.forecast import NewRows, forecast
@@ -59,7 +60,7 @@ def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: 
         if new is None:
             raise Refused("NEW.csv is missing: every site labels its own rows, with nobody's help.")
         party, which = rows(place, new)
-        _write(out, labels(party, which, nearest(kept, party)), force)
+        _write(out, own_lines(party, nearest(kept, party), which, place.run.schema), force)
         click.echo(f"{party.points.shape[0]} labels written to {out}")
         return
     _together(place, kept, path, new, out, force=force)
@@ -118,7 +119,7 @@ def _together(site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *
         with problems_told(log):
             found = asyncio.run(attend(site.work(asked), me, make, site.identity, journal, carrier))
         if party is not None and new is not None:
-            _write(out, labels(party, which, found), force)
+            _write(out, own_lines(party, found, which, site.run.schema), force)
         journal.unlink(missing_ok=True)
         log.say("done", note=f"labels are in {out}" if new is not None else "helped to label others' rows")
 
@@ -144,6 +145,6 @@ def _fits(site: Site, kept: Kept, path: Path) -> None:
         raise InputError(f"{path} is {kept.party}'s, and this site is {site.file.party}: name its own")
 
 
-def _write(out: Path, text: str, force: bool) -> None:
+def _write(out: Path, lines: Iterable[Sequence[Any]], force: bool) -> None:
     with writing("--out"):
-        write_all({out: lambda file: file.write(text)}, overwrite=force)
+        write_all({out: csv_of(lines)}, overwrite=force, private=(out,))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.cli.deploy.model import MODEL, kept_of
 from secfc.cli.errors import Refused
-from secfc.cli.outputs import dumped, write_all
+from secfc.cli.labels import own_lines
+from secfc.cli.outputs import csv_of, dumped, write_all
 from secfc.report.digests import labels_digest
 
 if TYPE_CHECKING:
@@ -51,27 +50,11 @@ class Results:
         found = report(site, asked, outcome, log, started)
         texts = {self.folder / REPORT: lambda file: print(dumped(found), file=file)}
         if party is not None and outcome.labels is not None:
-            texts[self.folder / LABELS] = lambda file: file.write(labels(party, kept, outcome.labels))
-        write_all(texts, overwrite=self.force)
+            lines = own_lines(party, outcome.labels, kept, site.run.schema)
+            texts[self.folder / LABELS] = csv_of(lines)
+        write_all(texts, overwrite=self.force, private=(self.folder / LABELS,))
         if (kept := kept_of(site, asked, outcome)) is not None:
             kept.write(self.folder / MODEL)
-
-
-def labels(party: Any, kept: Any, found: Any) -> str:
-    """CSV: row (counted from 0 in the file), id if rows have one, label; -1 for a row that has none."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    named = party.ids is not None
-    writer.writerow(("row", *(("id",) if named else ()), "label"))
-    rows = range(len(found)) if kept is None else kept.tolist()
-    for i, (row, label) in enumerate(zip(rows, found.tolist(), strict=True)):
-        writer.writerow((row, *((text(party.ids[i]),) if named else ()), label))
-    return out.getvalue()
-
-
-def text(name: Any) -> Any:
-    """An ID as it can be written."""
-    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name
 
 
 def report(site: Site, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:

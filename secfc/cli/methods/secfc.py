@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.choose import bound_from_data, check_bound, choose_code, steps
-from secfc.cli.hidden_rows import HIDDEN_ROWS
+from secfc.cli.hidden_rows import HIDDEN_ROWS, hidden_rows
 from secfc.cli.method import Asked, Choice, Method, Option
 from secfc.cli.options import PRIVACY, STEPS, WORKERS, T, refuse_idle_privacy
 from secfc.cli.shared import check_disjoint
@@ -204,8 +204,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     Raises InputError if the clients are too few to hide anything.
     """
     from field.compare.replicated import MAX_T
-    from psu import Threshold
-    from secfc.coded.membership import Open, Private
+    from secfc.coded.membership import Open
     from secfc.coded.network import Network
     from secfc.coded.workers import check_enough, seated
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
@@ -228,9 +227,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     )  # fmt: skip
     membership: Membership = Open()
     if private:
-        membership = Private(
-            Threshold(t), merge=asked["merge"], counts=asked["counts"], on_conflict=asked["on_conflict"]
-        )
+        membership = hidden_rows(asked, t)
         notes += (
             "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
             "gives other starts",

@@ -1,6 +1,7 @@
 """The run file: one value that all sites hold, read back as written, each difference named, each mistake."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ import secfc
 from secfc.cli.deploy.building import built
 from secfc.data.dialects import Dialect
 from secfc.data.inputs import InputError
+from secfc.data.linkage import Field, Linkage
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.keys import draw, fingerprint, load
 from secfc.deploy.runfile import RunFile
@@ -63,11 +65,30 @@ def test_the_algorithm_is_that_of_the_words():
     ({"preparing": {"standardize": True}}, "preparing.standardize"), ({"seed": 3}, "seed"),
     ({"identities": {**IDENTITIES, "a": bytes(32)}}, "identities.a"),
     ({"identities": {"a": IDENTITIES["a"], **IDENTITIES}}, "clients"),
+    ({"schema": Linkage((Field("number", width=10),))}, "schema"),
 ])  # fmt: skip
 def test_each_difference_is_named(change, fact):
     one, other = runfile(), runfile(**change)
     assert one.digest != other.digest
     assert fact in str(differences(one.description, other.description)[0])
+
+
+def test_a_schema_is_part_of_the_run_file_and_another_is_told_by_its_field():
+    private = {"membership": "private"}
+    one, other = (
+        runfile(
+            options=private, schema=Linkage((Field("number", width=size, missing=("NA",)), Field("name")))
+        )
+        for size in (10, 9)
+    )
+    assert read(one.toml()).description == one.description
+    assert built(read(one.toml())).algorithm.membership.schema == one.schema
+    found = list(map(str, differences(one.description, other.description)))
+    assert found == ["run.schema.fields.0.width is 10 here and 9 there"]
+    with pytest.raises(InputError, match="there is no 'with'"):
+        read(one.toml().replace("width", "with"))
+    with pytest.raises(InputError, match="only --membership private"):
+        built(replace(one, options={}))
 
 
 def test_where_the_hub_is_and_clocks_are_no_terms():

@@ -1,0 +1,136 @@
+"""What a run writes, looked at before anything is computed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secfc.cli.errors import Refused
+from secfc.cli.method import Asked
+from secfc.cli.outputs import STDOUT, check_folder, check_output, csv_of, dumped, write_all, writing
+
+if TYPE_CHECKING:
+    from secfc.data.federation import Federation
+    from secfc.report import Report
+
+PAGES = (".html", ".htm")
+LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go, None for nowhere; checked before anything is computed.
+
+    sites: a directory for a file of each site.  readers: whom pages are for.  linkage: whose
+    columns make IDs.  private: whether files of labels are their owner's alone, as IDs say who is where.
+    """
+
+    labels: Path | None
+    reports: tuple[Path, ...]
+    force: bool
+    readers: str = "everybody"
+    sites: Path | None = None
+    linkage: Any = None
+    private: bool = False
+
+    @classmethod
+    def of(cls, asked: Asked) -> Outputs:
+        """The output files of a run.  Raises Refused for one that could not or must not be written."""
+        settings = asked.settings
+        labels, reports = settings.labels, settings.report
+        if settings.files:
+            labels = labels or (None if settings.site_labels else LABELS)
+            if not (reports or settings.as_json or settings.processes):
+                reports = (REPORT,)
+        if labels == STDOUT and settings.as_json:
+            raise Refused("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
+        for report in reports:
+            if labels and labels.resolve() == report.resolve():
+                raise Refused(f"--labels and --report are both {labels}: give them different names.")
+        if len({report.resolve() for report in reports}) < len(reports):
+            raise Refused(f"--report {reports[-1]} is there twice: name every file once.")
+        named = {path for path in (labels, *reports) if path}
+        if settings.plot and settings.plot.resolve() in {path.resolve() for path in named}:
+            raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
+        if settings.plot and not find_spec("matplotlib"):
+            raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
+        written = [("--labels", labels), *(("--report", report) for report in reports)]
+        if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
+            raise Refused(f"--officer {settings.officer}: name a file that ends in .html.")
+        rest = (("--plot", settings.plot), ("--model", settings.model), ("--officer", settings.officer))
+        for option, path in (*written, *rest):
+            if path is not None and not (path == STDOUT and option == "--labels"):
+                check_output(path, option, asked.read, force=settings.force)
+        for report in reports:
+            if report.suffix.lower() not in (".json", *PAGES):
+                raise Refused(f"--report {report}: name a file that ends in .json or in .html.")
+        if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
+            raise Refused("--readers holders is about a page: add --report page.html, or leave it out.")
+        if settings.site_labels is not None:
+            check_folder(settings.site_labels, "--site-labels", force=settings.force)
+        private = asked.get("membership") == "private"
+        return cls(
+            labels, reports, settings.force, settings.readers, settings.site_labels, settings.linkage, private
+        )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether labels go anywhere."""
+        return self.labels is not None or self.sites is not None
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether stdout is for the labels."""
+        return self.labels == STDOUT
+
+    def write_labels(
+        self, federation: Federation, labels: Any, kept: Any, texts: dict[Path, Callable[[Any], None]]
+    ) -> None:
+        """Write the labels of all clients, None if none are given out, and these texts; or nothing."""
+        from secfc.cli.labels import label_lines, of_each_site
+
+        named = set()
+        if labels is not None and self.sites is not None:
+            with writing("--site-labels"):
+                self.sites.mkdir(mode=0o700, exist_ok=True)
+            files = of_each_site(self.sites, federation, labels, kept, self.linkage)
+            named |= set(files)
+            texts = {**texts, **files}
+        if labels is not None and self.labels is not None and not self.to_stdout:
+            named |= {self.labels} if self.private else set()
+            texts = {**texts, self.labels: csv_of(label_lines(federation, labels, kept, self.linkage))}
+        with writing("--labels, --site-labels and --report"):
+            write_all(texts, overwrite=self.force, private=named)
+        if self.to_stdout and labels is not None:
+            csv_of(label_lines(federation, labels, kept, self.linkage))(sys.stdout)
+
+    def write(
+        self,
+        federation: Federation,
+        labels: Any,
+        kept: Any,
+        found: Report,
+        sketch: Callable[[], Any] = lambda: None,
+    ) -> None:
+        """Write all files, or none of them.  sketch: makes a picture of points, for pages that show it."""
+        from secfc.report import as_html, as_json
+
+        texts: dict[Path, Callable[[Any], None]] = {}
+        for path in self.reports:
+            if path.suffix.lower() not in PAGES:
+                texts[path] = lambda file: print(dumped(as_json(found)), file=file)
+                continue
+            holders = self.readers == "holders"
+            page = as_html(found, holders=holders, sketch=sketch() if holders else None)
+            texts[path] = partial(print_page, page)
+        self.write_labels(federation, labels, kept, texts)
+
+
+def print_page(page: str, file: Any) -> None:
+    """Write a page to an open file."""
+    file.write(page)
