@@ -46,6 +46,13 @@ HIDDEN_ROWS = (
         help="private: of an ID whose holders have different data. fail: end the run, and tell each "
         "site which of its IDs. separate: each version is a point of its own. mean: the mean of all holders.",
     ),
+    Option(
+        "--verify-union",
+        is_flag=True,
+        part="disclosure",
+        help="private: clients of the committee compute again what the server announces of the union, how "
+        "many hold each point and which are in dispute, and name a server that says something else.",
+    ),
 )
 
 
@@ -60,4 +67,5 @@ def hidden_rows(asked: Asked, t: int) -> Private:
         counts=asked["counts"],
         on_conflict=asked["on_conflict"],
         schema=asked.settings.linkage,
+        verify=asked["verify_union"],
     )

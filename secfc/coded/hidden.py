@@ -68,6 +68,7 @@ class UnionDraft:
     merge: bool = True
     counts: Counts = "opened"
     on_conflict: Conflict = "fail"
+    verify: bool = False
 
     @cached_property
     def description(self) -> bytes:
@@ -115,7 +116,7 @@ class UnionDraft:
         digest = self.identities(party, points)
         yield from agree(self, party.name, number=ALIGN)
         with blaming(self.clients):
-            seat = yield from take_seat(self.union, self.clients, me, coins)
+            seat = yield from take_seat(self.union, self.clients, me, coins, verify=self.verify)
             own, inverse = tags(digest, seat.secrets.tag_key)
             union = yield from find_union(seat, own)
             rows = row_numbers(union, own, inverse)

@@ -106,6 +106,11 @@ class Private:
     the field where two differ.  The IDs are keys already (`Federation.from_files(linkage=)`); None if they
     stand as they are.
 
+    verify: members of the committee tell each other what they open, and compute again what the server
+    announces: which IDs there are, how many hold a row, which rows are in dispute.  A server that announces
+    something else is caught, and named (FaultyServer), if members follow the protocol.  Not in the server
+    mode, which has no committee; what `counts="hidden"` divides by stays the server's word.
+
     IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
     must have equal data and are one row.
 
@@ -125,6 +130,7 @@ class Private:
     counts: Counts = "opened"
     on_conflict: Conflict = "fail"
     schema: Linkage | None = None
+    verify: bool = False
 
     def __post_init__(self) -> None:
         mode = Kind(
@@ -138,6 +144,7 @@ class Private:
                 "mode": optional(mode, "a threshold of SecFC's t"),
                 "bound": WHOLE,
                 "sized": SWITCH,
+                "verify": SWITCH,
                 "merge": SWITCH,
             },
         )
@@ -148,6 +155,10 @@ class Private:
             raise ValueError(
                 f"schema is a {type(self.schema).__name__}: a Linkage is needed, as "
                 "secfc.data.linkage.read_linkage has it of a file"
+            )
+        if self.verify and isinstance(self.mode, psu_plan.Server):
+            raise ValueError(
+                "verify=True with mode=Server(): there is no committee to check the server. Use Threshold(t)"
             )
         if not self.merge and self.on_conflict == "mean":
             raise ValueError(
@@ -176,4 +187,4 @@ class Private:
     ) -> UnionDraft:
         mode = self.mode or psu_plan.Threshold(t)
         union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
-        return UnionDraft(union, clients, terms, self.merge, self.counts, self.on_conflict)
+        return UnionDraft(union, clients, terms, self.merge, self.counts, self.on_conflict, self.verify)

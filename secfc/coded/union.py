@@ -38,9 +38,10 @@ from psu.messages import (
     UnionTags,
 )
 from psu.plan import Plan, Sheet
+from secfc.coded.clock import Clock
+from secfc.coded.rechecking import Recheck, lied
 from secfc.coded.union_messages import Disputes, Introduction, Multiplicities
 from secfc.roles.exchange import (
-    ALIGN,
     SERVER,
     Exchange,
     FaultyClient,
@@ -58,24 +59,6 @@ Array = NDArray[Any]
 M = TypeVar("M")
 
 PHASE = "align"
-
-
-class Clock:
-    """Rounds between clients, and of uploads to the server: all clients count the same exchanges.
-
-    Rounds of openings are not counted here: they carry the number of their turn.
-    """
-
-    def __init__(self) -> None:
-        self.phase, self._between, self._uploads = ALIGN, 0, 0
-
-    def between(self) -> int:
-        self._between += 1
-        return self.phase + self._between
-
-    def upload(self) -> int:
-        self._uploads += 1
-        return self.phase + self._uploads
 
 
 def numbered(inbox: Mapping[PartyId, Any], kind: type[M], clients: tuple[PartyId, ...]) -> dict[int, M]:
@@ -114,14 +97,31 @@ class Seat:
     secrets: Secrets
     coins: Coins
     clock: Clock
+    verify: bool = False
 
     @property
     def others(self) -> tuple[PartyId, ...]:
         return tuple(c for j, c in enumerate(self.clients) if j != self.me)
 
 
-def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -> Role[Seat]:
-    """Introduce identities, agree on keys, deal and receive the keys of common randomness, and compare."""
+@dataclass
+class Sitting:
+    """A committee member at one sheet: its state, and what it computes again if members check the server."""
+
+    member: opening.Member
+    recheck: Recheck | None
+
+    def __repr__(self) -> str:
+        return f"Sitting({self.member!r})"
+
+
+def take_seat(
+    plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins, *, verify: bool = False
+) -> Role[Seat]:
+    """Introduce identities, agree on keys, deal and receive the keys of common randomness, and compare.
+
+    verify: whether members compute again what the server announces.
+    """
     others = tuple(c for j, c in enumerate(clients) if j != me)
     identity, clock = Identity.draw(coins), Clock()
     inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
@@ -135,7 +135,7 @@ def take_seat(plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins) -
     awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
     inbox = yield meet(clock, {clients[j]: p for j, p in packets.items()}, awaited)
     received = numbered(inbox, KeyPacket, clients)
-    seat = Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock)
+    seat = Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock, verify)
     # Before any table is dealt: tags under two keys would show client 0 which of them are whose.
     yield from confirm(seat, None)
     return seat
@@ -146,8 +146,10 @@ def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...])
     return Exchange(send, expect, 0, round=clock.between(), phase=PHASE)
 
 
-def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
+def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[Sitting | None]:
     """Give a table to those who will open the sum: a member's state if this client is one of them."""
+    if seat.verify:
+        seat.clock.span()
     if not seat.plan.committee:
         for chunk in range(sheet.chunks):
             upload = masked.mask(seat.plan, seat.secrets, sheet, table, chunk)
@@ -166,21 +168,38 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[opening.Member | None]:
                 holding = sharing.absorb(plan, secrets, holding, block)
     if holding is None:
         return None
-    return opening.begin(plan, secrets, sharing.settle(plan, secrets, holding, range(plan.n)))
+    settled = sharing.settle(plan, secrets, holding, range(plan.n))
+    return Sitting(opening.begin(plan, secrets, settled), Recheck(plan, sheet) if seat.verify else None)
 
 
-def answer(seat: Seat, members: dict[str, opening.Member], turn: Turn) -> Exchange:
+def answer(seat: Seat, members: dict[str, Sitting], turn: Turn) -> Role[Exchange]:
     """This client's answer to a turn, if it is due one, and the wait for the server's next word."""
     send: dict[PartyId, Any] = {}
     if turn.sheet in members:
+        sitting = members[turn.sheet]
+        if sitting.recheck is not None:
+            sitting.recheck.follow(turn)
         try:
-            members[turn.sheet], reply = opening.answer(members[turn.sheet], turn)
+            sitting.member, reply = opening.answer(sitting.member, turn)
         except AlreadyUsed as error:
             raise FaultyServer(SERVER, "asked a second time to open something") from error
         if reply is not None:
             send[SERVER] = reply
+        if sitting.recheck is not None:
+            sitting.recheck.hear(turn, (yield from tell_members(seat, turn, reply)))
     number = seat.clock.phase + turn.number
     return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase + 1, exact=False, phase=PHASE)
+
+
+def tell_members(seat: Seat, turn: Turn, reply: Opening | None) -> Role[dict[int, Opening]]:
+    """Tell the other members this opening, and hear theirs: of the quorum, by number."""
+    others = [i for i in seat.plan.committee if i != seat.me]
+    send = {} if reply is None else to_all(tuple(seat.clients[i] for i in others), reply)
+    due = tuple(seat.clients[i] for i in others if i in turn.quorum)
+    # A member that is gone is the server's to replace.
+    inbox = yield Exchange(send, due, 0, round=seat.clock.opened(turn.number), phase=PHASE)
+    own = {} if reply is None else {seat.me: reply}
+    return {**numbered(inbox, Opening, seat.clients), **own}
 
 
 def listen(seat: Seat) -> Exchange:
@@ -191,7 +210,8 @@ def listen(seat: Seat) -> Exchange:
 def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
     """A client's part from its tags to the union that all clients confirm to each other."""
     plan = seat.plan
-    members: dict[str, opening.Member] = {}
+    members: dict[str, Sitting] = {}
+    last: Sheet | None = None
 
     def contribute(sheet: Sheet) -> Role[None]:
         member = yield from deal(seat, sheet, tables.fill(plan, sheet, own, seat.coins))
@@ -207,15 +227,18 @@ def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
         match word:
             case Begin() if attempt < word.attempt < plan.attempts:
                 attempt = word.attempt  # each table has a salt of its own, and is dealt once
-                sheet = plan.cells(word.size, word.attempt)
-                most = sheet.rows
-                yield from contribute(sheet)
+                last = plan.cells(word.size, word.attempt)
+                most = last.rows
+                yield from contribute(last)
                 wait = listen(seat)
             case Turn():
-                wait = answer(seat, members, word)
+                wait = yield from answer(seat, members, word)
             case UnionTags() if len(word.z) > most:
                 raise FaultyServer(SERVER, "announced more IDs than the table that it asked for can hold")
             case UnionTags():
+                sitting = members.get(last.label) if last is not None else None
+                if sitting is not None and sitting.recheck is not None:
+                    sitting.recheck.check_union(word)
                 yield from confirm(seat, word)
                 return word
             case _:
@@ -227,6 +250,8 @@ def confirm(seat: Seat, union: UnionTags | None) -> Role[None]:
 
     Raises UnionAborted naming who differs or says nothing.
     """
+    if seat.verify:
+        seat.clock.span()
     messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
     inbox = yield meet(seat.clock, messages, seat.others)
     align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients), range(seat.plan.n))
@@ -238,7 +263,9 @@ def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:
     rows: its own.  Raises SharedIds if some row has, or none.
     """
     table = disjoint.table(seat.plan, seat.secrets, rows, union)
-    told = yield from open_for_all(seat, disjoint.sheet(), table, HeldOnce)
+    told, sums = yield from open_for_all(seat, disjoint.sheet(), table, HeldOnce)
+    if sums is not None and told.word != int(sums[1, 0]):
+        raise lied("whether every row has one holder")
     if not disjoint.held_once(told.word, seat.secrets):
         raise SharedIds(len(union.z))
 
@@ -250,9 +277,11 @@ def count_holders(seat: Seat, union: UnionTags, rows: Array) -> Role[Array]:
     """
     m = len(union.z)
     sheet, _ = merge.sheets(m)
-    told = yield from open_for_all(seat, sheet, merge.indicator(rows, m), Multiplicities)
+    told, sums = yield from open_for_all(seat, sheet, merge.indicator(rows, m), Multiplicities)
     if len(told.held) != m or int(told.held.max(initial=1)) > len(seat.clients):
         raise FaultyServer(SERVER, f"counted holders of other rows than m={m}, or more than there are")
+    if sums is not None and not np.array_equal(told.held, sums[:, 0]):
+        raise lied("how many clients hold each row")
     return np.asarray(told.held, np.int64)
 
 
@@ -263,20 +292,27 @@ def find_disputes(seat: Seat, rows: Array, prints: Array, m: int) -> Role[Array]
     """
     _, sheet = merge.sheets(m)
     table = merge.spread(rows, prints, m, seat.coins)
-    disputed: Array = (yield from open_for_all(seat, sheet, table, Disputes)).rows
+    told, sums = yield from open_for_all(seat, sheet, table, Disputes)
+    disputed: Array = told.rows
+    if sums is not None and not np.array_equal(disputed, merge.disagreeing(sums)):
+        raise lied("which rows have different data")
     if len(disputed) and int(disputed[-1]) >= m:
         raise FaultyServer(SERVER, f"said that rows are in dispute that are none of m={m}")
     return disputed
 
 
-def open_for_all(seat: Seat, sheet: Sheet, table: Array, kind: type[M]) -> Role[M]:
-    """Deal a sheet, answer until the server says what it opened, as a message of this kind."""
+def open_for_all(seat: Seat, sheet: Sheet, table: Array, kind: type[M]) -> Role[tuple[M, Array | None]]:
+    """Deal a sheet, answer until the server says what it opened, as a message of this kind.
+
+    The sums themselves come with it, (rows, opened), for a member of a committee that checks the server.
+    """
     member = yield from deal(seat, sheet, table)
     members = {} if member is None else {sheet.label: member}
     word = only((yield listen(seat)), SERVER)
     while isinstance(word, Turn):
-        word = only((yield answer(seat, members, word)), SERVER)
-    return take({SERVER: word}, kind)[SERVER]
+        word = only((yield (yield from answer(seat, members, word))), SERVER)
+    recheck = None if member is None else member.recheck
+    return take({SERVER: word}, kind)[SERVER], None if recheck is None else recheck.complete()
 
 
 # --- server ----------------------------------------------------------------------------------------

@@ -113,6 +113,8 @@ def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
     if isinstance(membership, Private):
         found |= {"merge": membership.merge, "id_column": ids}
         found |= {"counts": membership.counts, "on_conflict": membership.on_conflict}
+        if membership.verify:
+            found["verify_union"] = True
         if membership.schema is not None:
             found["schema"] = membership.schema.digest
     found["disclosure"] = word_of(policy, DISCLOSURES) if policy.exact else "noise"

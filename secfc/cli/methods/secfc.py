@@ -128,7 +128,7 @@ def settle(asked: Asked) -> Asked:
         )
     if asked["membership"] == "open":
         asked.refuse(
-            ("merge", "counts", "on_conflict"),
+            ("merge", "counts", "on_conflict", "verify_union"),
             "{option} has no meaning for --membership open, which has every row count by itself: add "
             "--membership private, or leave it out.",
         )
