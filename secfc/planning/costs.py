@@ -76,23 +76,24 @@ def mean(costs: list[Cost]) -> Cost:
 
 
 def line(first: Cost, second: Cost, at: Fraction) -> Cost:
-    """The straight line through what two sizes cost, at a third: 0 is the first, 1 the second.
+    """The straight line through what two sizes cost, at a third: 0 is the first, 1 the second, or beyond.
 
     Messages are arrays with a row a point, behind a head: their bytes are on that line but for the filling of
-    last words.  Nothing costs less than nothing, and work that did not grow is taken as it was.
+    last words.  Nothing costs less than nothing, and work that did not grow is taken as it was.  Rounds do
+    not depend on rows, and messages little: they are those of the larger size.
     """
     share = float(at)
-    kinds = [*first.sizes, *(kind for kind in second.sizes if kind not in first.sizes)]
 
     def along(one: float, other: float, least: float = 0.0) -> float:
         return max(least, one + share * (other - one))
 
+    kinds = [*first.sizes, *(kind for kind in second.sizes if kind not in first.sizes)]
     return Cost(
-        {kind: along(first.messages.get(kind, 0), second.messages.get(kind, 0)) for kind in kinds},
+        {kind: second.messages.get(kind, 0) for kind in kinds},
         {kind: along(first.sizes.get(kind, 0), second.sizes.get(kind, 0)) for kind in kinds},
-        along(first.rounds, second.rounds),
-        along(first.seconds, second.seconds, first.seconds if share > 0 else 0.0),
-        along(first.slowest, second.slowest, first.slowest if share > 0 else 0.0),
+        second.rounds,
+        along(first.seconds, second.seconds, first.seconds),
+        along(first.slowest, second.slowest, first.slowest),
     )
 
 

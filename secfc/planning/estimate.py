@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from field.compare.bitslice import WIDTH, WORD
 from secfc.algorithm import Public
 from secfc.disclosure import FinalLabelsOnly
+from secfc.disclosure.blocks import blocks_of
 from secfc.exact.plaintext import Lloyd
-from secfc.exact.secfc import SecFC
 from secfc.fitting import fit
+from secfc.planning.blocks import Blocks
 from secfc.planning.costs import Cost, line, mean, total
 from secfc.planning.rehearsal import STEPS, Asked, Rehearsal, made_up, rehearse, resident
 
-# A rehearsal is of so many rows that its work can be told from what any message costs, and no more.
+# The first rehearsal loads and builds what later ones find there.  The second is of so many rows that its
+# work can be told from what any message costs, the third of so many more that it takes less than these
+# seconds if all of its work grows with rows.
 LEAST, WORK, COMPARED = 64, 2.5e7, 4800
+SECONDS, MORE = 1.6, (2, 16)
 MADE_UP = 5000
 
 
@@ -75,11 +80,18 @@ def machine() -> str:
 
 
 def sizes(algorithm: Any, public: Public, k: int) -> tuple[int, int]:
-    """Rows of two rehearsals."""
+    """Rows of the first two rehearsals."""
     n = len(public.clients)
     first = max(LEAST, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
     second = max(int(min(WORK / (n * public.d * k), COMPARED / k)), 4 * first)
     return min(first, public.m), min(second, public.m)
+
+
+def larger(low: Rehearsal, m: int) -> int:
+    """Rows of the rehearsal after one, of m: all, or as many as fill the layout of compared bits."""
+    least, most = MORE
+    rows, full = round(low.m * min(most, max(least, SECONDS / max(1e-3, low.seconds)))), WORD * WIDTH
+    return m if rows >= m else max(rows // full, 1) * full if rows > full // 2 else rows
 
 
 def priced(algorithm: Any, public: Public, plan: Any) -> Priced:
@@ -87,19 +99,22 @@ def priced(algorithm: Any, public: Public, plan: Any) -> Priced:
     k = plan.k if isinstance(getattr(plan, "k", None), int) else _most(algorithm.k)
     first, second = sizes(algorithm, public, k)
     points = 0 if public.server_points is None else len(public.server_points)
+
+    def rehearsed(rows: int, **steps: int) -> Rehearsal:
+        return rehearse(algorithm, public, plan, rows, k, points, **steps)
+
     if inside(algorithm):
-        return _looped(algorithm, public, plan, k, first, second, points)
-    low = rehearse(algorithm, public, plan, first, k, points)
-    if not isinstance(algorithm, SecFC):  # libraries were loaded, which is no work of a run
-        low = rehearse(algorithm, public, plan, first, k, points)
-    high = low if first == second else rehearse(algorithm, public, plan, second, k, points)
-    kinds = _lines(low, high, public.m)
+        return _looped(algorithm, public, plan, k, rehearsed)
+    rehearsed(first)
+    low = rehearsed(second)
+    high = low if second == public.m else rehearsed(larger(low, public.m))
+    kinds, held = _lines(algorithm, plan, low, high, public.m)
     order = tuple(asked for asked, _ in high.questions)
     steps = [asked for asked in order if asked and asked[0] in STEPS]
     last = steps[-1] if steps else None
     return Priced(
         order, kinds, Cost() if last is None else kinds[last], sum(asked == last for asked in order if asked),
-        (first, second), *_memory(list(order), kinds), high.result.learned, high.heard, last, machine(),
+        (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard, last, machine(),
     )  # fmt: skip
 
 
@@ -109,26 +124,25 @@ def inside(algorithm: Any) -> bool:
     return isinstance(policy, FinalLabelsOnly) and policy.dealer is None
 
 
-def _looped(
-    algorithm: Any, public: Public, plan: Any, k: int, first: int, second: int, points: int
-) -> Priced:
+def _looped(algorithm: Any, public: Public, plan: Any, k: int, rehearsed: Callable[..., Rehearsal]) -> Priced:
     """Where one question holds all steps: what one step more costs is the difference of runs."""
-    low = [rehearse(algorithm, public, plan, first, k, points, max_iter=most) for most in (1, 3)]
-    high = low if first == second else [
-        rehearse(algorithm, public, plan, second, k, points, max_iter=most) for most in (1, 3)
-    ]  # fmt: skip
-    few, many = (_lines(low[i], high[i], public.m) for i in (0, 1))
+    first, second = sizes(algorithm, public, k)
+    rehearsed(first, max_iter=1)
+    low = [rehearsed(second, max_iter=most) for most in (1, 3)]
+    rows = larger(low[1], public.m)
+    high = low if rows == second else [rehearsed(rows, max_iter=most) for most in (1, 3)]
+    few, many = (_lines(algorithm, plan, low[i], high[i], public.m)[0] for i in (0, 1))
     apart = max(1, high[1].result.n_iter - high[0].result.n_iter)
     asked = next(a for a in many if a and a[0] == "Cluster")
     step = _less(many[asked], few[asked]) * (1 / apart)
     step = replace(step, slowest=step.seconds * many[asked].slowest / max(1e-9, many[asked].seconds))
     start = _less(many[asked], step * high[1].result.n_iter)
-    kinds = {**many}
     order = tuple(a for a, _ in high[1].questions)
     taken = usual_steps(algorithm, public, k)
-    held = _memory([a for a in order if a != asked], {**kinds, asked: step})
+    kinds = {**many, asked: start + step * taken}
+    held = {**{a: float(cost.nbytes) for a, cost in many.items()}, asked: float(step.nbytes)}
     return Priced(
-        order, {**kinds, asked: start + step * taken}, step, taken, (first, second), *held,
+        order, kinds, step, taken, (low[1].m, high[1].m), *_memory(kinds, held),
         high[1].result.learned, high[1].heard, asked, machine(),
     )  # fmt: skip
 
@@ -153,29 +167,37 @@ def _less(one: Cost, other: Cost) -> Cost:
     )
 
 
-def _lines(low: Rehearsal, high: Rehearsal, m: int) -> dict[Asked, Cost]:
-    """Costs by question at m rows."""
-    small = {asked: mean(costs) for asked, costs in low.by_kind.items()}
+def _lines(
+    algorithm: Any, plan: Any, low: Rehearsal, high: Rehearsal, m: int
+) -> tuple[dict[Asked, Cost], dict[Asked, float]]:
+    """Costs by question at m rows, and how many bytes of its messages are there at once."""
     large = {asked: mean(costs) for asked, costs in high.by_kind.items()}
-    if low.m == high.m:
-        return large
-    at = Fraction(m - low.m, high.m - low.m)
-    found = {asked: line(small[asked], large[asked], at) for asked in large if asked in small}
-    ratio = m / high.m
-    # Asked in one of the two only: in proportion.
-    found |= {asked: cost * ratio for asked, cost in large.items() if asked not in small}
-    return found
+    found = large
+    if low.m != high.m:
+        small = {asked: mean(costs) for asked, costs in low.by_kind.items()}
+        at = Fraction(m - low.m, high.m - low.m)
+        found = {asked: line(small[asked], large[asked], at) for asked in large if asked in small}
+        # Asked in one of the two only: in proportion, in as many rounds.
+        found |= {
+            asked: replace(cost * (m / high.m), messages=cost.messages, rounds=cost.rounds)
+            for asked, cost in large.items()
+            if asked not in small
+        }
+    policy = getattr(algorithm, "disclosure", None)
+    blocks = {asked: Blocks(*blocks_of(policy, plan, high.bodies.get(asked))) for asked in found}
+    held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
+    return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
 
 
-def _memory(order: list[Asked], kinds: Mapping[Asked, Cost]) -> tuple[int, int]:
+def _memory(kinds: Mapping[Asked, Cost], held: Mapping[Asked, float]) -> tuple[int, int]:
     """Bytes that parties hold together, and those that a process has loaded before it holds any.
 
     Shares stay for the whole run, and messages of a question for as long as it takes; arrays in the making
     are half as much again.
     """
-    held = sum(size for (_, kind), size in kinds.get((), Cost()).sizes.items() if kind == "Shares")
-    most = max((kinds[asked].nbytes for asked in order if asked), default=0)
-    return round(1.5 * (held + most)), resident()
+    shares = sum(size for (_, kind), size in kinds.get((), Cost()).sizes.items() if kind == "Shares")
+    most = max((nbytes for asked, nbytes in held.items() if asked), default=0)
+    return round(1.5 * (shares + most)), resident()
 
 
 def _most(k: Any) -> int:

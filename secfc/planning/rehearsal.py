@@ -54,6 +54,7 @@ class Recorder:
     begun: float = field(default_factory=working_clock)
     order: list[int] = field(default_factory=list)
     asked: dict[int, Asked] = field(default_factory=dict)
+    bodies: dict[Asked, Any] = field(default_factory=dict)
     sizes: dict[int, Counter[Any]] = field(default_factory=dict)
     messages: dict[int, Counter[Any]] = field(default_factory=dict)
     rounds: dict[int, set[int]] = field(default_factory=dict)
@@ -76,6 +77,7 @@ class Recorder:
             self.messages[number][kind] += 1
             if side == "server" and number >= 0 and not self.asked[number]:
                 self.asked[number] = (type(body).__name__, clusters_of(body))
+                self.bodies[self.asked[number]] = body
         self.spent[number][party] = self.spent[number].get(party, 0.0) + now - self.begun
         self.begun = working_clock()
 
@@ -122,13 +124,13 @@ class Overheard:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """m: rows.  questions: what was asked in what order, at what cost.  result: of the made-up rows.
-
-    heard: what clients learned, in sentences.
+    """m: rows.  questions: what was asked in what order, at what cost.  bodies: the last message that asked
+    it.  result: of the made-up rows.  heard: what clients learned, in sentences.
     """
 
     m: int
     questions: tuple[tuple[Asked, Cost], ...]
+    bodies: Mapping[Asked, Any]
     result: Clustering
     heard: tuple[str, ...] = ()
 
@@ -139,6 +141,11 @@ class Rehearsal:
         for asked, cost in self.questions:
             found.setdefault(asked, []).append(cost)
         return found
+
+    @property
+    def seconds(self) -> float:
+        """Of its work."""
+        return sum(cost.seconds for _, cost in self.questions)
 
 
 def made_up(public: Public, m: int, k: int, *, ids: bool, server_points: int, seed: int = 0) -> Federation:
@@ -201,4 +208,5 @@ def rehearse(
             # No finer scale fits: then some lanes less decide than there will be.
             told, recorder = replace(way, scale=algorithm.scale), Recorder()
             result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
-    return Rehearsal(m, tuple(recorder.questions), result, said_to_all(algorithm, told, result))
+    heard = said_to_all(algorithm, told, result)
+    return Rehearsal(m, tuple(recorder.questions), recorder.bodies, result, heard)
