@@ -72,8 +72,9 @@ ROOMS = {
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.account secfc.lloyd secfc.attacks secfc.scaling secfc.coded secfc.disclosure "
     "secfc.exact",
-    "secfc.planning": "field.kernels secfc.logs secfc.roles secfc.data secfc.privacy secfc.html "
-    "secfc.algorithm secfc.lloyd secfc.coded secfc.disclosure secfc.exact secfc.fitting secfc.report",
+    "secfc.planning": "field.kernels field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
+    "secfc.html secfc.algorithm secfc.lloyd secfc.coded secfc.disclosure secfc.feddp secfc.exact "
+    "secfc.fitting secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.lloyd secfc.attacks secfc.kfed secfc.feddp secfc.overlap "

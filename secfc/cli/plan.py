@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,15 @@ def filled(context: click.Context, parameter: click.Parameter, values: tuple[str
     help="feddp: how many points the server holds, where there is no --server-file. Default: 20 a cluster.",
 )
 @click.option(
+    "--trials",
+    type=click.IntRange(1),
+    metavar="T",
+    help="feddp with --server-file: say what noise costs, by T simulations on held-out server points.",
+)
+@click.option(
+    "--splits", is_flag=True, help="Also of other splits of the budget, and which to take. 7 simulations."
+)
+@click.option(
     "--algorithm",
     type=click.Choice(list(methods())),
     default=next(iter(methods())),
@@ -132,6 +142,7 @@ def plan(context: click.Context, /, **values: Any) -> None:
       secfc plan -n 10 -m 10000 -d 20 -k 4 --disclosure own-labels --latency 50 --bandwidth 20
       secfc plan -n 30 -m 1e5 -d 50 -k 8 --workers 9 -t 2 --losses 2
       secfc plan -n 10 -m 10000 -d 20 --algorithm feddp --epsilon 1
+      secfc plan -n 10 -m 10000 -k 5 --algorithm feddp --epsilon 1 --server-file public.csv --splits
       secfc plan run.toml -m 50000
       secfc plan run.toml -m 50000 --officer page.html     for whoever has to approve it
 
@@ -149,10 +160,13 @@ def plan(context: click.Context, /, **values: Any) -> None:
     from secfc.planning.possible import Impossible
 
     made = of_options if values["file"] is None else of_run_file
+    simulating = bool(values["trials"] or values["splits"])
     rehearsing = screen.status("Rehearsing on made-up rows")
-    with bad_input(OSError, ValueError), rehearsing, screen.remark(COMPILING), cautions_noted():
+    shown: Any = screen.counting("Simulating runs", 1) if simulating else rehearsing
+    compiling = nullcontext() if simulating else screen.remark(COMPILING)
+    with bad_input(OSError, ValueError), shown as counted, compiling, cautions_noted():
         try:
-            found = made(context, values)
+            found = made(context, values, simulations(values, counted))
         except Impossible as error:
             raise Refused(in_words(error)) from error
     if values["out"] is not None:
@@ -169,6 +183,17 @@ def plan(context: click.Context, /, **values: Any) -> None:
         with writing("--officer"):
             write_all({values["officer"]: lambda file: file.write(text)}, overwrite=values["force"])
     show(found, as_json=values["as_json"], verbose=values["verbose"])
+
+
+def simulations(values: dict[str, Any], counted: Callable[[int, int, Any], None] | None) -> dict[str, Any]:
+    """Arguments of `secfc.plan` for them."""
+    if counted is None:
+        return {}
+    return {
+        "trials": values["trials"] or 0,
+        "splits": values["splits"],
+        "done": lambda number, total: counted(number, total, None),
+    }
 
 
 def in_words(error: Any) -> str:
@@ -202,7 +227,7 @@ def show(found: Planned, *, as_json: bool, verbose: bool) -> None:
         console.print(f"{name:<9} {value}", soft_wrap=True)
 
 
-def of_options(context: click.Context, values: dict[str, Any]) -> Planned:
+def of_options(context: click.Context, values: dict[str, Any], more: dict[str, Any]) -> Planned:
     """The plan of what stands on the command line.  Raises Impossible, InputError."""
     import secfc
     from secfc.planning.planned import foreseen
@@ -214,6 +239,11 @@ def of_options(context: click.Context, values: dict[str, Any]) -> Planned:
     m, d = values["rows"] or 1000 * n, values["width"] or 10
     asked = asked_of(context, method, values)
     points: Any = None
+    if more and (method.name != "feddp" or values.get("server_file") is None):
+        raise Refused(
+            "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
+            "feddp --server-file POINTS.csv, or leave them out."
+        )
     if method.name == "feddp":
         points = held(values, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
@@ -221,8 +251,9 @@ def of_options(context: click.Context, values: dict[str, Any]) -> Planned:
     public = foreseen(n, m, d, None, points, float(bound))
     algorithm = chosen(method, asked, public, values)
     return secfc.plan(
-        algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public
-    )
+        algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public,
+        **more,
+    )  # fmt: skip
 
 
 def chosen(method: Method, asked: Asked, public: Public, values: dict[str, Any]) -> Any:
@@ -282,7 +313,7 @@ def asked_of(context: click.Context, method: Method, values: dict[str, Any]) -> 
     return method.settle(Asked(settings, found, given))
 
 
-def of_run_file(context: click.Context, values: dict[str, Any]) -> Planned:
+def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, Any]) -> Planned:
     """The plan of a deployment.  Raises Impossible, InputError, OSError."""
     import numpy as np
 
@@ -294,7 +325,7 @@ def of_run_file(context: click.Context, values: dict[str, Any]) -> Planned:
     mine = [name for name in options() if name not in NETWORK]
     refuse(
         context,
-        [*mine, "algorithm", "k", "clients", "width", "seed"],
+        [*mine, "algorithm", "k", "clients", "width", "seed", "trials", "splits"],
         "{option} is said by the run file: change it there, or leave RUN.toml out.",
     )
     if values["file"].suffix.lower() != ".toml":
@@ -309,5 +340,6 @@ def of_run_file(context: click.Context, values: dict[str, Any]) -> Planned:
         points = np.random.default_rng(1).uniform(-0.7, 0.7, (values["server_points"] or 200, public.d))
         public = replace(public, server_points=points * public.bound)
     return secfc.plan(
-        work.algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public
-    )
+        work.algorithm, losses=values["losses"], network=network(values), steps=values["taken"],
+        public=public,
+    )  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secfc.algorithm import Public
 from secfc.coded.layout import AllRows
@@ -22,6 +22,9 @@ from secfc.planning.kept import kept
 from secfc.planning.possible import Wish, dealt, possible, tolerated
 from secfc.planning.rehearsal import Asked
 
+if TYPE_CHECKING:
+    from secfc.planning.foresight import Foreseen
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Planned:
@@ -30,6 +33,7 @@ class Planned:
     algorithm, public, plan: as the parties will hold them.  losses: clients that may fall silent.
     network: between the parties.  priced: what questions cost.  steps: of the last clusters that are counted.
     learned: what the server learns, in sentences.  heard: what every client learns of others' points.
+    foreseen: what a noise budget costs in quality, where that was simulated.
     """
 
     algorithm: Any
@@ -42,6 +46,7 @@ class Planned:
     learned: tuple[str, ...]
     heard: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    foreseen: Foreseen | None = None
 
     @property
     def cost(self) -> Cost:
@@ -137,6 +142,7 @@ class Planned:
             "clients_learn": list(self.heard),
             "rehearsed": {"rows": list(self.priced.rows), "machine": self.priced.machine},
             "notes": list(self.notes),
+            "noise": None if self.foreseen is None else self.foreseen.as_object(),
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -165,6 +171,9 @@ def plan(
     server_points: Any = None,
     bound: float = 1.0,
     public: Public | None = None,
+    trials: int = 0,
+    splits: bool = False,
+    done: Callable[[int, int], None] = lambda number, total: None,
 ) -> Planned:
     """What a run of this algorithm will cost and show: n clients, m rows in total, d features.
 
@@ -173,6 +182,9 @@ def plan(
     take.  counts: rows of every client, in place of n and m.  server_points: (s, d) that the server holds, or
     how many, for algorithms that need them.  bound: on absolute values, in data units; only a scale
     depends on it.  public: all of this as a deployment has it.
+    trials: so many simulations on held-out server points say what a noise budget costs in quality
+    (`secfc.planning.foresight`), and splits: which split of it costs least; done: called after each run with
+    its number and how many there are.
 
     A rehearsal on made-up rows takes from a tenth of a second to some seconds, and is kept for later calls.
 
@@ -186,6 +198,10 @@ def plan(
     if not hasattr(algorithm, "collect"):
         raise InputError(f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, t=2)")
     if public is None:
+        if trials and isinstance(server_points, int):
+            raise InputError(
+                f"server_points={server_points} says how many: to simulate what noise costs, pass the points"
+            )
         public = foreseen(n, m, d, counts, server_points, bound)
     if steps is not None and (not isinstance(steps, int) or steps < 1):
         raise InputError(f"steps={steps!r}: a number from 1 on is needed, or leave it out")
@@ -193,6 +209,7 @@ def plan(
         algorithm = replace(algorithm, network=network)
     wish = Wish(algorithm, public, losses)
     made = possible(wish)
+    simulated = _simulated(algorithm, public, trials, splits, done)
     if isinstance(algorithm, SecFC):
         algorithm = algorithm.among(public.clients)
         if not isinstance(made, Plan):  # the union comes first; nobody holds what another does
@@ -211,8 +228,20 @@ def plan(
     return Planned(
         algorithm, public, made, tolerated(algorithm, made, public),
         network or getattr(algorithm, "network", None) or Network(), price, taken, server, clients,
-        tuple(notes),
+        tuple(notes), simulated,
     )  # fmt: skip
+
+
+def _simulated(
+    algorithm: Any, public: Public, trials: int, splits: bool, done: Callable[[int, int], None]
+) -> Foreseen | None:
+    """What noise costs, where that is asked for."""
+    if not trials and not splits:
+        return None
+    from secfc.planning import foresight
+
+    others = foresight.splits(algorithm) if splits else ()
+    return foresight.foresee(algorithm, public, trials=trials or foresight.TRIALS, others=others, done=done)
 
 
 def foreseen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from secfc.planning.costs import LAN
@@ -44,6 +45,8 @@ def summary(planned: Any) -> list[tuple[str, str]]:
         ("Memory", f"about {party} a party, {together} in one process"),
         ("Server", "learns " + first(planned.learned)),
     ]  # fmt: skip
+    if planned.foreseen is not None:
+        lines.append(("Noise", noise(planned.foreseen)))
     if planned.heard:
         lines.append(("Clients", "learn " + first(planned.heard)))
     lines += [("Note", note) for note in planned.notes[: 12 - len(lines)]]
@@ -87,6 +90,30 @@ def feasible(planned: Any) -> str:
     return said
 
 
+def noise(foreseen: Any) -> str:
+    """What it costs, beside doing without the clients."""
+    asked, best = foreseen.asked, foreseen.best
+    said = (
+        f"costs {more(asked.median)} ({more(min(asked.excess))} to {more(max(asked.excess))} in "
+        f"{count(len(asked.excess), 'simulation')}); k-means of the server's points alone "
+        f"{more(median(foreseen.alone))}, a single center {more(median(foreseen.one))}"
+    )
+    if best is not asked:
+        said += f". Take {best.split}: {more(best.median)}"
+    if not foreseen.worth:
+        said += ". Asking clients does not pay at this budget: raise epsilon, or use the server's points"
+    return said
+
+
+def more(excess: float) -> str:
+    """Above the best cost.
+
+    >>> more(0.0123), more(7.4), more(0.00012)
+    ('1.2 %', '740 %', '0.012 %')
+    """
+    return f"{100 * excess:.2g} %" if excess < 1 else f"{100 * excess:.0f} %"
+
+
 def speed(network: Network) -> str:
     """What a network does.
 
@@ -114,7 +141,31 @@ def details(planned: Any) -> tuple[Section, ...]:
             "Plan", (Pairs([(name.replace("_", " "), str(value)) for name, value in planned.facts.items()]),)
         ),
         Section("Traffic", (Grid(("Direction", "Contents", "message", "messages", "bytes"), traffic, 3),)),
+        *simulated(planned.foreseen),
         Section("What the server learns", (Items(planned.learned),)),
         Section("What every client learns of others' points", (Items(planned.heard),)),
         Section("Where figures come from", (Words(said),)),
+    )
+
+
+def simulated(foreseen: Any) -> tuple[Section, ...]:
+    """What noise costs, by split of the budget."""
+    if foreseen is None:
+        return ()
+    rows = [
+        (str(one.split), *(more(at) for at in (one.median, min(one.excess), max(one.excess))),
+         "take this" if one is foreseen.best else "")
+        for one in foreseen.tried
+    ]  # fmt: skip
+    said = (
+        f"Cost above that of the best centers, in {count(len(foreseen.alone), 'simulation')}: half of the "
+        f"server's points stood for the server, clients were drawn from the other {foreseen.held_out}. They "
+        "were alike; where clients differ from these points, or from one another, it costs more. No client's "
+        "data had part in it, so it spends no budget; a split that is chosen by results of runs does."
+    )
+    return (
+        Section(
+            "What noise costs",
+            (Grid(("Split of the budget", "median", "least", "most", ""), rows, 3), Words(said)),
+        ),
     )

@@ -15,8 +15,10 @@ from secfc.cli.program import main
 from secfc.coded.network import Network
 from secfc.deploy.runfile import RunFile
 from secfc.planning.costs import total
+from secfc.planning.foresight import USUAL, Foreseen, Split, Tried, splits
 from secfc.planning.possible import Impossible, Wish, fits
 from secfc.planning.rehearsal import Recorder
+from secfc.planning.words import noise
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +77,34 @@ def test_fifty_random_settings_are_within_twice():
         assert sum(benchmark.within(row, "ratio", name) for row in rows) >= 40, name
 
 
+WAY = secfc.SecFC(3, 1, init="random", max_iter=2)
+BITS = ("client -> client", "MaskedBits")
+
+
+def test_comparisons_of_many_rows_are_planned_in_blocks():
+    """From 2 * 131,072 rows on, as `field.compare.shapes.block` has it."""
+    one, two = (secfc.plan(WAY, 5, m, 2) for m in (262_080, 262_208))
+    once = one.step.messages[BITS] / 2  # of two members
+    assert two.step.messages[BITS] == 2 * one.step.messages[BITS]
+    assert two.step.rounds == one.step.rounds + once
+    assert two.step.nbytes == pytest.approx(one.step.nbytes, rel=0.1)
+    assert two.memory < one.memory
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("policy", ["AssignmentsOnly()", "OwnLabels()"])
+def test_a_run_in_blocks_takes_the_rounds_and_bytes_of_its_plan(policy):
+    setting = benchmark.Setting(policy, 5, 300_000, 2, 4, 1, 0)
+    found = secfc.plan(setting.algorithm(), 5, setting.m, 2, bound=benchmark.BOUND)
+    recorder = Recorder()
+    secfc.fit(setting.algorithm(), benchmark.data(setting), bound=benchmark.BOUND, watch=recorder)
+    run = total([cost for _, cost in recorder.questions])
+    given = found.cost_of([asked for asked, _ in recorder.questions])
+    assert given.rounds == pytest.approx(run.rounds, rel=0.15)
+    assert given.nbytes == pytest.approx(run.nbytes, rel=0.25)
+    assert given.messages[BITS] == pytest.approx(run.messages[BITS], rel=0.2)
+
+
 def test_a_step_more_costs_a_step_and_a_slower_network_time():
     way = secfc.SecFC(2, 1, disclosure="distances", init="random")
     few, more = (secfc.plan(way, 3, 90, 2, steps=steps) for steps in (4, 9))
@@ -108,6 +138,63 @@ def test_a_plan_shows_itself_and_is_plain_values():
     again = json.loads(json.dumps(found.as_object(), allow_nan=False))
     assert again["run"]["bytes"] == found.cost.nbytes == sum(row["bytes"] for row in again["traffic"])
     assert again["plan"]["lanes"] == found.plan.code.basis.lanes
+
+
+# --- what noise costs ----------------------------------------------------------------------------
+
+CORNERS = np.array([[-4.0, -4.0], [-4.0, 4.0], [4.0, 4.0]])
+
+
+def server_points(many, seed=0):
+    rng = np.random.default_rng(seed)
+    return CORNERS[rng.integers(3, size=many)] + rng.normal(0, 0.5, (many, 2))
+
+
+def test_noise_is_foreseen_on_held_out_points_and_costs_more_at_a_smaller_budget():
+    def at(epsilon):
+        way = secfc.FedDPKMeans(3, epsilon, 1e-6)
+        return secfc.plan(way, 3, 600, 2, server_points=server_points(60), trials=3)
+
+    plenty, little = at(20.0), at(0.02)
+    assert max(plenty.foreseen.asked.excess) < 0.2 < min(plenty.foreseen.one)
+    assert plenty.foreseen.asked.median < 0.5 * little.foreseen.asked.median
+    assert plenty.foreseen.held_out == 30
+    assert len(json.loads(json.dumps(plenty.as_object()))["noise"]["tried"]) == 1
+
+
+def test_another_split_is_taken_only_where_it_is_better_again_and_again():
+    usual = Tried(USUAL, (0.4, 0.5, 0.6, 0.5, 0.4))
+    better, lucky = Tried(Split(2), (0.3, 0.4, 0.5, 0.4, 0.5)), Tried(Split(3), (0.1, 0.2, 0.7, 0.1, 0.9))
+    assert Foreseen((usual, lucky, better), (1.0,), (9.0,), 30).best is better
+    assert Foreseen((usual, lucky), (1.0,), (9.0,), 30).best is usual
+    assert not Foreseen((usual,), (0.5,), (9.0,), 30).worth
+    assert "does not pay" in noise(Foreseen((usual,), (0.5,), (9.0,), 30))
+    ways = splits(secfc.FedDPKMeans(3, 1.0, 1e-6))
+    assert len(ways) == len(set(ways)) == 6
+
+
+def test_few_points_other_algorithms_and_counts_of_points_are_no_ground_to_foresee_on():
+    way = secfc.FedDPKMeans(3, 1.0, 1e-6)
+    with pytest.raises(secfc.InputError, match=r"holds 11 points.*at least 12"):
+        secfc.plan(way, 3, 100, 2, server_points=server_points(11), trials=2)
+    with pytest.raises(secfc.InputError, match="pass the points"):
+        secfc.plan(way, 3, 100, 2, server_points=40, trials=2)
+    with pytest.raises(secfc.InputError, match="SecFC has no budget"):
+        secfc.plan(secfc.SecFC(3, 1), 3, 100, 2, splits=True)
+    with pytest.raises(secfc.InputError, match="no more than k=3 places"):
+        secfc.plan(way, 3, 100, 2, server_points=np.repeat(CORNERS, 9, axis=0), trials=1)
+
+
+def test_the_command_says_what_noise_costs_and_which_split_to_take(tmp_path):
+    np.savetxt(tmp_path / "public.csv", server_points(60), delimiter=",")
+    words = ["-n", "3", "-m", "300", "-k", "3", "--algorithm", "feddp", "--epsilon", "1"]
+    given = [*words, "--server-file", str(tmp_path / "public.csv")]
+    assert re.search(r"Noise +costs .* in 2 simulations", invoked(*given, "--trials", "2"))
+    told = invoked(*given, "--splits", "--trials", "2", "--verbose")
+    assert "take this" in told
+    assert "spends no budget" in told.replace("\n", " ")
+    assert "--server-file" in invoked(*words, "--trials", "2", code=2)
+    assert "--algorithm feddp" in invoked("-n", "5", "--splits", code=2)
 
 
 # --- what cannot be ------------------------------------------------------------------------------
