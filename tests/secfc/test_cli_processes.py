@@ -15,6 +15,7 @@ from secfc.cli.execute import load
 from secfc.cli.method import Asked
 from secfc.cli.methods import methods
 from secfc.cli.run import run as command
+from secfc.data.inputs import InputError
 from secfc.deploy.runfile import RunFile
 
 
@@ -82,6 +83,48 @@ def test_what_a_rehearsal_does_not_do_is_refused(files, tmp_path, words, why):
     done = CliRunner().invoke(main, ["run", *files, *plain, *more])
     assert done.exit_code == 2
     assert why in done.stderr
+
+
+def test_sites_whose_programs_write_otherwise_have_the_same_people_by_the_schema(
+    files, tmp_path, monkeypatch
+):
+    """Each site's own file, as its hospital has it: nothing but the run file is shared."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text(
+        "[[field]]\ncolumn = 'id'\nwidth = 5\n[[field]]\ncolumn = 'name'\ncase = 'upper'\n"
+    )
+    for name in "abc":  # what the run file is made of
+        (tmp_path / f"{name}.csv").write_text("id,name,x,y\n1,A,1,2\n2,B,3,4\n")
+    asking = ("-k", "2", "--membership", "private", "--init", "random", "--bound", "64", "--schema", "s.toml")
+    method, asked = asked_of(*files, *asking)
+    federation, _ = load(method, asked)
+    folder = tmp_path / "rehearsal"
+    folder.mkdir()
+    processes.lay_out(folder, method, asked, federation)
+    written = {
+        "a": ("\ufeffid;name;x;y\r\n00042;Müller;1,5;2\r\n00007;Groß;3;4\r\n".encode(), 'decimal = ","\n'),
+        "b": ("name;x;id;y\r\nMÜLLER;1,5;42;2\r\n".encode("cp1252"), 'encoding = "cp1252"\ndecimal = ","\n'),
+        "c": (
+            "id,name,x,y\n,x,9,9\n42,mu\u0308ller,1.5,2\n7,GROSS,3,4\n".encode(),
+            "drop_unfit = true\n",
+        ),
+    }
+    found = {}
+    for name, (content, words) in written.items():
+        site = folder / name / "site.toml"
+        (folder / name / "rows.csv").write_bytes(content)
+        site.write_text(site.read_text().replace('path = "rows.csv"\n', f'path = "rows.csv"\n{words}'))
+        place = Site.read(site)
+        party, _ = place.party(place.agreed())
+        found[name] = dict(zip(party.ids, party.read().tolist(), strict=True))
+        assert party.places.tolist() == ([1, 2] if name == "c" else list(range(len(party.ids))))
+    assert found["a"] == found["c"]
+    assert found["a"].items() > found["b"].items()
+    with (folder / "a" / "rows.csv").open("ab") as file:
+        file.write("42;MÜLLER;1;1\r\n".encode())
+    place = Site.read(folder / "a" / "site.toml")
+    with pytest.raises(InputError, match=r"rows 0 and 2 [(]counted from 0[)] have the same key"):
+        place.party(place.agreed())
 
 
 @pytest.mark.nightly
