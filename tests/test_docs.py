@@ -1,16 +1,11 @@
 """The site's pages: tables are those of the code, and what they say of a run is what a run shows."""
 
 import doctest
-import functools
 import importlib
-import json
-import queue
 import re
 import shlex
 import subprocess
 import sys
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +23,7 @@ from secfc.cli import main
 from secfc.exact.readings import Questions, final_labels
 from secfc.privacy import Budget
 from secfc.roles.exchange import SERVER
-from tests.secfc.test_page import CHROMIUM, QUIET
+from tests.browser import CHROMIUM, complaints
 from tests.test_readme import PAGES
 
 ROOT = Path(__file__).parent.parent
@@ -146,71 +141,10 @@ def site(tmp_path_factory):
     return place
 
 
-# Loads every page in a frame of this width: how wide it came out, which pictures are broken, what it fetched
-# from elsewhere.
-PROBE = """<!doctype html><iframe id=f style="width:{width}px;height:900px;border:0"></iframe><script>
-(async () => {{
-  const rows = [], frame = document.getElementById("f");
-  for (const page of {pages}) {{
-    await new Promise((done) => {{ frame.onload = done; frame.src = page; }});
-    const found = frame.contentDocument;
-    const broken = [...found.images].filter((i) => i.complete && !i.naturalWidth).map((i) => i.src);
-    const asked = frame.contentWindow.performance.getEntriesByType("resource").map((entry) => entry.name);
-    const away = asked.filter((name) => !name.startsWith(location.origin));
-    rows.push([page, found.documentElement.scrollWidth, broken, away]);
-  }}
-  await fetch("rows", {{method: "POST", body: JSON.stringify(rows)}});
-}})();
-</script>"""
-
-
 @pytest.mark.nightly
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 @pytest.mark.parametrize("width", [1280, 420])
 def test_a_browser_shows_every_page_within_its_width_and_fetches_nothing(site, width, tmp_path):
     pages = sorted(path.parent.relative_to(site).as_posix() + "/" for path in site.glob("**/index.html"))
     assert len(pages) >= len(PAGES)
-    control = '<img src="http://example.org/a.png" style="width:3000px;height:9px;display:block">'
-    (site / "control.html").write_text(f"<!doctype html>{control}")  # that what is looked for is found
-    probe = PROBE.format(width=width, pages=json.dumps([*pages, "control.html"]))
-    (site / "probe.html").write_text(probe)
-    told = queue.Queue()
-    handler = functools.partial(Told, told, directory=site)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        browser = subprocess.Popen(
-            [
-                CHROMIUM, *QUIET, f"--user-data-dir={tmp_path}", "--remote-debugging-port=0",
-                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-                f"--window-size={width},1000", f"http://127.0.0.1:{server.server_port}/probe.html",
-            ],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            rows = told.get(timeout=150)
-        finally:
-            browser.terminate()
-            browser.wait(20)
-            server.shutdown()
-    *rows, (_, wide, broken, away) = rows
-    assert wide > width
-    assert broken
-    assert away == ["http://example.org/a.png"]
-    assert [page for page, *_ in rows] == pages
-    assert [row for row in rows if row[1] > width or row[2] or row[3]] == []
-
-
-class Told(SimpleHTTPRequestHandler):
-    """Serves the site, and hears what the probe found."""
-
-    def __init__(self, told, *rest, **options):
-        self.told = told
-        super().__init__(*rest, **options)
-
-    def do_POST(self):
-        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
+    assert complaints(site, pages, width, tmp_path) == []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from secfc.cli.approval import check_filled, of_officer
 from secfc.cli.errors import Refused, bad_input, cautions_noted
 from secfc.cli.method import Asked, Method
 from secfc.cli.methods import methods, options
@@ -38,22 +39,6 @@ def of_methods(command: Command) -> Command:
         if option.name not in IDLE:
             command = option.decorate(command)
     return command
-
-
-def filled(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """What only people know, by name."""
-    if not values:
-        return {}
-    from secfc.report.officer import FILLED
-
-    names = [name.lower() for name in FILLED]
-    found: dict[str, str] = {}
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not (equals and text.strip()) or name.strip().lower() not in names:
-            raise click.BadParameter(f"{value!r}: NAME=TEXT is needed, NAME one of {', '.join(names)}.")
-        found[name.strip().lower()] = text.strip()
-    return found
 
 
 @click.command(short_help="Say what a run will cost and show, before it is agreed on.")
@@ -118,14 +103,7 @@ def filled(context: click.Context, parameter: click.Parameter, values: tuple[str
     help="Write the page for whoever has to approve the run: what leaves a site, who sees it, and what was "
     "tried.",
 )
-@click.option(
-    "--fill",
-    multiple=True,
-    callback=filled,
-    metavar="NAME=TEXT",
-    help="On that page: what only people know, as purpose='heart failure study'; also 'categories of data "
-    "subjects', 'legal basis', 'controllers and processors', retention. Repeatable.",
-)
+@of_officer
 @click.option("--force", is_flag=True, help="Overwrite existing output files.")
 @click.option("--verbose", is_flag=True, help="Every kind of message, and where figures come from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON on stdout, and nothing else.")
@@ -149,8 +127,7 @@ def plan(context: click.Context, /, **values: Any) -> None:
     Exit codes: 0 success; 2 bad usage, or a run that cannot be.
     """
     screen = Screen.stderr(values["as_json"])
-    if values["fill"] and values["officer"] is None:
-        raise click.UsageError("--fill is about a page: add --officer page.html, or leave it out.")
+    check_filled(values["fill"], values["officer"])
     read = () if values["file"] is None else (values["file"],)
     for option in ("out", "officer"):
         if values[option] is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from secfc.cli.approval import of_officer
 from secfc.cli.errors import Refused, Remembering
 from secfc.cli.execute import execute, forget, load
 from secfc.cli.method import Asked, Method, check_schema
@@ -126,6 +127,7 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Where a page goes for whoever has to approve such runs: what left a site, who saw it, what was "
     "tried.",
 )  # fmt: skip
+@of_officer
 @click.option(
     "--plot", type=ANY_PATH, metavar="OUT.png",
     help="With -k auto or 2..12: a picture of the costs by which k was chosen.",
@@ -239,7 +241,7 @@ def approve(asked: Asked, result: Clustering, found: Report, path: Path) -> None
     """Write the page for whoever has to approve such runs."""
     from secfc.report.officer import as_html, of_run
 
-    text = as_html(of_run(found, result))
+    text = as_html(replace(of_run(found, result), fill=asked.settings.fill))
     with writing("--officer"):
         write_all({path: partial(print_page, text)}, overwrite=asked.settings.force)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Settings:
     verbose: bool = False
     plot: Path | None = None
     officer: Path | None = None
+    fill: Mapping[str, str] = field(default_factory=dict)
     model: Path | None = None
     processes: bool = False
     features: str = "same"

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secfc.cli.approval import check_filled
 from secfc.cli.errors import Refused
 from secfc.cli.method import Asked
 from secfc.cli.outputs import STDOUT, check_folder, check_output, csv_of, dumped, write_all, writing
@@ -59,6 +60,9 @@ class Outputs:
             raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
         if settings.plot and not find_spec("matplotlib"):
             raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
+        if settings.officer and settings.officer.resolve() in {path.resolve() for path in named}:
+            raise Refused(f"--officer {settings.officer} is written to already: give it another name.")
+        check_filled(settings.fill, settings.officer)
         written = [("--labels", labels), *(("--report", report) for report in reports)]
         if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
             raise Refused(f"--officer {settings.officer}: name a file that ends in .html.")

@@ -848,7 +848,7 @@ import_module("secfc.cli.run").run()
 
     shown = " ".join(toy("--help").stdout.split())
     assert "; toy is a toy." in shown
-    assert shown.index("--k-local") < shown.index("--depth") < shown.index("--verify")
+    assert shown.index("--k-local") < shown.index("--depth") < shown.index("--verify ")
     line = (*NPY, "-k", "2", "--algorithm", "toy", "--depth", "2", "--json")
     done = toy(*line)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,6 +15,7 @@ from secfc.planning.officer import page, practice
 from secfc.report import argument, report
 from secfc.report.officer import FILL, as_html, of_run, sections
 from secfc.report.parts import Grid
+from tests.browser import CHROMIUM, complaints
 from tests.loading import every_message
 
 POLICIES = [
@@ -159,3 +160,42 @@ def test_the_commands_write_it(tmp_path, monkeypatch):
         done = CliRunner().invoke(main, ["plan", *words])
         assert done.exit_code == 2
         assert said in done.output
+
+
+def test_a_run_on_files_writes_it_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, rows in zip("abc", np.array_split(federation().stacked(), 3), strict=True):
+        np.savetxt(f"{name}.csv", rows, delimiter=",")
+    small = ["run", "a.csv", "b.csv", "c.csv", "-k", "2", "--init", "random", "--max-iter", "2", "--force"]
+    done = CliRunner().invoke(main, [*small, "--officer", "run.html", "--fill", "purpose=a study"])
+    assert done.exit_code == 0, done.output
+    read = Checked((tmp_path / "run.html").read_text())
+    assert not read.open
+    assert "a study" in read.words
+    assert not any(name in read.words for name in ("a.csv", str(tmp_path)))
+    for words, said in [
+        ([*small[:-1], "--officer", "run.html"], "--force"), ([*small, "--fill", "purpose=x"], "--officer"),
+        ([*small, "--officer", "a.html", "--report", "a.html"], "another name"),
+    ]:  # fmt: skip
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 2
+        assert said in done.output
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+@pytest.mark.parametrize("width", [1280, 420])
+def test_a_browser_shows_pages_and_plans_within_its_width(width, tmp_path):
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    plans = {
+        "distances": secfc.plan(secfc.SecFC(2, 1, disclosure="distances"), 5, 300, 4),
+        "own": secfc.plan(secfc.SecFC(2, 1, disclosure="own-labels", membership="private"), 5, 300, 4),
+        "noise": secfc.plan(secfc.FedDPKMeans(2, 1.0, 1e-6), 5, 400, 2, server_points=40),
+    }
+    for name, found in plans.items():
+        (folder / f"{name}.html").write_text(page(found, {"purpose": "a study " * 40}))
+        (folder / f"plan-{name}.html").write_text(f"<!doctype html>{found._repr_html_()}")
+    pages = sorted(path.name for path in folder.iterdir())
+    assert len(pages) == 6
+    assert complaints(folder, pages, width, tmp_path / "profile") == []

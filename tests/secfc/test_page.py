@@ -4,7 +4,6 @@ import contextlib
 import csv
 import json
 import re
-import shutil
 import socketserver
 import subprocess
 import threading
@@ -18,6 +17,7 @@ from matplotlib.image import imread
 
 from secfc.cli import main
 from secfc.report import SIMULATED
+from tests.browser import CHROMIUM, QUIET
 
 NAMES = ("north", "south", "west")
 
@@ -210,13 +210,6 @@ def test_pages_that_cannot_be_are_refused_before_anything_is_done(files, words, 
     assert done.exit_code == 2
     assert piece in done.output
     assert not list(Path().glob("*.html"))
-
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 
 
 @contextlib.contextmanager

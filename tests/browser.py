@@ -1,0 +1,88 @@
+"""Pages in a headless browser: how wide they come out, which pictures are broken, what they fetch."""
+
+from __future__ import annotations
+
+import functools
+import json
+import queue
+import shutil
+import subprocess
+import threading
+from collections.abc import Sequence
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+# Loads every page in a frame of this width: how wide it came out, which pictures are broken, what it fetched
+# from elsewhere.
+PROBE = """<!doctype html><iframe id=f style="width:{width}px;height:900px;border:0"></iframe><script>
+(async () => {{
+  const rows = [], frame = document.getElementById("f");
+  for (const page of {pages}) {{
+    await new Promise((done) => {{ frame.onload = done; frame.src = page; }});
+    const found = frame.contentDocument;
+    const broken = [...found.images].filter((i) => i.complete && !i.naturalWidth).map((i) => i.src);
+    const asked = frame.contentWindow.performance.getEntriesByType("resource").map((entry) => entry.name);
+    const away = asked.filter((name) => !name.startsWith(location.origin));
+    rows.push([page, found.documentElement.scrollWidth, broken, away]);
+  }}
+  await fetch("rows", {{method: "POST", body: JSON.stringify(rows)}});
+}})();
+</script>"""
+
+
+def complaints(folder: Path, pages: Sequence[str], width: int, profile: Path) -> list[Any]:
+    """Of pages in a folder: those wider than this, with broken pictures, or that fetch from elsewhere.
+
+    A page that does all three is looked at as well, and has to be found.  profile: a folder of the browser.
+    """
+    assert CHROMIUM is not None
+    control = '<img src="http://example.org/a.png" style="width:3000px;height:9px;display:block">'
+    (folder / "control.html").write_text(f"<!doctype html>{control}")
+    (folder / "probe.html").write_text(PROBE.format(width=width, pages=json.dumps([*pages, "control.html"])))
+    told: queue.Queue[Any] = queue.Queue()
+    handler = functools.partial(Told, told, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser = subprocess.Popen(
+            [
+                CHROMIUM, *QUIET, f"--user-data-dir={profile}", "--remote-debugging-port=0",
+                "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+                f"--window-size={width},1000", f"http://127.0.0.1:{server.server_port}/probe.html",
+            ],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            rows = told.get(timeout=150)
+        finally:
+            browser.terminate()
+            browser.wait(20)
+            server.shutdown()
+    *rows, (_, wide, broken, away) = rows
+    assert wide > width
+    assert broken
+    assert away == ["http://example.org/a.png"]
+    assert [page for page, *_ in rows] == list(pages)
+    return [row for row in rows if row[1] > width or row[2] or row[3]]
+
+
+class Told(SimpleHTTPRequestHandler):
+    """Serves the pages, and hears what the probe found."""
+
+    def __init__(self, told: queue.Queue[Any], *rest: Any, **options: Any) -> None:
+        self.told = told
+        super().__init__(*rest, **options)
+
+    def do_POST(self) -> None:
+        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
