@@ -138,17 +138,22 @@ class Question:
         return self.asked[_bytes(span(plan, number))]
 
 
+def check_quota(plan: Plan, digest: Array) -> None:
+    """Raises ValueError if a client has more distinct digests (N, 2) than the quota, if there is one."""
+    if plan.quota and len(own := np.unique(digest, axis=0)) > plan.quota:
+        raise ValueError(
+            f"{len(own)} different IDs, and a quota of {plan.quota}: agree with the others on a larger "
+            "quota, which must not follow from who holds how many"
+        )
+
+
 def ask(plan: Plan, digest: Array, coins: Coins) -> Question:
     """Blind the digests (N, 2) of a client's IDs, and as many made-up ones as the quota has left.
 
     Raises ValueError if there are more distinct ones than the quota.
     """
+    check_quota(plan, digest)
     own, where = np.unique(digest, axis=0, return_inverse=True)
-    if len(own) > plan.quota:
-        raise ValueError(
-            f"{len(own)} different IDs, and a quota of {plan.quota}: agree with the others on a larger "
-            "quota, which must not follow from who holds how many"
-        )
     made_up = np.frombuffer(coins.bytes(16 * (plan.quota - len(own))), "<u8").reshape(-1, 2)
     data = np.concatenate([own, made_up]).astype("<u8").tobytes()
     inputs = [data[i : i + 16] for i in range(0, len(data), 16)]

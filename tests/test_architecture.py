@@ -37,7 +37,8 @@ ROOMS = {
     "secfc.algorithm": "secfc.html field.secrets secfc.roles secfc.data secfc.privacy",
     "secfc.account": "",
     "secfc.lloyd": f"field.kernels {FIELD} secfc.roles secfc.data secfc.algorithm",
-    "secfc.attacks": "field.code secfc.roles secfc.data secfc.privacy secfc.algorithm secfc.logs",
+    "secfc.attacks": "field.secrets field.code psu secfc.roles secfc.data secfc.privacy secfc.algorithm "
+    "secfc.logs",
     "secfc.sumplan": "field.ring field.code secfc.roles",
     "secfc.sums": "field.secrets secfc.roles secfc.sumplan",
     "secfc.scaling": "field.ring field.secrets secfc.roles secfc.data secfc.privacy secfc.algorithm "

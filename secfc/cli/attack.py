@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "geometry": ("secfc.cli.attack:geometry", "The server's reconstruction from distances."),
     "membership": ("secfc.cli.membership:membership", "Who took part, from opened centers."),
+    "dictionary": ("secfc.cli.dictionary:dictionary", "Guessed IDs, looked up in a union."),
     "differences": ("secfc.cli.rebuilding:differences", "Rows from exact sums of a run's steps."),
     "reconstruct": ("secfc.cli.rebuilding:reconstruct", "Rows from all that algorithms open."),
 }
@@ -45,6 +46,7 @@ def attack() -> None:
       secfc attack reconstruct                   single rows, by all that algorithms open
       secfc attack geometry a.csv b.csv c.csv -k 4 --n-init 5
       secfc attack membership --algorithm k-fed
+      secfc attack dictionary --quota 600        who can look up record numbers
     """
 
 

@@ -53,19 +53,46 @@ HIDDEN_ROWS = (
         help="private: clients of the committee compute again what the server announces of the union, how "
         "many hold each point and which are in dispute, and name a server that says something else.",
     ),
+    Option(
+        "--quota",
+        type=click.IntRange(1, 1 << 24),
+        metavar="IDS",
+        part="disclosure",
+        help="private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so "
+        "many IDs of each client, so that nobody tests guesses of IDs at will. A public number that does not "
+        "follow from anybody's; every client computes for all of it, about a second for 2,000.",
+    ),
 )
 
 
-def hidden_rows(asked: Asked, t: int) -> Private:
-    """Hidden membership as it was asked for; any t clients may collude with the server."""
-    from psu import Threshold
-    from secfc.coded.membership import Private
+def private_rows(asked: Asked, t: int) -> tuple[Private, tuple[str, ...]]:
+    """Hidden membership as it was asked for, and notes on it; any t clients may collude with the server.
 
-    return Private(
+    Raises Refused where a library is missing.
+    """
+    from psu import Threshold
+    from psu.ristretto import require
+    from secfc.cli.errors import Refused
+    from secfc.coded.membership import SHARED_KEY, Private
+
+    quota = asked["quota"]
+    try:
+        if quota:
+            require()
+    except ImportError as error:
+        raise Refused(str(error)) from error
+    kept = Private(
         Threshold(t),
         merge=asked["merge"],
         counts=asked["counts"],
         on_conflict=asked["on_conflict"],
         schema=asked.settings.linkage,
         verify=asked["verify_union"],
+        tags="oblivious" if quota else "shared key",
+        quota=quota,
     )
+    order = (
+        "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed gives "
+        "other starts"
+    )
+    return kept, (order, *(() if quota else (f"{SHARED_KEY}; --quota prevents that",)))

@@ -53,6 +53,11 @@ OUT = Path("secfc-psu.csv")
     "it, and a much larger union fails. Default: the size is estimated in a round of its own.",
 )  # fmt: skip
 @click.option(
+    "--quota", type=click.IntRange(1, 1 << 24), metavar="IDS",
+    help="Let the server and t+1 clients compute pseudonyms together, for at most so many IDs of each "
+    "client, so that nobody tests guesses at will. A public number; half a millisecond an ID at each client.",
+)  # fmt: skip
+@click.option(
     "--out", type=ANY_PATH, default=OUT, show_default=True, metavar="OUT.csv", help="Where row numbers go."
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing output file.")
@@ -72,6 +77,7 @@ def union(
     t: int | None,
     spares: int,
     bound: int | None,
+    quota: int | None,
     out: Path,
     force: bool,
     as_json: bool,
@@ -97,6 +103,7 @@ def union(
       secfc psu a.txt b.txt --mode server --out rows.csv
       secfc psu a.csv b.csv c.csv --schema study.toml --drop-unfit
       secfc psu a.txt b.txt c.txt --bound 100000 --json
+      secfc psu a.txt b.txt c.txt --quota 10000
 
     Exit codes: 0 success; 1 the protocol failed, for example at a union far above --bound; 2 bad usage or bad
     input; 130 interrupted.
@@ -124,7 +131,7 @@ def union(
     with bad_input(ValueError):
         chosen, notes = choose_mode(len(clients), mode, t, spares)
     with blaming(tuple(client.name for client in clients)):
-        report = find(clients, chosen, bound, _source(files), (*about, *notes), screen)
+        report = find(clients, chosen, bound, quota, _source(files), (*about, *notes), screen)
     with writing("--out"):
         write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
     if as_json or not quiet():
@@ -162,25 +169,35 @@ def find(
     clients: Sequence[Client],
     mode: Threshold | Server,
     bound: int | None,
+    quota: int | None,
     source: str,
     notes: tuple[str, ...],
     screen: Screen,
 ) -> Union:
     """The union, and what it took.  Raises InputError, UnionAborted."""
     import psu
+    from psu.ristretto import require
     from secfc.report.union import Union
 
     try:
         psu.Plan(len(clients), mode, bytes(16), bound or 1)
-    except ValueError as error:
+        if quota is not None:
+            require()
+    except (ValueError, ImportError) as error:
         raise Refused(str(error).replace("mode=Server()", "--mode server")) from error
+    many = [client for client in clients if quota is not None and client.distinct > quota]
+    if many:
+        raise Refused(
+            f"--quota {quota}: {many[0].name} has {many[0].distinct:,} different IDs. Agree on a larger one, "
+            "which must not follow from who holds how many."
+        )
     wall: dict[str, float] = {}
     with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING):
         _, wall["prepare"] = timed(lambda: tiny_union(mode))
     try:
         with screen.status("Finding the union"):
             sets = [client.ids for client in clients]
-            result, wall["union"] = timed(lambda: psu.union(sets, mode=mode, bound=bound))
+            result, wall["union"] = timed(lambda: psu.union(sets, mode=mode, bound=bound, quota=quota or 0))
     except MemoryError as error:
         raise Refused("there is not enough memory for tables of this size: lower --bound.") from error
     return Union(

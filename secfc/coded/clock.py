@@ -15,7 +15,7 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self.phase, self._between, self._uploads = ALIGN, 0, 0
+        self.phase, self._between, self.uploads = ALIGN, 0, 0
 
     def span(self) -> None:
         """Leave room between clients for openings that members tell each other, which carry their numbers."""
@@ -32,5 +32,5 @@ class Clock:
         return self.phase + self._between
 
     def upload(self) -> int:
-        self._uploads += 1
-        return self.phase + self._uploads
+        self.uploads += 1
+        return self.phase + self.uploads

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from field.code.rows import CodedRows
 from field.secrets.coins import Coins
-from psu import merge
+from psu import merge, oblivious
 from psu import plan as psu_plan
 from psu.identify import digests, pair_digests, row_digests, tags
+from secfc.coded.clock import Clock
 from secfc.coded.contribution import Contribution, spread_out
 from secfc.coded.dividing import divide, divide_at_server
 from secfc.coded.layout import AllRows
 from secfc.coded.plan import Plan
+from secfc.coded.tags import draw_keys, draw_keys_at_server, evaluate_at_server, evaluated
 from secfc.coded.union import (
     Relay,
     Seat,
@@ -114,9 +116,13 @@ class UnionDraft:
         points = party.read()
         me = self.clients.index(party.name)
         digest = self.identities(party, points)
+        oblivious.check_quota(self.union, digest)
         yield from agree(self, party.name, number=ALIGN)
         with blaming(self.clients):
-            seat = yield from take_seat(self.union, self.clients, me, coins, verify=self.verify)
+            clock = Clock()
+            plan, evaluator = yield from draw_keys(self.union, self.clients, me, coins, clock)
+            seat = yield from take_seat(plan, self.clients, me, coins, clock, verify=self.verify)
+            digest = yield from evaluated(seat, evaluator, digest)
             own, inverse = tags(digest, seat.secrets.tag_key)
             union = yield from find_union(seat, own)
             rows = row_numbers(union, own, inverse)
@@ -147,7 +153,8 @@ class UnionDraft:
     ) -> Role[None]:
         """Find out whether the holders of each row agree, if they must, and let each ID count once.
 
-        ids: digests of the IDs of its points.  held: how many clients hold each row, if that is open.
+        ids: digests of the IDs of its points, or what became of them.  held: how many clients hold each row,
+        if that is open.
         """
         if self.compares:
             seat.clock.phase = SETTLE
@@ -170,11 +177,14 @@ class UnionDraft:
         """Whether holders of the same ID must have the same data."""
         return self.merge and self.on_conflict == "fail"
 
-    def server(self) -> Role[tuple[Array, Settling]]:
+    def server(self, *, coins: Coins) -> Role[tuple[Array, Settling]]:
         """The server's part of the same: how many clients hold each row; and its part of settling."""
         yield from agree(self, SERVER, number=ALIGN)
-        relay = Relay(self.union, self.clients)
         with blaming(self.clients):
+            clock = Clock()
+            keyed, evaluator = yield from draw_keys_at_server(self.union, self.clients, coins, clock)
+            yield from evaluate_at_server(keyed, self.clients, evaluator, clock)
+            relay = Relay(keyed, self.clients, clock)
             union = yield from relay.find_union()
             held = np.ones(len(union.z), np.int64)
             if self.counted:

@@ -7,12 +7,14 @@ every client shares all of them, zeros where it owns none.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from numpy.typing import NDArray
 
 from psu import plan as psu_plan
+from psu import ristretto
 from secfc.coded.contribution import Contribution as Contribution
 from secfc.coded.contribution import own_rows as own_rows
 from secfc.coded.contribution import settled as settled
@@ -27,11 +29,18 @@ from secfc.coded.hidden import merged_rows as merged_rows
 from secfc.coded.hidden import multiply as multiply
 from secfc.coded.layout import Layout, OwnRows
 from secfc.data.arguments import SWITCH, WHOLE, Kind, hold, optional
+from secfc.data.inputs import Caution
 from secfc.data.linkage import Linkage
 from secfc.roles.description import Terms
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
+# Who can compute tags of IDs: any client, or only the server and t+1 clients together.
+Tagging = Literal["shared key", "oblivious"]
+SHARED_KEY = (
+    "all clients share the key of tags, so any one of them can test guesses of IDs against the union at will "
+    "and see their clusters"
+)
 
 
 class Membership(Protocol):
@@ -110,6 +119,11 @@ class Private:
     announces: which IDs there are, how many hold a row, which rows are in dispute.  A server that announces
     something else is caught, and named (FaultyServer), if members follow the protocol.  Not in the server
     mode, which has no committee; what `counts="hidden"` divides by stays the server's word.
+    tags: of IDs, what the union is found by.  "shared key": all clients have the key, and any one can test
+    guesses of IDs at will, of which there are few where IDs are numbers.  "oblivious": it takes the server
+    and t+1 clients to compute one, and each answers a client for at most `quota` IDs (psu/README.md).
+    quota: a public number, at least as large as anybody's number of IDs and not derived from it; every client
+    computes for all of it, about a second for 2,000.  It is of one run: whoever runs again grants it again.
 
     IDs are those of the parties, or the data themselves if a party has none; equal IDs within a client
     must have equal data and are one row.
@@ -131,6 +145,8 @@ class Private:
     on_conflict: Conflict = "fail"
     schema: Linkage | None = None
     verify: bool = False
+    tags: Tagging = "shared key"
+    quota: int | None = None
 
     def __post_init__(self) -> None:
         mode = Kind(
@@ -146,9 +162,11 @@ class Private:
                 "sized": SWITCH,
                 "verify": SWITCH,
                 "merge": SWITCH,
+                "quota": optional(WHOLE, "none, for tags under a shared key"),
             },
         )
-        for name, words in (("counts", get_args(Counts)), ("on_conflict", get_args(Conflict))):
+        for name, kind in (("counts", Counts), ("on_conflict", Conflict), ("tags", Tagging)):
+            words = get_args(kind)
             if getattr(self, name) not in words:
                 raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, words))}")
         if self.schema is not None and not isinstance(self.schema, Linkage):
@@ -159,6 +177,12 @@ class Private:
         if self.verify and isinstance(self.mode, psu_plan.Server):
             raise ValueError(
                 "verify=True with mode=Server(): there is no committee to check the server. Use Threshold(t)"
+            )
+        if (self.tags == "oblivious") != (self.quota is not None) or self.quota == 0:
+            raise ValueError(
+                f"tags={self.tags!r} with quota={self.quota}: oblivious tags need a quota of at least 1, a "
+                'public number of IDs that no client exceeds, as Private(tags="oblivious", quota=100_000); '
+                "others have none"
             )
         if not self.merge and self.on_conflict == "mean":
             raise ValueError(
@@ -186,5 +210,10 @@ class Private:
         terms: Terms,
     ) -> UnionDraft:
         mode = self.mode or psu_plan.Threshold(t)
-        union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized)
+        if self.quota:
+            ristretto.require()
+        else:
+            more = 'tags="oblivious" and a quota prevent that (psu/README.md)'
+            warnings.warn(f"{SHARED_KEY}; {more}", Caution, stacklevel=3)
+        union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized, quota=self.quota or 0)
         return UnionDraft(union, clients, terms, self.merge, self.counts, self.on_conflict, self.verify)

@@ -116,14 +116,20 @@ class Sitting:
 
 
 def take_seat(
-    plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins, *, verify: bool = False
+    plan: Plan,
+    clients: tuple[PartyId, ...],
+    me: int,
+    coins: Coins,
+    clock: Clock,
+    *,
+    verify: bool = False,
 ) -> Role[Seat]:
     """Introduce identities, agree on keys, deal and receive the keys of common randomness, and compare.
 
     verify: whether members compute again what the server announces.
     """
     others = tuple(c for j, c in enumerate(clients) if j != me)
-    identity, clock = Identity.draw(coins), Clock()
+    identity = Identity.draw(coins)
     inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
     pinned = {j: m.public for j, m in numbered(inbox, Introduction, clients).items()}
     ephemeral = Ephemeral(plan, me, identity, coins)
@@ -204,7 +210,12 @@ def tell_members(seat: Seat, turn: Turn, reply: Opening | None) -> Role[dict[int
 
 def listen(seat: Seat) -> Exchange:
     """Wait for the server's next word, which is none about the plan that comes late."""
-    return Exchange({}, (SERVER,), accept=seat.clock.phase + 1, exact=False, phase=PHASE)
+    return listen_on(seat.clock)
+
+
+def listen_on(clock: Clock) -> Exchange:
+    """The same, before or without a seat."""
+    return Exchange({}, (SERVER,), accept=clock.phase + 1, exact=False, phase=PHASE)
 
 
 def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
@@ -321,10 +332,10 @@ def open_for_all(seat: Seat, sheet: Sheet, table: Array, kind: type[M]) -> Role[
 class Relay:
     """The server's side: asks for sheets to be opened, peels, and announces the union."""
 
-    def __init__(self, plan: Plan, clients: tuple[PartyId, ...]) -> None:
-        self.plan, self.clients = plan, clients
-        self.poll = opening.Poll(plan)
-        self.clock = Clock()
+    def __init__(self, plan: Plan, clients: tuple[PartyId, ...], clock: Clock) -> None:
+        self.plan, self.clients, self.clock = plan, clients, clock
+        # Openings go on counting where uploads before them ended.
+        self.poll = opening.Poll(plan, clock.uploads)
 
     def find_union(self) -> Role[UnionTags]:
         """The union's tags, announced to every client."""

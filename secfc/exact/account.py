@@ -113,6 +113,7 @@ def parameters(way: Hiding, plan: Plan, ids: str | None) -> dict[str, Any]:
     if isinstance(membership, Private):
         found |= {"merge": membership.merge, "id_column": ids}
         found |= {"counts": membership.counts, "on_conflict": membership.on_conflict}
+        found |= {"tags": membership.tags, "quota": membership.quota}
         if membership.verify:
             found["verify_union"] = True
         if membership.schema is not None:
@@ -244,8 +245,17 @@ def hidden(membership: Private, plan: Plan) -> tuple[str, ...]:
 def opened(membership: Private, plan: Plan, federation: Federation) -> tuple[str, ...]:
     """What is opened that open membership does not need."""
     whole = "; an ID is a whole row here, so that is a test of a guessed row"
+    size = f"to all: the size of the union, m = {plan.m:,}"
+    if membership.quota:
+        return (
+            size,
+            "to all: pseudonyms of the IDs; only the server and t+1 clients together compute them at will",
+            f"to every client: pseudonyms of {membership.quota:,} IDs, so it can test as many guesses as it "
+            "has fewer IDs itself" + (whole if rows_are_ids(federation) else ""),
+            *_merging(membership),
+        )
     return (
-        f"to all: the size of the union, m = {plan.m:,}",
+        size,
         "to the server: pseudonyms of the IDs, under a key that only clients have",
         "to every client: the same pseudonyms with the key, so it can test whether an ID that it guesses is "
         "in the union" + (whole if rows_are_ids(federation) else ""),

@@ -63,11 +63,11 @@ def at_client(way: Completing, draft: Draft, party: Party, coins: Coins) -> Role
     return plan, union.contribution(plan)
 
 
-def at_server(way: Completing, draft: Draft) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
+def at_server(way: Completing, draft: Draft, coins: Coins) -> Role[tuple[Plan, Callable[[], Role[None]]]]:
     """The server's part of the same, and of settling."""
     if isinstance(draft, Plan):
         return draft, settled
-    held, settle = yield from draft.server()
+    held, settle = yield from draft.server(coins=coins)
     plan = completed(way, draft, held)
     return plan, partial(settle, plan)
 

@@ -211,7 +211,7 @@ class ServerResult:
 
 def server(way: SecFC, draft: Draft, *, coins: Coins) -> Role[ServerResult]:
     """The server of Algorithm 1, with restarts."""
-    plan, settle = yield from drafts.at_server(way, draft)
+    plan, settle = yield from drafts.at_server(way, draft, coins)
     yield from agree_on(plan, SERVER)
     shared = plan
     kept, screening = yield from settle_contributors_at_server(shared, coins)

@@ -66,11 +66,19 @@ def learned(union: Union) -> dict[str, list[str]]:
     """What each party learned and what it did not, in sentences."""
     result = union.result
     n, m, plan = result.plan.n, result.m, result.plan
+    guesses = (
+        "pseudonyms of all IDs with the key that makes them, so it can test whether an ID that it "
+        "guesses is in the union (--quota prevents that)"
+    )
+    if plan.quota:
+        guesses = (
+            f"pseudonyms of all IDs, and of {plan.quota:,} that it named: it can test as many guesses as it "
+            f"has fewer IDs; more take the server and {text.count(plan.t + 1, 'client')} together"
+        )
     facts: dict[str, list[str]] = {
         "every client": [
             f"the size of the union, {m:,}, and the row number of each of its own IDs",
-            "pseudonyms of all IDs with the key that makes them, so it can test whether an ID that it "
-            "guesses is in the union",
+            guesses,
         ],
         "the server": [
             f"the size of the union, {m:,}, and pseudonyms of the IDs under a key that it lacks",
@@ -125,6 +133,7 @@ def as_json(union: Union) -> dict[str, Any]:
             "committee": len(plan.committee),
             "bound": plan.bound,
             "sized": plan.sized,
+            "quota": plan.quota or None,
         },
         "n": plan.n,
         "m": result.m,
@@ -186,6 +195,8 @@ def show(console: Console, union: Union) -> None:
                 f"shares of the sum of tables; {plan.mode.spares or 'none'} of them may fall silent",
             )
         )
+    if plan.quota:
+        lines.append(("Tags", f"oblivious, for {plan.quota:,} IDs of each client, real or made up"))
     size = f"estimated first, as {result.estimate:,}" if plan.sized else f"tables are made for {plan.bound:,}"
     lines += [
         ("Size", size),

@@ -69,6 +69,7 @@ MEMBERSHIPS = {
     "merging, counts opened, threshold": Private(counts="opened"),
     "merge=False, threshold": Private(merge=False),
     "merging, counts hidden, server mode": Private(psu.Server(), counts="hidden"),
+    "merging, counts opened, threshold, oblivious tags": Private(tags="oblivious", quota=6),
 }
 
 

@@ -13,6 +13,7 @@ import secfc
 from field import Basis
 from field.code.rows import coded_rows
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
+from secfc.algorithm import Public
 from secfc.coded.membership import Private, multiply, spread_out
 from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
 from secfc.roles.exchange import SERVER, DisputedRows, UnionFailed
@@ -78,6 +79,55 @@ def test_every_mode_of_union_gives_the_same_clustering(mode):
     federation, _ = overlapping(7, 60, 25)
     shown = secfc.SecFC(k=3, t=2, init=KMeansPlusPlus(), membership=Private(mode), disclosure=SHOWN)
     check_exact(shown, federation)
+
+
+@pytest.mark.parametrize("mode", [None, psu.Threshold(2), psu.Server()])
+def test_oblivious_tags_give_the_same_clustering(mode):
+    federation, _ = overlapping(5, 20, 9)
+    result = check_exact(
+        secfc.SecFC(k=2, t=2, membership=Private(mode, tags="oblivious", quota=9), disclosure=SHOWN),
+        federation,
+    )
+    evaluators = {e.sender for e in result.transcript.envelopes if e.kind == "Evaluated"}
+    t = 0 if isinstance(mode, psu.Server) else 2
+    assert evaluators == {SERVER, *federation.names[: t + 1]}
+    # Of the sizes of sets nothing shows: every client asks for as much (sealed to clients).
+    sizes = {(e.recipient == SERVER, e.nbytes) for e in result.transcript.envelopes if e.kind == "Blinded"}
+    assert len(sizes) <= 2
+
+
+def test_a_quota_is_asked_for_and_kept():
+    for wrong in ({"tags": "oblivious"}, {"quota": 5}, {"tags": "oblivious", "quota": 0}):
+        with pytest.raises(ValueError, match=r"oblivious tags need a quota of at least 1.*100_000"):
+            Private(**wrong)
+    with pytest.raises(ValueError, match="tags='none' is none of 'shared key', 'oblivious'"):
+        Private(tags="none")
+    federation, _ = overlapping(3, 20, 9)
+    with pytest.raises(ValueError, match="9 different IDs, and a quota of 8: agree with the others"):
+        secfc.fit(secfc.SecFC(k=2, t=1, membership=Private(tags="oblivious", quota=8)), federation)
+    with pytest.warns(UserWarning, match='tags="oblivious" and a quota prevent that'):
+        secfc.SecFC(k=2, t=1, membership=Private()).plan(Public.of(federation))
+
+
+def test_a_server_with_another_key_for_one_client_is_found_out(monkeypatch):
+    from psu import ristretto
+    from psu.oblivious import Evaluator
+
+    federation, _ = overlapping(3, 20, 6)
+    honest = Evaluator.answer
+
+    def deviating(self, plan, client, batch, elements):
+        said = honest(self, plan, client, batch, elements)
+        if client != 2 or self.public != plan.evaluation_keys[-1]:
+            return said
+        first = ristretto.add(said[:32], elements[:32])
+        return first + said[32:]
+
+    way = secfc.SecFC(k=2, t=1, membership=Private(tags="oblivious", quota=6))
+    assert secfc.fit(way, federation).labels
+    monkeypatch.setattr(Evaluator, "answer", deviating)
+    with pytest.raises(UnionFailed, match=r"of another key than the plan's \(the server: proof\)"):
+        secfc.fit(way, federation)
 
 
 def test_disjoint_ids_need_no_merging():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.choose import bound_from_data, check_bound, choose_code, steps
-from secfc.cli.hidden_rows import HIDDEN_ROWS, hidden_rows
+from secfc.cli.hidden_rows import HIDDEN_ROWS, private_rows
 from secfc.cli.method import Asked, Choice, Method, Option
 from secfc.cli.options import PRIVACY, STEPS, WORKERS, T, refuse_idle_privacy
 from secfc.cli.shared import check_disjoint
@@ -128,7 +128,7 @@ def settle(asked: Asked) -> Asked:
         )
     if asked["membership"] == "open":
         asked.refuse(
-            ("merge", "counts", "on_conflict", "verify_union"),
+            ("merge", "counts", "on_conflict", "verify_union", "quota"),
             "{option} has no meaning for --membership open, which has every row count by itself: add "
             "--membership private, or leave it out.",
         )
@@ -227,11 +227,8 @@ def choose(asked: Asked, public: Public) -> Choice:
     )  # fmt: skip
     membership: Membership = Open()
     if private:
-        membership = hidden_rows(asked, t)
-        notes += (
-            "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed "
-            "gives other starts",
-        )
+        membership, about = private_rows(asked, t)
+        notes += about
     if asked.noisy:
         values["disclosure"] = noise(asked)
     elif asked["disclosure"] == "assignments":

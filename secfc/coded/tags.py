@@ -1,0 +1,129 @@
+"""Tags of IDs that nobody can compute alone, as role fragments: the steps of `psu.oblivious`.
+
+The server and the first t+1 clients draw a key each for this run, and everybody's plan of the union names
+the public ones; so signatures, channels and tables are bound to them.  Then every client asks all of them for
+as many tags as the quota says, batch by batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from psu import oblivious, ristretto
+from psu.errors import UnionAborted
+from psu.messages import Blinded, Evaluated, EvaluationKey
+from psu.oblivious import Evaluator
+from psu.plan import Plan
+from secfc.coded.clock import Clock
+from secfc.coded.union import PHASE, Seat, listen_on, meet, numbered
+from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, only, take, to_all
+
+Array = NDArray[Any]
+
+
+def draw_keys(
+    plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins, clock: Clock
+) -> Role[tuple[Plan, Evaluator | None]]:
+    """A client's part in naming the keys of this run: the plan with them, and its own if it evaluates.
+
+    Without a quota nothing is said, and the plan is what it was.
+    """
+    if not plan.quota:
+        return plan, None
+    evaluator = Evaluator(coins) if me in plan.evaluators else None
+    others = tuple(c for j, c in enumerate(clients) if j != me)
+    mine = None if evaluator is None else EvaluationKey(me, evaluator.public)
+    yield Exchange({SERVER: mine} if mine else {}, round=clock.upload(), phase=PHASE)
+    awaited = tuple(clients[j] for j in plan.evaluators if j not in (me, plan.n))
+    inbox = yield meet(clock, to_all(others, mine) if mine else {}, awaited)
+    found = numbered(inbox, EvaluationKey, clients) | ({me: mine} if mine else {})
+    inbox = yield listen_on(clock)
+    found[plan.n] = _of_server(plan, take({SERVER: only(inbox, SERVER)}, EvaluationKey)[SERVER])
+    return _named(plan, found), evaluator
+
+
+def draw_keys_at_server(
+    plan: Plan, clients: tuple[PartyId, ...], coins: Coins, clock: Clock
+) -> Role[tuple[Plan, Evaluator | None]]:
+    """The server's part of the same."""
+    if not plan.quota:
+        return plan, None
+    evaluator = Evaluator(coins)
+    awaited = tuple(clients[j] for j in plan.evaluators if j != plan.n)
+    inbox = yield Exchange({}, awaited, accept=clock.upload(), phase=PHASE)
+    mine = EvaluationKey(plan.n, evaluator.public)
+    yield Exchange(to_all(clients, mine), round=clock.between(), phase=PHASE)
+    return _named(plan, numbered(inbox, EvaluationKey, clients) | {plan.n: mine}), evaluator
+
+
+def _of_server(plan: Plan, key: EvaluationKey) -> EvaluationKey:
+    if key.sender != plan.n:
+        raise FaultyServer(SERVER, "named a key of tags as another evaluator's")
+    return key
+
+
+def _named(plan: Plan, keys: dict[int, EvaluationKey]) -> Plan:
+    for j in plan.evaluators:
+        if not ristretto.is_element(keys[j].public):
+            raise UnionAborted("a key of tags is no element of the group", {j} - {plan.n}, proof=True)
+    return replace(plan, evaluation_keys=tuple(keys[j].public for j in plan.evaluators))
+
+
+def evaluated(seat: Seat, evaluator: Evaluator | None, digest: Array) -> Role[Array]:
+    """What becomes of a client's digests (m_j, 2), and its part as an evaluator; then it forgets its key.
+
+    Without a quota they remain what they are.  Raises UnionAborted, `psu.oblivious.hear`.
+    """
+    plan, ring, me = seat.plan, seat.secrets.ring, seat.me
+    if not plan.quota:
+        return digest
+    question = oblivious.ask(plan, digest, seat.coins)
+    peers = tuple(j for j in plan.evaluators if j not in (me, plan.n))
+    answers: dict[int, list[bytes]] = {j: [] for j in plan.evaluators}
+    for batch in range(oblivious.batches(plan)):
+        label, asked = f"tags {batch}", question.batch(plan, batch)
+        yield Exchange({SERVER: Blinded(me, batch, asked)}, round=seat.clock.upload(), phase=PHASE)
+        send: dict[PartyId, Any] = {
+            seat.clients[j]: Blinded(me, batch, ring.channels[j].seal(f"ask {label}", asked)) for j in peers
+        }
+        inbox = yield meet(seat.clock, send, seat.others if evaluator else ())
+        send = {}
+        if evaluator is not None:
+            answers[me].append(evaluator.answer(plan, me, batch, asked))
+            for i, theirs in numbered(inbox, Blinded, seat.clients).items():
+                opened = ring.open(i, f"ask {label}", theirs.content)
+                said = evaluator.answer(plan, i, batch, opened)
+                sealed = ring.channels[i].seal(f"answer {label}", said)
+                send[seat.clients[i]] = Evaluated(me, batch, sealed)
+        inbox = yield meet(seat.clock, send, tuple(seat.clients[j] for j in peers))
+        for j, mine in numbered(inbox, Evaluated, seat.clients).items():
+            answers[j].append(ring.open(j, f"answer {label}", mine.content))
+    for batch in range(oblivious.batches(plan)):
+        inbox = yield listen_on(seat.clock)
+        word = take({SERVER: only(inbox, SERVER)}, Evaluated)[SERVER]
+        if (word.sender, word.batch) != (plan.n, batch):
+            raise FaultyServer(SERVER, "answered another question for tags than was asked")
+        answers[plan.n].append(word.content)
+    if evaluator is not None:
+        evaluator.erase()
+    return oblivious.hear(plan, question, answers, me)
+
+
+def evaluate_at_server(
+    plan: Plan, clients: tuple[PartyId, ...], evaluator: Evaluator | None, clock: Clock
+) -> Role[None]:
+    """The server's part of the same, as one of the evaluators."""
+    if evaluator is None:
+        return
+    for batch in range(oblivious.batches(plan)):
+        inbox = yield Exchange({}, clients, accept=clock.upload(), phase=PHASE)
+        said = {
+            clients[i]: Evaluated(plan.n, batch, evaluator.answer(plan, i, batch, theirs.content))
+            for i, theirs in numbered(inbox, Blinded, clients).items()
+        }
+        yield Exchange(said, round=clock.between(), phase=PHASE)
+    evaluator.erase()
