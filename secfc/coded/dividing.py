@@ -51,19 +51,24 @@ FIRST = SETTLE + PHASE // 2
 BOOKED = "align"
 
 
-def divide(plan: Plan, me: int, held: Array, shares: CodedRows, coins: Coins) -> Role[None]:
+def divide(
+    plan: Plan, me: int, held: Array, shares: CodedRows, coins: Coins, *, verify: bool = False
+) -> Role[None]:
     """A client's part: shares (m rows) of what all holders shared become those of the plan's multiple of it.
 
-    held: (m,) bool, the rows that this client holds; secret.  Raises UnionFailed if nobody holds some row.
+    held: (m,) bool, the rows that this client holds; secret.  verify: clients tell each other what they
+    tell the server, and divide as it does; it sees as much, and may collude with any t of them.
+
+    Raises UnionFailed if nobody holds some row; FaultyServer for false quotients, if verified.
     """
     turns = _Turns(plan)
     for number, rows in turns:
-        answer = yield from _divide_some(plan, me, held[rows], rows, shares, number, coins)
+        answer = yield from _divide_some(plan, me, held[rows], rows, shares, number, coins, verify)
         turns.again(rows[(answer.inverse == 0).any(axis=0)])
 
 
 def _divide_some(
-    plan: Plan, me: int, held: Array, rows: Array, shares: CodedRows, number: int, coins: Coins
+    plan: Plan, me: int, held: Array, rows: Array, shares: CodedRows, number: int, coins: Coins, verify: bool
 ) -> Role[DividedRows]:
     code, width, name = plan.code, plan.code.width(plan.d), plan.clients[me]
     basis, deals, count = code.basis, me < dealers(code), len(rows)
@@ -86,12 +91,20 @@ def _divide_some(
             low, high = basis.add(low, message.low), basis.add(high, message.high)
     mine = Blinds(low, high)
     values = masked(basis, mine, total, _read(shares, rows))
+    told: dict[int, Array] = {}
+    if verify:
+        inbox = yield Exchange(to_all(others, MaskedRows(values)), others, 0, round=number + 1, phase=BOOKED)
+        check = partial(_check_masked, plan, (count, 1 + width))
+        heard = everyone(checked(inbox, MaskedRows, check), others)
+        told = {me: values} | {plan.clients.index(c): message.values for c, message in heard.items()}
     inbox = yield Exchange({SERVER: MaskedRows(values)}, (SERVER,), round=number, phase=BOOKED)
     answer: DividedRows = only(take(inbox, DividedRows), SERVER)
     fits = answer.values.shape == (basis.lanes, code.ell * count, width)
     if not fits or answer.inverse.shape != (basis.lanes, count):
         raise FaultyServer(SERVER, f"divided other rows than {count} of {width} residues")
     quotient = answer.values.reshape(basis.lanes, code.ell, count, width)
+    if verify and not all(map(np.array_equal, (quotient, answer.inverse), divided(code, told))):
+        raise FaultyServer(SERVER, "divided rows otherwise than what clients told it and each other")
     _write(shares, rows, finished(code, me, mine, quotient, answer.inverse, plan.layout.multiple))
     return answer
 
@@ -112,7 +125,10 @@ def divide_at_server(plan: Plan) -> Role[None]:
 
 
 class _Turns:
-    """The rows of each turn by the number of its round: all in chunks, then those that were left, once."""
+    """The rows of each turn by the number of its round: all in chunks, then those that were left, once.
+
+    The round behind is for what clients tell each other besides.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.m, self.chunk = plan.m, plan.chunk
@@ -122,7 +138,7 @@ class _Turns:
         number = FIRST
         for start in range(0, self.m, self.chunk):
             yield number, np.arange(start, min(start + self.chunk, self.m))
-            number += 1
+            number += 2
         left = np.concatenate([np.arange(0), *self._left])
         if len(left):
             self._left = []

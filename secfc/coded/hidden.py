@@ -168,7 +168,7 @@ class UnionDraft:
         if self.divides:
             holding = np.zeros(shares.m, bool)
             holding[rows] = True
-            yield from divide(plan, seat.me, holding, shares, seat.coins)
+            yield from divide(plan, seat.me, holding, shares, seat.coins, verify=self.verify)
         else:
             multiply(shares, merge.factors(held, shares.basis))
 

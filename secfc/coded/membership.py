@@ -116,9 +116,9 @@ class Private:
     stand as they are.
 
     verify: members of the committee tell each other what they open, and compute again what the server
-    announces: which IDs there are, how many hold a row, which rows are in dispute.  A server that announces
-    something else is caught, and named (FaultyServer), if members follow the protocol.  Not in the server
-    mode, which has no committee; what `counts="hidden"` divides by stays the server's word.
+    announces: which IDs there are, how many hold a row, which rows are in dispute; with `counts="hidden"` all
+    clients also divide as it does.  A server that announces something else is caught, and named
+    (FaultyServer), if these clients follow the protocol.  Not in the server mode, which has no committee.
     tags: of IDs, what the union is found by.  "shared key": all clients have the key, and any one can test
     guesses of IDs at will, of which there are few where IDs are numbers.  "oblivious": it takes the server
     and t+1 clients to compute one, and each answers a client for at most `quota` IDs (psu/README.md).

@@ -32,7 +32,7 @@ class Indicator(Message, tag=170):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MaskedRows(Message, tag=171):
-    """Client to server, hidden merging: its summand of rows and their holders' numbers, masked.
+    """Client to server (and, to check it, to clients), hidden merging: its summand of rows, masked.
 
     values: (lanes, rows, 1 + width) residues, whose sums over clients are uniform.
     """

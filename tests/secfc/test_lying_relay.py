@@ -9,10 +9,12 @@ import psu
 import secfc
 from psu import align, merge, peeling
 from psu.identify import digests, tags
-from secfc.coded import union
+from secfc.coded import dividing, hidden, union
 from secfc.coded.membership import Private
+from secfc.coded.merging_messages import DividedRows
 from secfc.coded.union_messages import Disputes
 from secfc.roles.exchange import DisputedRows, FaultyServer, UnionFailed
+from tests.secfc.lying import saying
 from tests.secfc.test_membership import check_exact, overlapping
 
 PHANTOM = tags(digests(["nobody"]), bytes(16))[0]  # of the right form, under a key of its own
@@ -41,6 +43,19 @@ def with_a_phantom(z, y):
     return align.announce(np.append(z, PHANTOM.z), np.append(y, PHANTOM.y))
 
 
+def dividing_falsely(plan):
+    role = dividing.divide_at_server(plan)
+
+    def change(_, message):
+        if type(message).__name__ != "DividedRows":
+            return message
+        values = message.values.copy()
+        values[..., 0] = plan.code.basis.add(values, values)[..., 0]  # the first feature of every row twice
+        return DividedRows(values, message.inverse)
+
+    return (yield from saying(role, change))
+
+
 def hear_a_phantom(state, values):
     """What a relay may also say in the middle: an ID was recovered that nobody has."""
     heard = peeling.hear(state, values)
@@ -54,6 +69,8 @@ def lie(patch, which):
     """Let every server from now on lie: only servers take these names from secfc.coded.union."""
     if which == "counts":
         patch.setattr(union, "merge", having(merge, counts=one_holder_less))
+    elif which == "quotients":
+        patch.setattr(hidden, "divide_at_server", dividing_falsely)
     elif which == "disputes":
         patch.setattr(union.Relay, "find_disputes", nobody_differs)
     elif which == "phantom":
@@ -65,7 +82,9 @@ def lie(patch, which):
 
 def ways(which, verify):
     conflict = "separate" if which in ("counts", "phantom", "turn") else "fail"
-    return secfc.SecFC(k=2, t=1, max_iter=2, membership=Private(verify=verify, on_conflict=conflict))
+    counts = "hidden" if which == "quotients" else "opened"
+    membership = Private(verify=verify, on_conflict=conflict, counts=counts)
+    return secfc.SecFC(k=2, t=1, max_iter=2, membership=membership, coarse="allow")
 
 
 def people(which):
@@ -77,7 +96,7 @@ def people(which):
     return secfc.Federation.from_arrays(parts, ids=[p.ids for p in federation.parties])
 
 
-@pytest.mark.parametrize("which", ["counts", "disputes", "phantom"])
+@pytest.mark.parametrize("which", ["counts", "disputes", "phantom", "quotients"])
 def test_a_server_that_lies_is_named_and_without_checks_it_passes(monkeypatch, which):
     federation, bound = people(which), 64.0
     if which == "disputes":
@@ -89,7 +108,7 @@ def test_a_server_that_lies_is_named_and_without_checks_it_passes(monkeypatch, w
     fooled = secfc.fit(ways(which, False), federation, bound=bound)  # the control: nobody notices
     if which == "phantom":
         assert len(fooled.history[0]) == len(honest.history[0]) + 1
-    with pytest.raises(FaultyServer, match="otherwise than the sums say") as caught:
+    with pytest.raises(FaultyServer, match="otherwise than") as caught:
         secfc.fit(ways(which, True), federation, bound=bound)
     assert caught.value.party == "server"
 
