@@ -32,8 +32,8 @@ def attacked(monkeypatch, federation, disclosure, **options):
     kept = {}
     seat, found = hidden.take_seat, hidden.find_union
 
-    def sit(plan, clients, me, coins, **more):
-        kept[me] = yield from seat(plan, clients, me, coins, **more)
+    def sit(plan, clients, me, *rest, **more):
+        kept[me] = yield from seat(plan, clients, me, *rest, **more)
         return kept[me]
 
     def find(sitting, *rest):
