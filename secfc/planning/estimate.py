@@ -22,10 +22,10 @@ from secfc.planning.costs import Cost, line, mean, total
 from secfc.planning.rehearsal import STEPS, Asked, Rehearsal, made_up, rehearse, resident
 
 # The first rehearsal loads and builds what later ones find there.  The second is of so many rows that its
-# work can be told from what any message costs, the third of so many more that it takes less than these
-# seconds if all of its work grows with rows.
+# work can be told from what any message costs, the third of so many more that its messages would have about
+# these bytes if all of them grew with rows: never of what a clock says, so that a plan says the same again.
 LEAST, WORK, COMPARED = 64, 2.5e7, 4800
-SECONDS, MORE = 1.6, (2, 16)
+BYTES, MORE = 8e7, (2, 16)
 MADE_UP = 5000
 
 
@@ -90,7 +90,7 @@ def sizes(algorithm: Any, public: Public, k: int) -> tuple[int, int]:
 def larger(low: Rehearsal, m: int) -> int:
     """Rows of the rehearsal after one, of m: all, or as many as fill the layout of compared bits."""
     least, most = MORE
-    rows, full = round(low.m * min(most, max(least, SECONDS / max(1e-3, low.seconds)))), WORD * WIDTH
+    rows, full = round(low.m * min(most, max(least, BYTES / max(1, low.nbytes)))), WORD * WIDTH
     return m if rows >= m else max(rows // full, 1) * full if rows > full // 2 else rows
 
 

@@ -143,9 +143,9 @@ class Rehearsal:
         return found
 
     @property
-    def seconds(self) -> float:
-        """Of its work."""
-        return sum(cost.seconds for _, cost in self.questions)
+    def nbytes(self) -> int:
+        """Of its messages."""
+        return sum(cost.nbytes for _, cost in self.questions)
 
 
 def made_up(public: Public, m: int, k: int, *, ids: bool, server_points: int, seed: int = 0) -> Federation:
