@@ -4,7 +4,8 @@ A row is opened as a product of two sharings of degree t, so as a polynomial of 
 members know at a point each; the weighted values are sent under masks that sum to zero, so the relay,
 even with t members, gets their sum and nothing else.  Fresh secret coefficients come from keys shared by
 all subsets of c - t members (Cramer, Damgard and Ishai, TCC 2005): nobody sends anything for them, and
-any t members lack one of the keys.
+any t members lack one of the keys.  Where there are too many subsets, clients deal them instead
+(`Plan.dealt`): all add random numbers into a sheet of their own, whose sum any t clients lack a summand of.
 
     slots   rho s                a uniform multiple of the sum: shows only whether it is zero
     cells   g^T M                see psu.plan.Threshold
@@ -127,7 +128,9 @@ def gather(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Opening])
 class Member:
     """A committee member between two turns: shares (rows, width), secret; active rows, ascending.
 
-    `answer` consumes it: use the state it returns.
+    `answer` consumes it: use the state it returns.  bank: its shares of dealt coefficients, secret, a word
+    each; spent: how many belong to rounds before.  A round that is asked again has the same coefficients, and
+    so the same opened values: two quorums have an honest member in common, which follows one history.
     """
 
     plan: Plan
@@ -137,16 +140,22 @@ class Member:
     active: Array
     round: int
     history: bytes
+    bank: Array | None = None
+    spent: int = 0
 
     def __repr__(self) -> str:
         return f"Member({self.sheet.label}, round={self.round}, active={len(self.active)})"
 
 
-def begin(plan: Plan, secrets: Secrets, holding: Holding) -> Member:
-    """A member that has settled its share of the sum and awaits the first turn."""
+def begin(plan: Plan, secrets: Secrets, holding: Holding, coefficients: Holding | None = None) -> Member:
+    """A member that has settled its share of the sum and awaits the first turn.
+
+    coefficients: the same of those that are dealt for this sheet, if any are.
+    """
     sheet = holding.sheet
     start = first_history(plan, sheet)
-    return Member(plan, secrets, sheet, holding.total, np.arange(sheet.rows), 0, start)
+    bank = None if coefficients is None else coefficients.total.reshape(-1)
+    return Member(plan, secrets, sheet, holding.total, np.arange(sheet.rows), 0, start, bank)
 
 
 def answer(member: Member, turn: Turn) -> tuple[Member, Opening | None]:
@@ -183,6 +192,7 @@ def _advance(member: Member, turn: Turn) -> Member:
         active=kernels.changed_cells(status),
         round=turn.round,
         history=next_history(member.history, turn.z, turn.y, turn.pure),
+        spent=member.spent + len(member.active) * member.sheet.opened,
     )
 
 
@@ -201,6 +211,9 @@ def _open(member: Member, turn: Turn) -> Array:
             (Stream(subkey(key, label)), _common_factor(plan, subset, me))
             for subset, key in secrets.common.items()
         ]
+    bank, spent = member.bank, member.spent
+    if bank is not None and spent + len(active) * wide > len(bank):
+        raise UnionAborted("the relay asks for more openings than coefficients were dealt for")
     out = np.zeros((len(active), wide), np.uint64)
     for start in range(0, len(active), _ROWS):
         rows, part = active[start : start + _ROWS], out[start : start + _ROWS]
@@ -211,6 +224,9 @@ def _open(member: Member, turn: Turn) -> Array:
         for stream, factor in common:
             stream.fill(words)
             kernels.accumulate_stream(g.reshape(-1), words, factor)
+        if bank is not None:
+            first = spent + start * wide
+            g = np.ascontiguousarray(bank[first : first + part.size].reshape(part.shape))
         if sheet.kind == "cells":
             kernels.open_gram(shares, rows, g, weight, part)
         elif sheet.kind == "slots":

@@ -28,7 +28,8 @@ class Peeling:
     """The relay between two rounds.  Nothing in it is secret from the relay.
 
     status (rows,): what is known of each cell.  active: the cells to open, ascending.  found: lists of
-    recovered (z, y), fresh: the last of them with its `pure` bits.  `hear` consumes it.
+    recovered (z, y), fresh: the last of them with its `pure` bits.  opened: cells, over all rounds before.
+    `hear` consumes it.
     """
 
     plan: Plan
@@ -39,6 +40,7 @@ class Peeling:
     history: bytes
     found: tuple[tuple[Array, Array], ...]
     fresh: tuple[Array, Array, Array]
+    opened: int = 0
 
     def __repr__(self) -> str:
         return f"Peeling({self.sheet.label}, round={self.round}, active={len(self.active)})"
@@ -46,7 +48,9 @@ class Peeling:
     @property
     def done(self) -> bool:
         """Nothing is left to open: the table is complete or has stalled."""
-        return not len(self.active) or self.round >= MAX_ROUNDS
+        # Where coefficients are dealt they may, rarely, be too few: the table then counts as stalled.
+        short = self.plan.dealt and self.opened + len(self.active) > self.plan.budget(self.sheet)
+        return not len(self.active) or self.round >= MAX_ROUNDS or short
 
     @property
     def complete(self) -> bool:
@@ -116,4 +120,5 @@ def hear(peeling: Peeling, values: Array) -> Peeling:
         history=next_history(peeling.history, *fresh),
         found=(*peeling.found, fresh[:2]),
         fresh=fresh,
+        opened=peeling.opened + len(active),
     )

@@ -25,12 +25,15 @@ MAX_ROUNDS = 64
 CHUNK_ROWS = 1 << 13
 # Levels of the sizing bitmap hold this many slots each.
 SLOTS = 1 << 12
-# A member expands this many pseudorandom streams an opening at most; t = 5 of 11 needs 252.
-MAX_SUBSETS = 2000
+# Committees with more subsets than this have the coefficients of openings dealt; t = 5 of 11 has 462 of them,
+# of which a member expands 252 streams.
+MAX_SUBSETS = 500
+# Cells are opened at most 2.5 times each, on average over a table, until it is peeled.
+OPENINGS, OPENINGS_MORE = 2.75, 256
 # A quota of oblivious tags costs every client about half a millisecond an ID, whether it has the ID or not.
 MAX_QUOTA = 1 << 24
 # Words of each kind of sheet a member holds per row, and elements opened per row.
-WIDTHS = {"slots": 1, "cells": 6, "lines": 3, "counts": 1, "spread": 3, "once": 1}
+WIDTHS = {"slots": 1, "cells": 6, "lines": 3, "counts": 1, "spread": 3, "once": 1, "coins": 3}
 OPENED = {"slots": 1, "cells": 3, "counts": 1, "spread": 1, "once": 1}
 
 
@@ -175,10 +178,10 @@ class Plan:
                     f"n={self.n} clients cannot hold a committee for t={t} and {self.mode.spares} "
                     f"spares: 2t+1+spares = {needed} are needed. Lower t or spares, or use mode=Server()."
                 )
-            if math.comb(needed, t) > MAX_SUBSETS:
+            if self.dealt and self.mode.spares > t:
                 raise ValueError(
-                    f"t={t} and {self.mode.spares} spares need {math.comb(needed, t)} common keys, more "
-                    f"than {MAX_SUBSETS}: lower t or spares"
+                    f"t={t} with {self.mode.spares} spares: at most t={t} are possible where coefficients "
+                    "are dealt, as two quorums must have an honest member in common. Lower spares"
                 )
 
     @property
@@ -206,11 +209,28 @@ class Plan:
         """
         return (*range(self.t + 1), self.n) if self.quota else ()
 
+    @property
+    def dealt(self) -> bool:
+        """Whether clients deal the coefficients of openings, as there are too many subsets to share keys."""
+        return math.comb(len(self.committee), self.t) > MAX_SUBSETS
+
     @cached_property
     def subsets(self) -> tuple[tuple[int, ...], ...]:
         """Committees without t of their members: each shares one key of the common randomness."""
         members = self.committee
-        return tuple(combinations(members, len(members) - self.t)) if members else ()
+        return tuple(combinations(members, len(members) - self.t)) if members and not self.dealt else ()
+
+    def budget(self, sheet: Sheet) -> int:
+        """How many rows of a sheet can be opened, over all rounds, where coefficients are dealt."""
+        return math.ceil(sheet.rows * OPENINGS) + OPENINGS_MORE if sheet.kind == "cells" else sheet.rows
+
+    def coefficients(self, sheet: Sheet) -> Sheet | None:
+        """The sheet of dealt coefficients for the openings of another, if it needs one."""
+        if not self.dealt or sheet.kind not in ("cells", "slots", "once"):
+            return None
+        # Each sheet that is opened so has a number of its own: attempts, then these.
+        number = {"cells": sheet.attempt, "slots": self.attempts, "once": self.attempts + 1}[sheet.kind]
+        return Sheet("coins", number, -(-self.budget(sheet) * sheet.opened // WIDTHS["coins"]))
 
     @cached_property
     def digest(self) -> bytes:

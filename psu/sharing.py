@@ -120,6 +120,8 @@ def settle(plan: Plan, secrets: Secrets, holding: Holding, contributors: Collect
     if len(contributors) < plan.min_clients:
         raise UnionAborted(f"{len(contributors)} clients contribute, {plan.min_clients} must", ())
     sheet = holding.sheet
+    if sheet.kind == "coins" and len(contributors) <= plan.t:
+        raise UnionAborted(f"{len(contributors)} clients deal coefficients, {plan.t + 1} must")
     due = {(j, b) for j in contributors for b in expected(plan, sheet, secrets.me)}
     if due != holding.seen:
         odd = {j for j, _ in due ^ holding.seen}

@@ -33,6 +33,11 @@ def geometry(plan: Plan, sheet: Sheet) -> tuple[int, int, np.uint64, np.uint64]:
     return HASHES, sheet.rows // HASHES, np.uint64(low), np.uint64(high)
 
 
+def randomness(sheet: Sheet, coins: Coins) -> Array:
+    """This client's table for a sheet of dealt coefficients: (rows, width) uniform secret residues."""
+    return coins.residues(MERSENNE_61, sheet.rows * sheet.width).reshape(sheet.rows, sheet.width)
+
+
 def fill(plan: Plan, sheet: Sheet, tags: Tags, coins: Coins) -> Array:
     """This client's table for a sheet of slots, cells or lines: (rows, width) secret residues."""
     from psu import kernels

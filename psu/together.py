@@ -257,13 +257,22 @@ class _Together:
     # --- threshold mode
 
     def share(self, sheet: Sheet) -> dict[int, opening.Member]:
-        """Every client deals its table to the committee, chunk by chunk."""
+        """Every client deals its table to the committee, and coefficients for its openings if it must."""
+        plan, more = self.plan, self.plan.coefficients(sheet)
+        settled = self.settle(sheet, lambda j: tables.fill(plan, sheet, self.own[j][0], self.coins[j]))
+        banks: dict[int, sharing.Holding] = {}
+        if more is not None:
+            banks = self.settle(more, lambda j: tables.randomness(more, self.coins[j]))
+        return {i: opening.begin(plan, self.secrets[i], h, banks.get(i)) for i, h in settled.items()}
+
+    def settle(self, sheet: Sheet, table_of: Callable[[int], Array]) -> dict[int, sharing.Holding]:
+        """Every member's share of the sum of all clients' tables, which these deal chunk by chunk."""
         plan, book = self.plan, self.book
         holdings = {i: sharing.hold(sheet) for i in plan.committee}
         clients = [j for j in range(plan.n) if j not in self.gone]
         for j in clients:
             with book.at(f"client {j}"):
-                table = tables.fill(plan, sheet, self.own[j][0], self.coins[j])
+                table = table_of(j)
             for chunk in range(sheet.chunks):
                 with book.at(f"client {j}"):
                     blocks = sharing.deal(plan, self.secrets[j], sheet, table, chunk)
@@ -271,13 +280,12 @@ class _Together:
                     book.sent(f"client {j}", f"member {i}", block)
                     with book.at(f"member {i}"):
                         holdings[i] = sharing.absorb(plan, self.secrets[i], holdings[i], block)
-        members = {}
+        settled = {}
         who = sharing.contributors(plan, [clients for i in plan.committee if i not in self.gone])
         for i in plan.committee:
             with book.at(f"member {i}"):
-                settled = sharing.settle(plan, self.secrets[i], holdings[i], who)
-                members[i] = opening.begin(plan, self.secrets[i], settled)
-        return members
+                settled[i] = sharing.settle(plan, self.secrets[i], holdings[i], who)
+        return settled
 
     def ask(
         self,

@@ -75,7 +75,6 @@ def choose_code(
     t: int | None,
     ell: int | None,
     *,
-    private: bool = False,
     most: int | None = None,
     liars: int = 0,
 ) -> tuple[int, int, tuple[str, ...]]:
@@ -110,7 +109,7 @@ def choose_code(
             f"n={_clients(n)} with ell={ell}{found} can hide points from nobody: n >= 2 (ell + t - 1) + 1"
             f"{' + 2 liars' if liars else ''} = {2 * (ell + liars) + 1} is needed for t=1. {remedy}"
         )
-    t, limit = limit_of(n, ell, liars, private=private, most=most)
+    t, limit = limit_of(n, ell, liars, most=most)
     return t, ell, (
         f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
         *cautions(t, ell),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,7 +143,6 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Threshol
     Raises ValueError.
     """
     import psu
-    from psu.plan import MAX_SUBSETS
 
     if n == 2:
         alone = "with 2 clients each learns which IDs the other has: those of the union that it lacks"
@@ -157,10 +155,7 @@ def choose_mode(n: int, mode: str, t: int | None, spares: int) -> tuple[Threshol
     if mode == "server":
         return psu.Server(), ()
     if t is None:
-        fitting = [
-            t for t in range(1, n) if (size := 2 * t + 1 + spares) <= n and math.comb(size, t) <= MAX_SUBSETS
-        ]
-        t = max(fitting, default=1)  # if 1 is too much for n, the plan says so
+        t = max((n - 1 - spares) // 2, 1)  # if 1 is too much for n, the plan says so
         return psu.Threshold(t, spares), (f"t={t} was chosen: the most that n={n} clients allow",)
     return psu.Threshold(t, spares), ()
 

@@ -153,14 +153,30 @@ def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...])
 
 
 def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[Sitting | None]:
-    """Give a table to those who will open the sum: a member's state if this client is one of them."""
+    """Give a table to those who will open the sum: a member's state if this client is one of them.
+
+    Coefficients for its openings are dealt after it, where the plan has them dealt.
+    """
+    plan, secrets = seat.plan, seat.secrets
     if seat.verify:
         seat.clock.span()
-    if not seat.plan.committee:
+    if not plan.committee:
         for chunk in range(sheet.chunks):
-            upload = masked.mask(seat.plan, seat.secrets, sheet, table, chunk)
+            upload = masked.mask(plan, secrets, sheet, table, chunk)
             yield Exchange({SERVER: upload}, round=seat.clock.upload(), phase=PHASE)
         return None
+    settled = yield from settle(seat, sheet, table)
+    bank, more = None, plan.coefficients(sheet)
+    if more is not None:
+        bank = yield from settle(seat, more, tables.randomness(more, seat.coins))
+    if settled is None:
+        return None
+    member = opening.begin(plan, secrets, settled, bank)
+    return Sitting(member, Recheck(plan, sheet) if seat.verify else None)
+
+
+def settle(seat: Seat, sheet: Sheet, table: Array) -> Role[sharing.Holding | None]:
+    """Deal a table to the committee, chunk by chunk: a member's share of the sum of all, None for others."""
     plan, secrets = seat.plan, seat.secrets
     member = seat.me in plan.committee
     holding = sharing.hold(sheet) if member else None
@@ -172,10 +188,7 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[Sitting | None]:
         for block in (*([own] if own else []), *numbered(inbox, ShareBlock, seat.clients).values()):
             if holding is not None:
                 holding = sharing.absorb(plan, secrets, holding, block)
-    if holding is None:
-        return None
-    settled = sharing.settle(plan, secrets, holding, range(plan.n))
-    return Sitting(opening.begin(plan, secrets, settled), Recheck(plan, sheet) if seat.verify else None)
+    return None if holding is None else sharing.settle(plan, secrets, holding, range(plan.n))
 
 
 def answer(seat: Seat, members: dict[str, Sitting], turn: Turn) -> Role[Exchange]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from secfc.data.inputs import InputError
 from secfc.roles.exchange import SERVER
 
@@ -13,23 +11,19 @@ def fitting(n: int, ell: int, liars: int = 0) -> int:
     return (n - 1) // 2 - ell + 1 - liars
 
 
-def limit_of(n: int, ell: int, liars: int, *, private: bool, most: int | None) -> tuple[int, str]:
+def limit_of(n: int, ell: int, liars: int, *, most: int | None) -> tuple[int, str]:
     """The most collusion that n clients tolerate, up to a third of them, and what limits it, in words.
 
-    private: a union of IDs has to be found under the same t.  most: of comparisons without a dealer.
+    most: of comparisons without a dealer.
     The same rule for Python and the shell.  `fitting` is at least 1.
     """
-    from psu.plan import MAX_SUBSETS
-
     t, limit = min(fitting(n, ell, liars), -(-n // 3)), "a third of them"
     if most is not None and t > most:
         t, limit = most, "what comparisons without a dealer allow"
-    while private and math.comb(2 * t + 1, t) > MAX_SUBSETS:
-        t, limit = t - 1, "what a union of IDs can be found for"
     return t, limit
 
 
-def tolerated(n: int, ell: int, liars: int, *, private: bool, policy: object) -> int:
+def tolerated(n: int, ell: int, liars: int, *, policy: object) -> int:
     """t for n clients, as the shell chooses it.
 
     policy: what the server may see, of which some withstand fewer.
@@ -45,4 +39,4 @@ def tolerated(n: int, ell: int, liars: int, *, private: bool, policy: object) ->
             f"them: {needed} are needed. Add clients, lower ell or liars, or say t=0, which hides nothing"
         )
     undealt = getattr(policy, "dealer", SERVER) is None
-    return limit_of(n, ell, liars, private=private, most=MAX_T if undealt else None)[0]
+    return limit_of(n, ell, liars, most=MAX_T if undealt else None)[0]

@@ -368,11 +368,9 @@ class SecFC:
         """The same with a t for these clients, if it was left open.  Raises InputError if none fits."""
         if self.t is not None:
             return self
-        private, computing = not isinstance(self.membership, Open), len(seated(self.workers, clients))
+        computing = len(seated(self.workers, clients))
         check_enough(self.workers, computing, self.ell, 1, self.liars)
-        return replace(
-            self, t=tolerated(computing, self.ell, self.liars, private=private, policy=self.disclosure)
-        )
+        return replace(self, t=tolerated(computing, self.ell, self.liars, policy=self.disclosure))
 
     @property
     def counted(self) -> bool:

@@ -173,6 +173,51 @@ def test_one_more_silent_member_aborts_and_is_named() -> None:
     assert not caught.value.proof
 
 
+@pytest.mark.parametrize(("n", "t", "spares"), [(3, 1, 0), (4, 1, 1), (7, 2, 2)])
+def test_coefficients_that_clients_deal_open_the_same(n: int, t: int, spares: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr("psu.plan.MAX_SUBSETS", 0)
+    rng = np.random.default_rng(n)
+    committee = 2 * t + 1 + spares
+    lost = {r: rng.choice(committee, spares, replace=False).tolist() for r in range(1, 40)}
+    for size in (0, 1, 5, 200):
+        sets = [rng.choice(2 * size + 1, size, replace=False).tolist() for _ in range(n)]
+        result = psu.union(sets, mode=psu.Threshold(t, spares), lost=lost)
+        check(sets, result)
+        assert not result.plan.subsets
+        assert result.attempts == 1
+
+
+def test_dealt_coefficients_are_used_once_and_end(monkeypatch: Any) -> None:
+    monkeypatch.setattr("psu.plan.MAX_SUBSETS", 0)
+    used: list[tuple[str, int, int]] = []
+    answered = together.opening._open
+
+    def watched(member: Any, turn: Any) -> Any:
+        if member.secrets.me == 0:
+            used.append((member.sheet.label, member.spent, len(member.active) * member.sheet.opened))
+        return answered(member, turn)
+
+    monkeypatch.setattr(together.opening, "_open", watched)
+    sets = [list(range(300)), list(range(200, 500)), []]
+    assert psu.union(sets, t=1).attempts == 1
+    for (sheet, spent, words), (other, start, _) in itertools.pairwise(used):
+        assert start == (spent + words if sheet == other else 0)
+    assert len(used) > 5
+    # Too few, and the table is made anew: not opened by coefficients that were used.
+    monkeypatch.setattr(Plan, "budget", lambda plan, sheet: sheet.rows + (2000 if sheet.attempt else 0))
+    result = psu.union(sets, t=1)
+    check(sets, result)
+    assert result.attempts == 2
+
+
+@pytest.mark.nightly
+def test_seven_of_sixteen_may_collude() -> None:
+    sets = [np.random.default_rng(j).choice(1 << 17, 1 << 16, replace=False) for j in range(16)]
+    result = psu.union(sets)
+    assert result.plan.t == 7
+    assert result.m == len(np.unique(np.concatenate(sets)))
+
+
 def test_a_client_lost_before_sharing_is_left_out() -> None:
     sets = [["a"], ["b"], ["c"], ["lost"]]
     result = psu.union(sets, t=1, lost={0: [3]})
@@ -246,8 +291,8 @@ def test_parameters_that_do_not_fit(arguments: Any, message: str) -> None:
 def test_plans_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="session"):
         Plan(3, psu.Threshold(1), b"short")
-    with pytest.raises(ValueError, match="common keys"):
-        Plan(40, psu.Threshold(9), bytes(16))
+    with pytest.raises(ValueError, match="8 spares: at most t=7 are possible where coefficients are dealt"):
+        Plan(40, psu.Threshold(7, 8), bytes(16))
     with pytest.raises(ValueError, match="n=1"):
         Plan(1, psu.Server(), bytes(16))
     with pytest.raises(ValueError, match="min_clients"):

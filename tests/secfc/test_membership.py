@@ -81,6 +81,17 @@ def test_every_mode_of_union_gives_the_same_clustering(mode):
     check_exact(shown, federation)
 
 
+def test_coefficients_that_clients_deal_give_the_same_clustering(monkeypatch):
+    monkeypatch.setattr("psu.plan.MAX_SUBSETS", 0)
+    federation, _ = overlapping(5, 20, 9)
+    for membership in (Private(psu.Threshold(1, 1)), Private(psu.Threshold(2), verify=True)):
+        check_exact(secfc.SecFC(k=2, t=2, membership=membership, disclosure=SHOWN), federation)
+    disjoint = secfc.Federation.from_arrays(
+        [p.points for p in federation.parties], ids=np.split(np.arange(45), 5)
+    )
+    check_exact(secfc.SecFC(k=2, t=2, membership=Private(merge=False), disclosure=SHOWN), disjoint)
+
+
 @pytest.mark.parametrize("mode", [None, psu.Threshold(2), psu.Server()])
 def test_oblivious_tags_give_the_same_clustering(mode):
     federation, _ = overlapping(5, 20, 9)

@@ -97,7 +97,7 @@ def test_an_open_t_is_chosen_as_the_shell_chooses_it(n, way):
     from field.compare.replicated import MAX_T
 
     undealt = way.get("disclosure") == "final-labels"
-    t, *_ = choose_code(n, None, way.get("ell"), private="membership" in way, most=MAX_T if undealt else None)
+    t, *_ = choose_code(n, None, way.get("ell"), most=MAX_T if undealt else None)
     chosen = secfc.SecFC(2, **way).among(tuple(map(str, range(n))))
     assert chosen.t == t
     assert chosen == secfc.SecFC(2, t, **way)

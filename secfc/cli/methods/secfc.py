@@ -223,7 +223,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     check_enough(asked["workers"], computing, ell or 1, withstood, asked["liars"])
     t, ell, notes = choose_code(
         computing, asked["t"], ell,
-        liars=asked["liars"], private=private, most=MAX_T if undealt else None,
+        liars=asked["liars"], most=MAX_T if undealt else None,
     )  # fmt: skip
     membership: Membership = Open()
     if private:
