@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from secfc.cli.choose import make_public
 from secfc.cli.errors import bad_input, cautions_noted, cautions_told, in_options
+from secfc.cli.hidden_rows import unlinked
 from secfc.cli.method import Asked, Method
 from secfc.cli.preparing import agree, ready
 from secfc.cli.screen import COMPILING, Screen, timed
@@ -221,6 +222,7 @@ def execute(
         if asked.get("ledger") is not None:
             entered.settle(result, asked["delta"])
     notes += (entered.after,) if entered.after else ()
+    notes += unlinked(algorithm, result.plan, prepared.raw)
     federation, notes = prepared.found(result), notes + prepared.told(result)
     comparison: Comparison | None = None
     ordinary: Ordinary | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from secfc.cli.method import Asked, Option
 
 if TYPE_CHECKING:
     from secfc.coded.membership import Private
+    from secfc.data.federation import Federation
 
 HIDDEN_ROWS = (
     Option(
@@ -96,3 +97,17 @@ def private_rows(asked: Asked, t: int) -> tuple[Private, tuple[str, ...]]:
         "other starts"
     )
     return kept, (order, *(() if quota else (f"{SHARED_KEY}; --quota prevents that",)))
+
+
+ALONE = (
+    "no ID has two holders: if some should have, compare how sites write them (zeros on the left, case, "
+    "umlauts), or link by a schema (--schema)"
+)
+
+
+def unlinked(algorithm: Any, plan: Any, federation: Federation) -> tuple[str, ...]:
+    """A hint where all learned that no two clients hold the same ID, which may be a matter of spelling."""
+    membership = getattr(algorithm, "membership", None)
+    opened = getattr(membership, "merge", False) and getattr(membership, "counts", "") == "opened"
+    alone = opened and federation.n > 1 and plan.layout.multiple == 1
+    return (ALONE,) if alone and all(party.ids is not None for party in federation.parties) else ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secfc.cli.errors import Refused, bad_input
+from secfc.cli.hidden_rows import ALONE
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.settings import linked, of_id_files, of_schema, refuse
@@ -195,6 +196,8 @@ def find(
             result, wall["union"] = timed(lambda: psu.union(sets, mode=mode, bound=bound, quota=quota or 0))
     except MemoryError as error:
         raise Refused("there is not enough memory for tables of this size: lower --bound.") from error
+    if clients[1:] and result.m == sum(client.distinct for client in clients) > 0:
+        notes = (*notes, ALONE)
     return Union(
         result,
         {client.name: len(client.ids) for client in clients},

@@ -85,7 +85,11 @@ def test_without_a_schema_the_same_files_link_nobody(hospitals):
         raw = Path(f"{name}.csv").read_bytes()
         Path(f"{name}.csv").write_bytes(raw if name == "a" else raw.decode("cp1252").encode())
     result = run("psu", "a.csv", "b.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json")
-    assert json.loads(result.stdout)["m"] == 5
+    found = json.loads(result.stdout)
+    assert found["m"] == 5
+    assert not any("no ID has two holders" in note for note in found["notes"])  # 1234 has
+    alone = run("psu", "a.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json", "--force")
+    assert any("no ID has two holders: if some" in note for note in json.loads(alone.stdout)["notes"])
 
 
 def test_another_encoding_is_refused_until_it_is_named(hospitals):
@@ -285,6 +289,12 @@ def test_seven_as_a_number_is_seven_as_text_in_a_run_too(hospitals):
     assert done.exit_code == 0, done.output
     union = run("psu", *files, "--id-column", "id", "--json")
     assert json.loads(done.stdout)["m"] == json.loads(union.stdout)["m"] == 4
+    assert "no ID has two holders" not in done.stdout
+    Path("a.csv").write_text("id,x\n07,0\n8a,9\n")
+    Path("b.csv").write_text("id,x\n007,0\n8b,9\n")
+    asked = ("-k", "2", "--membership", "private", "--id-column", "id", "--json", "--force")
+    assert "no ID has two holders" in run("run", *files, *asked).stdout
+    assert "no ID has two holders" not in run("run", *files, *asked, "--counts", "hidden").stdout
     pq.write_table(pa.table({"id": [7.0, 9], "x": [0.0, 9]}), "c.parquet")
     for command in (("run", *files, "-k", "2"), ("psu", *files)):
         refused = run(*command, "--id-column", "id", "--force")

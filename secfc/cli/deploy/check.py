@@ -79,6 +79,9 @@ def lines(site: Site, *, offline: bool) -> Iterator[Line]:
         own = "  (this site)" if name == site.file.party else ""
         yield Line("ok", "party", f"{name:16}  {fingerprint(key)}{own}")
     asked = site.agreed()
+    if run.schema is not None:
+        columns = ", ".join(run.schema.columns)
+        yield Line("ok", "schema", f"rows are linked by {columns}; digest  {run.schema.digest[:16]}")
     yield Line("ok", "floors", "this site agrees to what the run asks for")
     for sentence in learned(asked):
         yield Line("ok", "shows", sentence)
