@@ -147,6 +147,11 @@ psu a.csv b.csv c.csv -> a.csv has 4 columns | --id-column
 psu a.csv b.csv c.csv --id-column nope -> no column 'nope' among the 4
 psu a.csv b.csv c.csv --id-column id --encoding klingon -> is unknown | --encoding cp1252
 psu a.csv b.csv c.csv --drop-unfit -> needs --schema
+run FILES -k 2 --drop-unfit -> needs --schema
+run FILES -k 2 --membership private --schema nope.toml -> nope.toml
+run FILES -k 2 --verify-union -> --verify-union | --membership private
+run FILES -k 2 --site-labels old.csv -> old.csv is a file: name a directory
+run FILES -k 2 --site-labels nowhere/out -> the directory
 check-ids a.csv -> Missing option '--schema'
 check-ids a.csv --schema nope.toml -> nope.toml
 psu a.txt b.txt c.txt -t x -> 'x' is no whole number
@@ -165,6 +170,7 @@ attack geometry other.csv bn.csv cn.csv -k 2 -> missing are 'z' | --columns
 attack differences an.csv bn.csv -k 2 -> need at least 3 clients | --client-column
 attack differences FILES -k 2 --bound 1 -> outside the public bound [-1, 1]: raise the bound
 attack reconstruct FILES -k 2 --row 99 -> --row 99: client 'cn' has the rows 0 to 11
+attack dictionary --ids 501 -> --ids 501: at most --quota (500)
 attack membership FILES -k 2 --runs 2 -> 2 is not in the range x>=4
 attack membership FILES -k 2 --alarms 0.0001 -> cannot resolve | Give --runs | --alarms
 attack membership FILES -k 2 --algorithm k-fed --epsilon 1 -> --epsilon has no meaning | leave it out
