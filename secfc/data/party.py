@@ -64,6 +64,8 @@ class Party:
             object.__setattr__(self, "truth", _checked_truth(self.truth, m, owner))
         if self.ids is not None:
             object.__setattr__(self, "ids", _checked_ids(self.ids, m, owner))
+        if self.rows is not None:
+            object.__setattr__(self, "rows", _checked_rows(self.rows, m, owner))
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, shape={tuple(self.points.shape)})"
@@ -125,6 +127,16 @@ def _checked_truth(truth: npt.ArrayLike, m: int, owner: str) -> Array:
             "for example with numpy.unique(truth, return_inverse=True)[1]."
         )
     return read_only(labels)
+
+
+def _checked_rows(rows: npt.ArrayLike, m: int, owner: str) -> Array:
+    places = np.asarray(rows)
+    if places.shape != (m,) or places.dtype.kind not in "iu" or (m and int(places.min()) < 0):
+        raise InputError(
+            f"{owner} has rows of shape {places.shape} and dtype {places.dtype} for {m} points: where each "
+            "stands in its file is needed, counted from 0. Pass integers, or leave them out."
+        )
+    return read_only(places.astype(np.int64))
 
 
 def _checked_ids(ids: Iterable[Identifier], m: int, owner: str) -> tuple[Identifier, ...]:

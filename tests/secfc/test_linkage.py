@@ -9,6 +9,7 @@ import tomllib
 import unicodedata
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +24,7 @@ from secfc.coded.membership import Private
 from secfc.data.check_digits import CHECKS, luhn, mod11, verhoeff
 from secfc.data.inputs import InputError
 from secfc.data.linkage import Field, Linkage, keys_of, linkage_of, read_linkage
+from secfc.data.party import Party
 from secfc.data.patterns import LONGEST, WAYS, ways
 from secfc.roles.description import differences
 
@@ -310,3 +312,11 @@ def test_sites_with_other_schemas_are_told_the_field_before_anything_moves():
     (difference,) = differences(first, second)
     assert str(difference) == "membership.schema.fields.0.width is 10 here and 9 there"
     assert any("membership.schema" in str(found) for found in differences(first, bare))
+
+
+@pytest.mark.parametrize("rows", [[0], [0, -1], [0.0, 1.0], "ab"])
+def test_places_in_a_file_are_checked(rows):
+    with pytest.raises(InputError, match="counted from 0"):
+        Party("a", np.array([[1.0], [2.0]]), rows=rows)
+    assert Party("a", np.array([[1.0], [2.0]]), rows=[4, 9]).places.tolist() == [4, 9]
+    assert Party("a", np.array([[1.0], [2.0]])).places.tolist() == [0, 1]
