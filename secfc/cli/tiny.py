@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 def tiny_run(algorithm: Algorithm) -> Clustering:
     """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
+    from secfc.cli.errors import cautions_noted
     from secfc.fitting import fit
 
     # The points mean nothing, so it does not matter how they are rounded.
     if hasattr(algorithm, "coarse"):
         algorithm = replace(algorithm, coarse="allow")  # type: ignore[type-var]
-    return fit(algorithm, few_points(3 + 2 * getattr(algorithm, "liars", 0)), bound=8.0)
+    with cautions_noted():  # of what nobody asked for
+        return fit(algorithm, few_points(3 + 2 * getattr(algorithm, "liars", 0)), bound=8.0)
 
 
 def tiny_union(mode: Threshold | Server) -> None:

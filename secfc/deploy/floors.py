@@ -6,6 +6,7 @@ hub, the server or another site cannot lower them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -36,7 +37,8 @@ class Stakes:
     policy: a word of `secfc run --disclosure`, "noise", or another algorithm's name.  t: clients that may
     collude; None if nothing is shared.  epsilon, delta: the budget, None without noise.  centers: whether any
     are opened; smallest: points of the smallest cluster whose center is.  sizes: whether clusters' sizes are
-    shown.  coordinator: the server's public identity.
+    shown.  coordinator: the server's public identity.  guesses: of IDs that a client may test against a
+    union, by the quota of its tags; inf under a key of tags that all share, None without a union.
     """
 
     policy: str
@@ -47,6 +49,7 @@ class Stakes:
     smallest: int
     sizes: bool
     coordinator: bytes
+    guesses: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Floors:
     whose exact center may be.  show_sizes: whether sizes of clusters may be shown.  changed_rows: rows that
     must differ from those of the last run whose output was opened, if any do: 0, or at least 10, as the
     difference of two outputs tells of the rows between.  coordinators: public identities of servers.
+    total_quota: IDs of which any one other client may test whether they are in a union, over all runs of this
+    site: quotas add up, and a key of tags that all clients share is more than any.
     """
 
     policies: tuple[str, ...] | None = None
@@ -71,6 +76,7 @@ class Floors:
     show_sizes: bool = True
     changed_rows: int = 0
     coordinators: tuple[bytes, ...] | None = None
+    total_quota: int | None = None
 
     def __post_init__(self) -> None:
         if 0 < self.changed_rows < LEAST_ROWS or self.changed_rows < 0:
@@ -93,18 +99,28 @@ class Floors:
             show_sizes=table.get("show_sizes", bool, True),
             changed_rows=table.get("changed_rows", int, 0),
             coordinators=None if coordinators is None else _identities(table),
+            total_quota=table.get("total_quota", int, None),
             **number,
         )
         table.finish()
         return found
 
-    def check(self, stakes: Stakes, spent: float = 0.0) -> None:
+    def check(self, stakes: Stakes, spent: float = 0.0, granted: int = 0) -> None:
         """Raise BelowFloor for the first demand that a run does not meet.
 
-        spent: epsilon of earlier runs of this site.
+        spent: epsilon of earlier runs of this site; granted: their quotas of guesses, together.
         """
         for floor, asked, rule in self._refusals(stakes, spent):
             raise BelowFloor(floor, asked, rule)
+        if self.total_quota is not None and granted + (stakes.guesses or 0) > self.total_quota:
+            asked = (
+                "tags of IDs under a key that all clients share, by which each can test any guess"
+                if stakes.guesses == math.inf
+                else f"a quota of {stakes.guesses:g}, after {granted} in earlier runs"
+            )
+            raise BelowFloor(
+                "total_quota", asked, f"at most {self.total_quota} IDs over all runs (quota = ...)"
+            )
 
     def _refusals(self, stakes: Stakes, spent: float) -> Iterator[tuple[str, str, str]]:
         if self.policies is not None and stakes.policy not in self.policies:

@@ -27,12 +27,17 @@ VERSION, SIZE = 1, 12
 
 @dataclass(frozen=True, repr=False)
 class Remembered:
-    """epsilon: of every run, by its session.  rows: digests of the rows of the last run."""
+    """What was spent, by the session of each run, and the last rows.
+
+    epsilon: budgets of differential privacy.  guesses: quotas of oblivious tags, of IDs that each other
+    client may have tested.  rows: digests of the rows of the last run.
+    """
 
     path: Path
     key: bytes
     epsilon: dict[str, float] = field(default_factory=dict)
     rows: tuple[str, ...] = ()
+    guesses: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Remembered:
@@ -44,7 +49,8 @@ class Remembered:
             if found["version"] != VERSION:
                 raise ValueError
             epsilon = {str(session): float(value) for session, value in found["epsilon"].items()}
-            return cls(path, bytes.fromhex(found["key"]), epsilon, tuple(map(str, found["rows"])))
+            guesses = {str(session): int(value) for session, value in found.get("guesses", {}).items()}
+            return cls(path, bytes.fromhex(found["key"]), epsilon, tuple(map(str, found["rows"])), guesses)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{path} is not what a site remembers of its runs: restore it. Without it, budgets that were "
@@ -54,6 +60,10 @@ class Remembered:
     def spent(self, session: bytes) -> float:
         """Epsilon of all runs but this one."""
         return sum(value for name, value in self.epsilon.items() if name != session.hex())
+
+    def granted(self, session: bytes) -> int:
+        """Quotas of all runs but this one."""
+        return sum(value for name, value in self.guesses.items() if name != session.hex())
 
     def check_rows(self, party: Party, least: int) -> None:
         """Raise BelowFloor if some of a client's rows changed since the last run, and fewer than these."""
@@ -68,15 +78,20 @@ class Remembered:
                 f"none, or at least {least}, as the difference of two outputs tells of the rows between",
             )
 
-    def with_run(self, session: bytes, epsilon: float | None, party: Party | None) -> Remembered:
+    def with_run(
+        self, session: bytes, epsilon: float | None, party: Party | None, guesses: int | None = None
+    ) -> Remembered:
         """With this run, for `write`."""
         spent = self.epsilon if epsilon is None else {**self.epsilon, session.hex(): epsilon}
         rows = self.rows if party is None else tuple(sorted(self._digests(party)))
-        return replace(self, epsilon=spent, rows=rows)
+        granted = self.guesses if guesses is None else {**self.guesses, session.hex(): guesses}
+        return replace(self, epsilon=spent, rows=rows, guesses=granted)
 
     def write(self) -> None:
         """To its file, of mode 0600, whole or not at all.  Raises OSError."""
         told = {"version": VERSION, "key": self.key.hex(), "epsilon": self.epsilon, "rows": self.rows}
+        if self.guesses:
+            told["guesses"] = self.guesses
         write_private(self.path, json.dumps(told).encode())
 
     def _digests(self, party: Party) -> Iterable[str]:

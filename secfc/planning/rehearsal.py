@@ -7,6 +7,7 @@ many clusters, as a start asks other things than a step.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections import Counter
@@ -189,13 +190,23 @@ def shrunk(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
     return replace(algorithm, scale=plan.quantizer.scale * real / m)
 
 
+def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
+    """The algorithm with a quota of tags for this share of the rows, if it has one."""
+    membership: Any = getattr(algorithm, "membership", None)
+    quota = getattr(membership, "quota", None)
+    if quota is None:
+        return algorithm
+    most = max(federation.counts)
+    return replace(algorithm, membership=replace(membership, quota=max(most, math.ceil(quota * share))))
+
+
 def rehearse(
     algorithm: Any, public: Public, plan: Any, m: int, k: int, server_points: int, **steps: int
 ) -> Rehearsal:
     """One run of m made-up rows.  plan: of the real rows.  steps: of the algorithm (max_iter)."""
     ids = getattr(getattr(algorithm, "membership", None), "learned", ()) != ()
     federation = made_up(public, m, k, ids=ids, server_points=server_points)
-    way = shrunk(algorithm, plan, m, public.m, **steps)
+    way = with_quota(shrunk(algorithm, plan, m, public.m, **steps), federation, m / public.m)
     recorder = Recorder()
     told: Any = way if hasattr(way, "coarse") else Overheard(way)
     with warnings.catch_warnings(), unheard():

@@ -68,6 +68,7 @@ RUNS = {
     "private centers, shared noise": FedDPKMeans(3, 4.0, 1e-6, steps=0, noise=SharedNoise()),
     "bare": dataclasses.replace(OPEN, disclosure=secfc.Distances(blind=False), reveal_centers=True),
     "private": dataclasses.replace(OPEN, membership=Private(bound=64)),
+    "private, oblivious": dataclasses.replace(OPEN, membership=Private(bound=64, tags="oblivious", quota=8)),
     "private, server": dataclasses.replace(OPEN, membership=Private(psu.Server(), bound=64)),
     "kfed": secfc.KFed(k=3, k_local=2),
     "lloyd": secfc.Lloyd(k=3, init=RandomPoints(), max_iter=3),
@@ -145,6 +146,7 @@ def same(a, b):
 # Of each run so many exchanges, far apart; by night every one.
 @pytest.mark.parametrize(("name", "sealed", "crashes"), [
     ("open", False, 8), ("open", True, 2), ("bare", False, 2), ("private", False, 3), ("private", True, 2),
+    ("private, oblivious", False, 2),
     ("private, server", False, 2), ("kfed", False, 2), ("lloyd", False, 4), ("labels only", False, 3),
     ("labels only", True, 2), ("a client deals", False, 2), ("nobody deals", False, 3),
     ("final labels", False, 3), ("own labels", False, 3), ("own labels, nobody deals", False, 2),

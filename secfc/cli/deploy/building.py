@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -175,4 +176,5 @@ def _stakes(run: RunFile, algorithm: Any, asked: Asked) -> Stakes:
         smallest=int(asked.get("smallest_center") or 1) if secret else 1,
         sizes=not hidden and run.algorithm != "feddp",
         coordinator=run.identities[SERVER],
+        guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
     )

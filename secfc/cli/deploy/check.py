@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import platform
 import shutil
@@ -115,6 +116,10 @@ def learned(asked: Built) -> Iterator[str]:
         yield f"any t={stakes.t} clients together: nothing beyond that, if they follow the protocol"
     if stakes.epsilon is not None:
         yield f"a budget of epsilon={stakes.epsilon:g}, delta={stakes.delta:g} covers what is released"
+    if stakes.guesses == math.inf:
+        yield "any client: whether an ID that it guesses is in the union, for as many as it likes"
+    elif stakes.guesses:
+        yield f"any client: whether an ID that it guesses is in the union, for at most {stakes.guesses:,} IDs"
     if stakes.centers:
         yield f"everybody: the centers of clusters of at least {stakes.smallest} points"
     if asked.derived:

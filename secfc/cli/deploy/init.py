@@ -39,6 +39,7 @@ changed_rows = 0                # rows here that must differ between two opened 
 # largest_epsilon = 1.0         # of one run; then a run without noise is refused
 # largest_delta = 1e-6
 # total_epsilon = 4.0           # over all runs of this site
+# total_quota = 100000          # guesses of IDs that a client may test, over all runs (quota in [options])
 # coordinators = ["..."]        # public identities of the servers that this site works with
 """
 DATA = """

@@ -20,7 +20,7 @@ from secfc.cli.deploy.logs import Log
 from secfc.cli.deploy.page import PAGE, shown
 from secfc.cli.deploy.place import Site
 from secfc.cli.deploy.results import Results
-from secfc.cli.errors import Failed, Refused, bad_input
+from secfc.cli.errors import Failed, Refused, bad_input, cautions_noted
 from secfc.cli.outputs import ANY_PATH
 from secfc.deploy.disputed import write_disputed
 from secfc.deploy.session import Carrier, attend, client, server
@@ -117,11 +117,14 @@ def take_part_as(
     memory = site.remembered
     if party is not None:
         memory.check_rows(party, site.file.floors.changed_rows)
-    with Log.open(site.file.party) as log:
+    with Log.open(site.file.party) as log, cautions_noted():
+        for note in asked.notes:
+            log.say("note", note=note)
         log.say("prepare", note="compiling or loading the kernels")
         prepare(asked, 1 if party is None else party.points.shape[0])
         with bad_input(OSError):
-            memory.with_run(site.run.session, asked.stakes.epsilon, party).write()
+            quota = asked.asked.get("quota")
+            memory.with_run(site.run.session, asked.stakes.epsilon, party, quota).write()
         started = datetime.now(UTC)
         outcome = run_at(site, asked, party, log, way.carrier(site, log))
         with bad_input(OSError):

@@ -57,7 +57,8 @@ class Site:
     def agreed(self) -> Built:
         """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
         asked = built(self.run)
-        self.file.floors.check(asked.stakes, self.remembered.spent(self.run.session))
+        memory, session = self.remembered, self.run.session
+        self.file.floors.check(asked.stakes, memory.spent(session), memory.granted(session))
         if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
             raise InputError(
                 "the run file has no bound, so all would learn the power of two that no value here exceeds, "

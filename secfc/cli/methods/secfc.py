@@ -360,12 +360,14 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
 
 
 def small_membership(algorithm: SecFC) -> Membership:
-    """The same kind of membership for three clients."""
+    """The same kind of membership for three clients; oblivious tags have nothing to compile."""
     from psu import Threshold
     from secfc.coded.membership import Private
 
     membership = algorithm.membership
-    return replace(membership, mode=Threshold(1)) if isinstance(membership, Private) else membership
+    if not isinstance(membership, Private):
+        return membership
+    return replace(membership, mode=Threshold(1), tags="shared key", quota=None)
 
 
 def small_disclosure(algorithm: SecFC) -> Disclosure:

@@ -12,6 +12,7 @@ from secfc.data.inputs import InputError
 from secfc.data.linkage import Field, Linkage
 from secfc.deploy.floors import BelowFloor, Floors, Stakes
 from secfc.deploy.keys import draw, fingerprint, load
+from secfc.deploy.remembered import Remembered
 from secfc.deploy.runfile import RunFile
 from secfc.deploy.site import SiteFile
 from secfc.deploy.tables import Table
@@ -145,6 +146,25 @@ def test_a_run_below_a_floor_is_refused(floor, demand):
     with pytest.raises(BelowFloor, match=f"`{floor}`") as caught:
         Floors(**demand).check(MILD, spent=0.6)
     assert caught.value.floor == floor
+
+
+def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any(tmp_path):
+    def stakes(**options):
+        return built(runfile("secfc", {"t": 1, "membership": "private", **options}, {})).stakes
+
+    floors, session = Floors(total_quota=1000), bytes(32)
+    floors.check(stakes(quota=600), granted=400)
+    with pytest.raises(BelowFloor, match="a quota of 600, after 401 in earlier runs"):
+        floors.check(stakes(quota=600), granted=401)
+    with pytest.raises(BelowFloor, match=r"each can test any guess.*`total_quota`"):
+        floors.check(stakes())
+    Floors().check(stakes())
+    floors.check(MILD)
+    # Written down before a run, once for each, and there after it.
+    memory = Remembered.load(tmp_path / "remembered.json").with_run(session, None, None, 600)
+    memory.with_run(session, None, None, 600).write()
+    memory = Remembered.load(tmp_path / "remembered.json")
+    assert (memory.granted(session), memory.granted(b"another")) == (0, 600)
 
 
 def test_sizes_and_budgets_that_are_not_there_are_below_a_floor():

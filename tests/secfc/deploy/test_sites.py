@@ -205,6 +205,24 @@ def test_budgets_add_up_over_runs_and_resuming_spends_nothing_twice(tmp_path, nu
         assert "after 6 in earlier runs" in run.log("site-0")
 
 
+@pytest.mark.nightly
+def test_quotas_add_up_over_runs_and_resuming_grants_nothing_twice(tmp_path, nursery):
+    hidden = {"t": 1, "membership": "private", "quota": 300, "init": "random", "max_iter": 1}
+    with sites(tmp_path, ROWS, k=3, options=hidden, nursery=nursery) as run:
+        run.write_site("site-0", named=False, floors="total_quota = 500")
+        run.start_all()
+        run.until_said("site-0", "tags: blinded")
+        run.kill("site-0")
+        run.start("site-0")
+        assert set(run.everybody().values()) == {0}, run.log("site-0")
+        assert '"guesses"' in (tmp_path / "site-0" / "remembered.json").read_text()
+        assert not list((tmp_path / "site-0").rglob("*.journal"))
+        other = replace(run.run, session=bytes(32))
+        (tmp_path / "run.toml").write_text(other.toml())
+        assert run.start("site-0", "--force").wait(90) == 4
+        assert "a quota of 300, after 300 in earlier runs" in run.log("site-0")
+
+
 @pytest.mark.parametrize(("change", "why"), [
     (lambda text: text.replace("t = 1", "t = 2"), "options.t is 2 here and 1 there"),
     (lambda text: text.replace("k = 3", "k = 4"), "k is 4 here and 3 there"),
