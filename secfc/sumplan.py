@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,8 +47,8 @@ class SumPlan:
         if not self.code.threshold(1) <= self.confirming <= self.code.n:
             raise ValueError(
                 f"quorum={self.quorum} of a committee of {self.code.n}: it must lie in "
-                f"[{self.code.threshold(1)}, {self.code.n}], and be above "
-                f"{(self.code.n + self.code.t) // 2} to exclude two sums"
+                f"[{self.code.threshold(1)}, {self.code.n}], and be at least "
+                f"{self.exclusive} to exclude two sums"
             )
         # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
         if self.bound < 1 or 2 * len(self.clients) * self.bound >= self.code.basis.modulus:
@@ -109,6 +110,27 @@ class SumPlan:
     def honest(self) -> int:
         """The fewest vectors in a sum that t colluding clients did not make: these carry shared noise."""
         return self.least - self.code.t
+
+    @property
+    def honest_there(self) -> int:
+        """The same where nobody is lost."""
+        return self.n - self.code.t
+
+    @property
+    def exclusive(self) -> int:
+        """The least quorum that excludes two sums: two such have a member in common that does not collude."""
+        return (self.code.n + self.code.t) // 2 + 1
+
+    @property
+    def affordable(self) -> bool:
+        """Whether such a quorum is there when the planned losses have happened, to members as to any clients.
+
+        Drawn without replacement: the expected number of lost members and two standard deviations; `losses`
+        itself where all clients are members.
+        """
+        c, n, p = self.code.n, self.n, self.losses / self.n
+        spread = math.sqrt(c * p * (1 - p) * (n - c) / max(1, n - 1))
+        return c - self.exclusive >= c * self.losses / n + 2 * spread
 
     @property
     def confirming(self) -> int:

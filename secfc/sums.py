@@ -140,6 +140,17 @@ def reduced(plan: SumPlan, total: Array) -> Array:
     return np.asarray(total % primes, plan.code.basis.dtype)
 
 
+def with_spare(plan: SumPlan, total: Array, counted: Array) -> Array:
+    """A member's share of the sum, of totals of vectors and of their spare beside them (lanes, 2 width).
+
+    The spare is in it unless all clients are counted, (n,) bool: one of the two, and the other never.
+    """
+    vectors, spare = np.split(total, 2, axis=1)
+    if counted.all():
+        return np.ascontiguousarray(vectors)
+    return reduced(plan, vectors.astype(np.uint64) + spare)  # below 2**32
+
+
 def digest_of_counted(counted: Array) -> bytes:
     """32 bytes that are equal exactly when the same clients, (n,) bool, are counted."""
     told = len(counted).to_bytes(8, "little") + np.packbits(counted).tobytes()
@@ -182,17 +193,29 @@ def contribute(
     *,
     phase: str = "sum",
     spread: Spread | None = None,
+    spare: Array | None = None,
 ) -> Role[None]:
     """A client's part of one sum, in ROUNDS rounds from number on: deal out, and help to add.
 
     vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
-    Whom the server does not hear goes on without adding.
+    spare: (D,) int64, secret, from every client or from none: added to the sum if a client is missing in it,
+    and else by nobody.  Whom the server does not hear goes on without adding.
 
-    Raises ValueError for a number beyond the plan's bound.
+    Raises ValueError for a number beyond the plan's bound; for a spare where two sums are not excluded, as
+    one with it and one without it would tell it.
     """
     if spread is not None:
         spread.check(plan)
-    coded = yield from _add(plan, me, share_vector(plan, vector, coins), number, phase, spread)
+    dealt = share_vector(plan, vector, coins)
+    if spare is not None:
+        if spread is not None or plan.confirming < plan.exclusive:
+            raise ValueError(
+                f"a spare with quorum={plan.confirming} and spread={spread}: give a quorum of at least "
+                f"{plan.exclusive}, and no spread"
+            )
+        both = zip(dealt, share_vector(plan, spare, coins), strict=True)
+        dealt = [np.concatenate(pair, axis=1) for pair in both]
+    coded = yield from _add(plan, me, dealt, number, phase, spread, spared=spare is not None)
     if coded is not None:
         yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
 
@@ -230,9 +253,18 @@ def open_sum(
 
 
 def _add(
-    plan: SumPlan, me: PartyId, dealt: list[Array], number: int, phase: str, spread: Spread | None = None
+    plan: SumPlan,
+    me: PartyId,
+    dealt: list[Array],
+    number: int,
+    phase: str,
+    spread: Spread | None = None,
+    spared: bool = False,
 ) -> Role[Array | None]:
-    """Deal shares, and add those of the clients that count: my share of the sum, None if I have none."""
+    """Deal shares, and add those of the clients that count: my share of the sum, None if I have none.
+
+    spared: whether beside each vector lies its spare.
+    """
     shares = dict(zip(plan.committee, dealt, strict=True))
     send = {c: SumShares(share) for c, share in shares.items() if c != me}
     if me not in plan.seats:
@@ -268,7 +300,8 @@ def _add(
     if counted.sum() < plan.least:
         raise FaultyServer(SERVER, f"wants a sum of fewer than {plan.least} clients")
     yield from confirm(plan, me, counted, last_round(plan, number) - 1, phase)
-    return reduced(plan, total)
+    added = reduced(plan, total)
+    return with_spare(plan, added, counted) if spared else added
 
 
 def confirm(plan: SumPlan, me: PartyId, counted: Array, number: int, phase: str) -> Role[None]:
@@ -347,7 +380,8 @@ class Sum:
 class SumShares(Message, tag=56):
     """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
 
-    Uniform to the recipient, and to any t members together.
+    Uniform to the recipient, and to any t members together.  Where noise is in layers, the shares of what is
+    added only if a client is missing stand beside them, (lanes, 2 width).
     """
 
     values: Array

@@ -27,6 +27,7 @@ from secfc.feddp.estimates import (
     within_ball,
 )
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
+from secfc.feddp.noise import Honest
 from secfc.feddp.plan import FedDPPlan, Part
 from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit, Votes
@@ -107,7 +108,12 @@ class Aggregator:
             exact = summed.total[start : start + part.size]
             start += part.size
             values, event = plan.placement.release(
-                part.noise, part.sensitivity, exact, plan.sums.honest, self.coins
+                part.noise,
+                part.sensitivity,
+                exact,
+                Honest.of(plan.sums),
+                self.coins,
+                complete=len(summed.clients) == plan.sums.n,
             )
             self.ledger = self.ledger.record(event, what=part.what)
             if plan.placement.server_view is not None:

@@ -29,7 +29,7 @@ from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.feddp import aggregator, clients
-from secfc.feddp.noise import Laplace, Noise, Placement, ServerNoise, proportional
+from secfc.feddp.noise import Honest, Laplace, Noise, Placement, ServerNoise, proportional
 from secfc.feddp.plan import FedDPPlan, Noises, scale_for
 from secfc.feddp.public import client_bounds
 from secfc.feddp.starts import FedDPInit, Start, Votes
@@ -177,7 +177,7 @@ class FedDPKMeans:
             raise self._too_likely()
         budget = Budget(self.epsilon, self.delta)
         draft = self._sums(public, 1)
-        noises = self._noises(budget, initial, steps, draft.honest)
+        noises = self._noises(budget, initial, steps, Honest.of(draft))
         scale = scale_for(radius.value, STEPS)
         common: dict[str, Any] = {
             "k": k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
@@ -235,7 +235,7 @@ class FedDPKMeans:
         )
         draft = self._sums(public, 1)
         wanted = (start.share / start.rounds,) * start.rounds + ((1 - start.share) / steps,) * steps
-        found = self.noise.calibrate(budget, wanted, draft.honest)
+        found = self.noise.calibrate(budget, wanted, Honest.of(draft))
         groups = tuple((one, None) for one in found[start.rounds :])
         plan = FedDPPlan(
             sums=draft, k=self.k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
@@ -262,7 +262,8 @@ class FedDPKMeans:
         return int(plenty and self.variant.joint)
 
     def _sums(self, public: Public, bound: int) -> SumPlan:
-        return SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
+        plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
+        return replace(plan, quorum=plan.exclusive) if self.noise.spares(Honest.of(plan)) else plan
 
     def _radius(self, points: Array, origin: Array) -> Bound:
         if isinstance(self.bound, Bound):
@@ -271,7 +272,7 @@ class FedDPKMeans:
             return Bound.given(self.bound)
         return Bound.from_public(points, self.variant.quantile, origin)
 
-    def _noises(self, budget: Budget, initial: bool, steps: int, honest: int) -> Noises:
+    def _noises(self, budget: Budget, initial: bool, steps: int, honest: Honest) -> Noises:
         """The noise of every step, so that all of them meet the budget together."""
         unit = self.neighbors.unit
         joint = self.variant.joint
@@ -390,5 +391,7 @@ def _largest(plan: FedDPPlan, initial: bool) -> int:
     if not plan.placement.server_view and initial:
         # Noise inside the shares: 40 of its standard deviations are exceeded with probability below 2**-1000.
         parts = plan.outer_parts() + ([] if plan.by_client else plan.weight_parts((1,)))
-        rows += math.ceil(40 * max(part.deviation for part in parts))
+        most = math.ceil(40 * max(part.deviation for part in parts))
+        # A spare comes to what is added, in a layer of its own.
+        rows += most * (1 + plan.placement.spares(Honest.of(plan.sums)))
     return rows

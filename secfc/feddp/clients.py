@@ -12,7 +12,7 @@ from secfc.data.inputs import InputError
 from secfc.data.party import Party
 from secfc.feddp.estimates import nearest
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
-from secfc.feddp.noise import Laplace
+from secfc.feddp.noise import Honest, Laplace
 from secfc.feddp.plan import STARTS, FedDPPlan, Part
 from secfc.feddp.starts import FedDPInit, Votes
 from secfc.feddp.statistics import (
@@ -140,12 +140,17 @@ def client(
     question = ITERATE
 
     def add(parts: list[Part], vectors: list[Array]) -> Role[None]:
-        honest, place = plan.sums.honest, plan.placement
+        honest, place = Honest.of(plan.sums), plan.placement
         shared = [
             place.share(part.noise, part.sensitivity, vector, honest, coins)
             for part, vector in zip(parts, vectors, strict=True)
         ]
-        yield from contribute(plan.sums, me, np.concatenate(shared), question + 1, coins)
+        spare = None
+        if place.spares(honest):
+            spare = np.concatenate(
+                [place.spare(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
+            )
+        yield from contribute(plan.sums, me, np.concatenate(shared), question + 1, coins, spare=spare)
 
     def hear(*kinds: Any) -> Role[Any]:
         inbox = yield Exchange({}, (SERVER,), round=question, phase="listen")

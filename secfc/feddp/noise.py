@@ -4,6 +4,22 @@ Two mechanisms, two names, two ledger entries.  `ServerNoise` protects what is p
 the server itself has seen the exact sum.  `SharedNoise` is dealt inside the shares: every client adds
 discrete Gaussian noise of variance sigma**2 / h, h the fewest clients in a sum that do not collude, so that
 these alone reach sigma**2; nobody sees an exact statistic of the data, the server included.
+
+Noise for clients that may be lost is too much where none is.  So clients deal it in two layers: the first of
+variance sigma**2 / H, H the honest clients if nobody is lost, and a spare one of sigma**2 (1/h - 1/H), in
+shares beside it, which the committee adds in only if a client is missing.  No layer is ever opened and taken
+off (as by XNoise, arXiv 2209.14528): a member adds shares in itself, once it knows that a quorum was told of
+the same clients.  So no lie about losses helps:
+
+- Told that clients are lost who are not, members add the spare: more noise than is needed.
+- A sum without the spare has all n vectors in it, and so the noise of H honest clients.  Told that all are
+  there, a member that misses one's shares refuses.
+- Two sums, one with it and one without, would tell the difference: less noise than either.  Two quorums above
+  (c + t) / 2 have an honest member in common, which says one digest and adds once (`SumPlan.exclusive`).
+- Shares of either layer lie on polynomials with t fresh masks each.  What t members and the server have of
+  the others is one sum of shares, and so what they decode: the sum, with or without the spare.
+- A client that deals other noise, or none, is one of the t, whose noise counts for nothing.  One that is lost
+  after it dealt is in the sum with both layers, or with the first alone, as the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +35,7 @@ from numpy.typing import NDArray
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.feddp.statistics import LEAST_REACH
+from secfc.privacy.accountant import SMOOTH
 from secfc.privacy.calibration import Budget, gaussian_multiplier, solve, split
 from secfc.privacy.events import (
     Composed,
@@ -30,6 +47,7 @@ from secfc.privacy.events import (
     RoundedGaussian,
 )
 from secfc.privacy.mechanisms import DiscreteLaplaceNoise, Mechanism, Release, RoundedGaussianNoise
+from secfc.sums import SumPlan
 
 Array = NDArray[Any]
 
@@ -74,23 +92,45 @@ class Laplace:
 Noise = Gaussian | Laplace
 
 
+class Honest(NamedTuple):
+    """How many vectors of a sum are of clients that do not collude: at least, and where nobody is lost."""
+
+    fewest: int
+    most: int
+
+    @classmethod
+    def of(cls, sums: SumPlan) -> Honest:
+        """Both the same where layers of noise would cost a quorum that is not there after planned losses."""
+        return cls(sums.honest, sums.honest_there if sums.affordable else sums.honest)
+
+
 class Placement(Protocol):
     """Who adds the noise."""
 
-    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: int) -> tuple[Gaussian, ...]:
+    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: Honest) -> tuple[Gaussian, ...]:
         """Gaussian noise for steps of these weights that meets the budget in total."""
         ...
 
-    def event(self, noise: Noise, size: int, honest: int) -> Event:
+    def event(self, noise: Noise, size: int, honest: Honest) -> Event:
         """What a step will be to everybody, the least favorable case, known before any data is."""
         ...
 
-    def share(self, noise: Noise, sensitivity: float, values: Array, honest: int, coins: Coins) -> Array:
+    def share(self, noise: Noise, sensitivity: float, values: Array, honest: Honest, coins: Coins) -> Array:
         """What a client shares of its statistic."""
         ...
 
-    def release(self, noise: Noise, sensitivity: float, total: Array, honest: int, coins: Coins) -> Release:
-        """What the server makes of the sum, and the event for everybody's view."""
+    def spares(self, honest: Honest) -> bool:
+        """Whether clients share something beside it, for sums in which a client is missing."""
+        ...
+
+    def spare(self, noise: Noise, sensitivity: float, size: int, honest: Honest, coins: Coins) -> Array:
+        """That: (size,)."""
+        ...
+
+    def release(
+        self, noise: Noise, sensitivity: float, total: Array, honest: Honest, coins: Coins, *, complete: bool
+    ) -> Release:
+        """What the server makes of the sum, complete if of all clients, and everybody's event."""
         ...
 
     @property
@@ -103,16 +143,24 @@ class Placement(Protocol):
 class ServerNoise:
     """The server adds rounded Gaussian or discrete Laplace noise after decoding: it sees exact sums."""
 
-    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: int) -> tuple[Gaussian, ...]:
+    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: Honest) -> tuple[Gaussian, ...]:
         return tuple(Gaussian(z) for z in split(budget, weights))
 
-    def event(self, noise: Noise, size: int, honest: int) -> Event:
+    def event(self, noise: Noise, size: int, honest: Honest) -> Event:
         return noise.event(size)
 
-    def share(self, noise: Noise, sensitivity: float, values: Array, honest: int, coins: Coins) -> Array:
+    def share(self, noise: Noise, sensitivity: float, values: Array, honest: Honest, coins: Coins) -> Array:
         return values
 
-    def release(self, noise: Noise, sensitivity: float, total: Array, honest: int, coins: Coins) -> Release:
+    def spares(self, honest: Honest) -> bool:
+        return False
+
+    def spare(self, noise: Noise, sensitivity: float, size: int, honest: Honest, coins: Coins) -> Array:
+        return np.zeros(size, np.int64)
+
+    def release(
+        self, noise: Noise, sensitivity: float, total: Array, honest: Honest, coins: Coins, *, complete: bool
+    ) -> Release:
         return noise.mechanism(sensitivity)(total, coins=coins)
 
     @property
@@ -126,46 +174,81 @@ class SharedNoise:
 
     The sum of such noises costs what `ServerNoise` costs (`DistributedDiscreteGaussian`); the noise of the
     clients beyond h comes on top.  Gaussian steps only.
+
+    layered: noise for clients that may be lost is dealt apart and stays out where none is: with n = 15, t = 5
+    and nobody lost its variance is 1.5 times what is needed, and not 2.14 times.  Clients deal twice as much,
+    and of a committee of c only (c - t - 1) // 2 members may be lost, not c - t - 1.  So there are layers
+    where that suffices for the planned losses (`SumPlan.affordable`): by default with up to 15 clients, with
+    more if `losses` are fewer.  One client lost costs what all planned losses do.
     """
 
-    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: int) -> tuple[Gaussian, ...]:
-        return _shared_multipliers(budget, weights, honest)
+    layered: bool = True
 
-    def event(self, noise: Noise, size: int, honest: int) -> Event:
-        each = self._multiplier(noise) / math.sqrt(honest)
+    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: Honest) -> tuple[Gaussian, ...]:
+        return _shared_multipliers(self, budget, weights, honest)
+
+    def event(self, noise: Noise, size: int, honest: Honest) -> Event:
+        each, further = self._layers(noise, honest)
         # Of noise of less than half a step nothing is proved; so an enormous budget is not spent to the end.
         if each * LEAST_REACH < 0.5:
             return NonPrivate()
         # No sensitivity is below LEAST_REACH, and tau falls as noise in steps of the integers grows.
-        return DistributedDiscreteGaussian(each, each * LEAST_REACH, honest, size)
+        return DistributedDiscreteGaussian(each, each * LEAST_REACH, honest.fewest, size, further)
 
-    def share(self, noise: Noise, sensitivity: float, values: Array, honest: int, coins: Coins) -> Array:
-        return values + discrete_gaussian(
-            self._deviation(noise, sensitivity, honest), values.shape, coins=coins
-        )
+    def share(self, noise: Noise, sensitivity: float, values: Array, honest: Honest, coins: Coins) -> Array:
+        each, _ = self._layers(noise, honest)
+        return values + discrete_gaussian(_deviation(each * sensitivity), values.shape, coins=coins)
 
-    def release(self, noise: Noise, sensitivity: float, total: Array, honest: int, coins: Coins) -> Release:
-        sigma = self._deviation(noise, sensitivity, honest)
-        each = self._multiplier(noise) / math.sqrt(honest)
-        event = DistributedDiscreteGaussian(each, float(sigma), honest, total.size)
+    def spares(self, honest: Honest) -> bool:
+        return self.layered and honest.most > honest.fewest
+
+    def spare(self, noise: Noise, sensitivity: float, size: int, honest: Honest, coins: Coins) -> Array:
+        each, further = self._layers(noise, honest)
+        if not further:
+            return np.zeros(size, np.int64)
+        return discrete_gaussian(_deviation(each * sensitivity * math.sqrt(further)), (size,), coins=coins)
+
+    def release(
+        self, noise: Noise, sensitivity: float, total: Array, honest: Honest, coins: Coins, *, complete: bool
+    ) -> Release:
+        each, further = self._layers(noise, honest)
+        sigma = float(_deviation(each * sensitivity))
+        if further and complete:
+            event = DistributedDiscreteGaussian(each, sigma, honest.most, total.size)
+        else:
+            event = DistributedDiscreteGaussian(each, sigma, honest.fewest, total.size, further)
         return Release(np.asarray(total), event)
 
     @property
     def server_view(self) -> Event | None:
         return None
 
-    def _multiplier(self, noise: Noise) -> float:
+    def _layers(self, noise: Noise, honest: Honest) -> tuple[float, float]:
+        """Of a client's first layer the noise multiplier, of the spare one how many times that variance.
+
+        No spare where it would be so narrow that only the first layer would be known to hide anything.
+        """
         if not isinstance(noise, Gaussian):
             raise ValueError("noise inside the shares is Gaussian: choose a variant without Laplace noise")
-        return noise.multiplier
+        if self.spares(honest):
+            each, further = noise.multiplier / math.sqrt(honest.most), honest.most / honest.fewest - 1
+            sigma = each * LEAST_REACH
+            if sigma >= 0.5:
+                narrowest = DistributedDiscreteGaussian(each, sigma, honest.fewest, 1, further)
+                if narrowest.distance <= SMOOTH:
+                    return each, further
+        return noise.multiplier / math.sqrt(honest.fewest), 0.0
 
-    def _deviation(self, noise: Noise, sensitivity: float, honest: int) -> Deviation:
-        # A relative 1e-12 covers the rounding of the float product.
-        return Deviation.above(self._multiplier(noise) * sensitivity / math.sqrt(honest) * (1 + 1e-12))
+
+def _deviation(sigma: float) -> Deviation:
+    # A relative 1e-12 covers the rounding of float products.
+    return Deviation.above(sigma * (1 + 1e-12))
 
 
 @lru_cache(maxsize=256)
-def _shared_multipliers(budget: Budget, weights: tuple[float, ...], honest: int) -> tuple[Gaussian, ...]:
+def _shared_multipliers(
+    placement: SharedNoise, budget: Budget, weights: tuple[float, ...], honest: Honest
+) -> tuple[Gaussian, ...]:
     whole = math.fsum(weights)
     # A long vector at the least deviation that an event allows for is the least favorable case.
     longest = 1 << 24
@@ -174,7 +257,7 @@ def _shared_multipliers(budget: Budget, weights: tuple[float, ...], honest: int)
         return tuple(Gaussian(factor * math.sqrt(whole / w)) for w in weights)
 
     def event(factor: float) -> Event:
-        return Composed(tuple(SharedNoise().event(n, longest, honest) for n in noises(factor)))
+        return Composed(tuple(placement.event(n, longest, honest) for n in noises(factor)))
 
     return noises(solve(budget, event))
 

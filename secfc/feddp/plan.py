@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.feddp.noise import Gaussian, Noise, Placement
+from secfc.feddp.noise import Gaussian, Honest, Noise, Placement
 from secfc.feddp.starts import FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
     PLAIN,
@@ -157,7 +157,8 @@ class FedDPPlan:
             parts += self.weight_parts((1,)) * self.start.rounds
         for number in range(1, len(self.noises.lloyd) + 1):
             parts += self.group_parts(number, self.most, 1, (1, 1))
-        return Composed(tuple(self.placement.event(p.noise, p.size, self.sums.honest) for p in parts))
+        honest = Honest.of(self.sums)
+        return Composed(tuple(self.placement.event(p.noise, p.size, honest) for p in parts))
 
     # What every secure sum holds; all that sensitivities depend on is public when it is asked for.
 

@@ -105,12 +105,18 @@ class DistributedDiscreteGaussian:
 
     Laws whose ratio lies in (1 +- e) / (1 -+ e) are within e / (1 - e) of one another.  With r = 3.6 the
     rounding costs 2**-100 a coordinate.
+
+    further: each contributor adds a second discrete Gaussian, of this many times the variance of the first.
+    By 1. it is one noise with the first, of the variance of both.  The zCDP bound is that of the first alone:
+    what is added later costs nothing.  `distance` and `tau` are no less than those of `alike` contributors
+    without a second: so a plan that allows for this sum allows for theirs.
     """
 
     each: float
     sigma: float
     honest: int
     dimension: int
+    further: float = 0.0
 
     def __post_init__(self) -> None:
         positive("each", self.each)
@@ -119,26 +125,37 @@ class DistributedDiscreteGaussian:
         for name in ("honest", "dimension"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 0 <= self.further < math.inf:
+            raise ValueError(f"further={self.further}: times a variance, it is no less than 0")
 
     @property
     def multiplier(self) -> float:
         """Of the Gaussian release that this is a function of but for `distance`; 0 if there is none."""
-        whole = self.honest * self.sigma**2
+        times = self.honest * (1 + self.further)
         # A relative 1e-12 covers the rounding of these floats.
-        return math.sqrt(self.honest * max(0.0, 1 - ROUNDING / whole)) * self.each * (1 - 1e-12)
+        return math.sqrt(times * max(0.0, 1 - ROUNDING / (times * self.sigma**2))) * self.each * (1 - 1e-12)
+
+    @property
+    def alike(self) -> int:
+        """So many contributors without further noise have no less of it together."""
+        return self.honest + math.ceil(self.honest * self.further)
 
     @property
     def distance(self) -> float:
         """In total variation, all coordinates together: of 2**-100 each from s = 2.75 on, more below."""
         # Terms fall with i, so those beyond the first few are below the last of these.
-        pairs = [_ripple(self.sigma**2 * i / (i + 1)) for i in range(1, min(self.honest, 64))]
-        pairs += [pairs[-1] * (self.honest - 64)] if self.honest > 64 else []
+        pairs = [_ripple(self.sigma**2 * i / (i + 1)) for i in range(1, min(self.alike, 64))]
+        pairs += [pairs[-1] * (self.alike - 64)] if self.alike > 64 else []
+        if self.further:
+            # Each second noise comes to no less than the first noises: ab/(a+b) rises with a.
+            a, b = self.honest * self.sigma**2, self.further * self.sigma**2
+            pairs.append(self.honest * _ripple(a * b / (a + b)))
         return min(1.0, self.dimension * math.fsum([*pairs, _ripple(ROUNDING)]))
 
     @property
     def tau(self) -> float:
         # The terms fall with i towards exp(-2 pi**2 sigma**2); each of those left out is below the last.
-        terms = [math.exp(-2 * (math.pi * self.sigma) ** 2 * i / (i + 1)) for i in range(1, self.honest)]
+        terms = [math.exp(-2 * (math.pi * self.sigma) ** 2 * i / (i + 1)) for i in range(1, self.alike)]
         return 10 * math.fsum(terms)
 
     @property

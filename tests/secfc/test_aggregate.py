@@ -470,6 +470,73 @@ def test_with_a_quorum_no_two_sums_are_had_by_keeping_digests_back():
         assert sum(bool(half & set(told)) for half in halves) == found
 
 
+@pytest.mark.parametrize("lost", [(), ("client-4",), ("client-0", "client-4")])
+def test_a_spare_is_in_the_sum_only_if_a_client_is_missing(lost):
+    plan = SumPlan.of(names(6), 100, t=1, losses=2, quorum=4)
+    vectors, spares = np.random.default_rng(0).integers(-50, 50, (2, 6, 5))
+
+    def client(j):
+        yield from contribute(plan, names(6)[j], vectors[j], 0, SeededCoins(j, "x"), spare=spares[j])
+
+    def server():
+        return (yield from receive_sum(plan, 5, 0))
+
+    roles = {name: client(j) for j, name in enumerate(names(6))}
+    faults = dropping(*((c, "SumShares") for c in lost))
+    found = simulate({**roles, SERVER: server()}, faults=faults, keep_bodies=True)
+    there = [j for j, name in enumerate(names(6)) if name not in lost]
+    expected = vectors[there].sum(axis=0) + bool(lost) * spares[there].sum(axis=0)
+    assert found.results[SERVER].total.tolist() == expected.tolist()
+    assert {e.body.values.shape[1] for e in found.transcript.envelopes if e.kind == "SumShares"} == {10}
+    assert {e.body.values.shape[1] for e in found.transcript.envelopes if e.kind == "CodedSum"} == {5}
+
+
+def test_a_spare_needs_a_quorum_that_excludes_two_sums():
+    for quorum, more in ((None, {}), (3, {}), (4, {"spread": Spread(1, {})})):
+        plan = SumPlan.of(names(6), 100, t=1, losses=1, quorum=quorum)
+        assert plan.exclusive == 4
+        role = contribute(
+            plan, "client-0", np.ones(1, np.int64), 0, SeededCoins(0, "a"), spare=np.ones(1, np.int64), **more
+        )
+        with pytest.raises(ValueError, match=r"a spare with .*: give a quorum of at least 4, and no spread"):
+            next(role)
+
+
+def views_with_spares(values, spares, counted):
+    """How often client 0 and the server see what, over all masks of the others that count, (4,) bool."""
+    value, mask = np.array(  # of every member: shares are linear in both
+        [
+            [
+                int(s[0, 0])
+                for s in share_vector(TINY, np.array([v]), Script([np.full((1, 1, 1), z, np.uint32)]))
+            ]
+            for v, z in ((1, 0), (0, 1))
+        ]
+    )
+    honest = [j for j in range(1, 4) if counted[j]]
+    masks = np.array(list(itertools.product(range(7), repeat=2 * len(honest)))).T
+    own = np.zeros((1, masks.shape[1]), np.int64)
+    dealt = [np.concatenate([2 * value[:, None] + own, 3 * value[:, None] + own], axis=1)]
+    for number, j in enumerate(honest):
+        layers = zip((values[j], spares[j]), masks[2 * number : 2 * number + 2], strict=True)
+        dealt.append(np.concatenate([v * value[:, None] + z * mask[:, None] for v, z in layers], axis=1) % 7)
+    total = (sum(dealt) % 7).astype(np.uint32)
+    sums = [aggregate.with_spare(TINY, each[None], np.array(counted))[0] for each in total]
+    seen = [layer for each in dealt[1:] for layer in np.split(each[0], 2)] + sums
+    code = sum(one.astype(np.int64) * 7**place for place, one in enumerate(seen))
+    return [each.tolist() for each in np.unique(code, return_counts=True)]
+
+
+def test_a_colluder_and_the_server_learn_of_a_spare_what_the_sum_has_of_it():
+    everybody, three = (True,) * 4, (True, True, True, False)
+    base = views_with_spares((0, 1, 2, 3), (0, 0, 0, 0), everybody)
+    assert base == views_with_spares((0, 2, 0, 4), (0, 3, 1, 6), everybody)  # of spares nothing at all
+    assert base != views_with_spares((0, 1, 2, 4), (0, 0, 0, 0), everybody)  # control: another sum
+    fewer = views_with_spares((0, 1, 2, 3), (0, 0, 4, 0), three)
+    assert fewer == views_with_spares((0, 5, 0, 6), (0, 1, 1, 6), three)  # of values and spares the sum
+    assert fewer != views_with_spares((0, 1, 2, 3), (0, 0, 5, 0), three)  # control: another spare
+
+
 @pytest.mark.parametrize("quorum", [2, 6])
 def test_a_quorum_has_bounds(quorum):
     with pytest.raises(ValueError, match=rf"quorum={quorum} of a committee of 5: it must lie in \[3, 5\]"):

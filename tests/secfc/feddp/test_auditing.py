@@ -84,8 +84,9 @@ class Quieter(ServerNoise):
 
     part: float = 0.5
 
-    def release(self, noise, sensitivity, total, honest, coins):
-        return super().release(Gaussian(noise.multiplier * self.part), sensitivity, total, honest, coins)
+    def release(self, noise, sensitivity, total, honest, coins, **more):
+        less = Gaussian(noise.multiplier * self.part)
+        return super().release(less, sensitivity, total, honest, coins, **more)
 
 
 def test_half_the_noise_is_refuted_in_one_run():

@@ -34,7 +34,7 @@ from secfc.feddp import (
 from secfc.feddp.clients import Statistics
 from secfc.feddp.estimates import leading_directions
 from secfc.feddp.messages import GroupAbout
-from secfc.feddp.noise import Gaussian, Laplace
+from secfc.feddp.noise import Gaussian, Honest, Laplace
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError, accountant
 from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
@@ -176,17 +176,44 @@ def test_shared_noise_hides_exact_sums_from_the_server_too(data):
     plan = result.plan
     assert result.ledger.epsilon(DELTA, SERVER) == result.ledger.epsilon(DELTA) <= 8.0
     assert len(result.ledger.entries) == 4
-    # n = 12, t = 4 colluders and 2 losses leave 6 whose noise counts.
+    # n = 12, t = 4 colluders leave 8 whose noise counts, and 2 losses leave 6.
     assert plan.sums.honest == 6
-    assert {e.event.honest for e in result.ledger.entries} == {6}
+    assert {(e.event.honest, e.event.further) for e in result.ledger.entries} == {(8, 0)}
     assert accuracy(data.truth, result.flat) > 0.95
+    one = run(one, data, faults=lambda e: () if (e.kind, e.sender) == ("SumShares", "client-5") else (e,))
+    assert {(e.event.honest, e.event.further) for e in one.ledger.entries} == {(6, 8 / 6 - 1)}
+    assert one.ledger.epsilon(DELTA) <= 8.0
+    # A committee that must do without five of its members has no quorum for layers.
+    assert algorithm(noise=SharedNoise(), losses=5).plan(Public.of(data)).sums.quorum is None
+
+
+def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
+    # Variances of 465 numbers (d = 30), 15 / 10 or 15 / 7 of what is needed, with a deviation of 7 %.
+    rng = np.random.default_rng(0)
+    held, rows = rng.normal(size=(40, 30)), rng.normal(size=(15, 4, 30))
+    one = Federation.from_arrays(list(rows), server_points=held)
+    way = algorithm(noise=SharedNoise(), steps=0, epsilon=1.0)
+    for noise, lost, expected in (
+        (SharedNoise(), 0, 15 / 10), (SharedNoise(), 1, 14 / 7), (SharedNoise(layered=False), 0, 15 / 7)
+    ):  # fmt: skip
+
+        def faults(e, lost=lost):
+            return () if lost and (e.kind, e.sender) == ("SumShares", "client-5") else (e,)
+
+        result = run(replace(way, noise=noise), one, faults=faults)
+        part, there = result.plan.outer_parts()[0], [c for c in range(15) if not lost or c != 5]
+        parties = [one.parties[j] for j in there]
+        exact = sum(Statistics(result.plan, party.read()).outer()[0] for party in parties)
+        off = result.details.server.released[0].values - exact
+        assert np.mean((off / part.deviation) ** 2) == pytest.approx(expected, rel=0.25)
+        assert result.ledger.epsilon(DELTA) <= 1.0
 
 
 def test_the_honest_clients_noise_reaches_sigma():
     # 2000 numbers from 6 of 12 clients: the sample variance is off by 15 % about once in 10**5.
     noise, place = Gaussian(4.0), SharedNoise()
     total = sum(
-        place.share(noise, 1000.0, np.zeros(2000, np.int64), 6, SeededCoins(7, f"client-{j}"))
+        place.share(noise, 1000.0, np.zeros(2000, np.int64), Honest(6, 6), SeededCoins(7, f"client-{j}"))
         for j in range(6)
     )
     assert np.std(total) == pytest.approx(4000.0, rel=0.075)

@@ -82,8 +82,8 @@ def test_votes_move_within_their_sensitivity(relation):
 class Quieter(ServerNoise):
     """Half the declared noise."""
 
-    def release(self, noise, sensitivity, total, honest, coins):
-        return super().release(Gaussian(noise.multiplier / 2), sensitivity, total, honest, coins)
+    def release(self, noise, sensitivity, total, honest, coins, **more):
+        return super().release(Gaussian(noise.multiplier / 2), sensitivity, total, honest, coins, **more)
 
 
 def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise():

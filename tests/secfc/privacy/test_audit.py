@@ -54,8 +54,12 @@ class HonestNoise:
     noise_multiplier: float
     honest: int = 5
 
+    @property
+    def crowd(self):
+        return feddp_noise.Honest(self.honest, self.honest)
+
     def event(self, size):
-        return SharedNoise().event(feddp_noise.Gaussian(self.noise_multiplier), size, self.honest)
+        return SharedNoise().event(feddp_noise.Gaussian(self.noise_multiplier), size, self.crowd)
 
     def __call__(self, values, *, coins):
         noise, place, nothing = (
@@ -63,10 +67,8 @@ class HonestNoise:
             SharedNoise(),
             np.zeros_like(values),
         )
-        dealt = [
-            place.share(noise, self.sensitivity, nothing, self.honest, coins) for _ in range(self.honest)
-        ]
-        return place.release(noise, self.sensitivity, values + sum(dealt), self.honest, coins)
+        dealt = [place.share(noise, self.sensitivity, nothing, self.crowd, coins) for _ in range(self.honest)]
+        return place.release(noise, self.sensitivity, values + sum(dealt), self.crowd, coins, complete=True)
 
 
 MECHANISMS = [
