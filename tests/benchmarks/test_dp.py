@@ -1,5 +1,6 @@
 """The script of differential privacy runs on its smallest grid, and its rows can be drawn."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from benchmarks import dp, dp_data, dp_matrix, dp_methods
+from benchmarks import dp, dp_alone, dp_data, dp_matrix, dp_methods
 from benchmarks.common import read_rows
 from secfc.feddp import OURS, PAPER
 
@@ -95,3 +96,28 @@ def test_the_matrix_marks_what_is_lost(tmp_path, monkeypatch):
             held = chosen.make(None, np.random.default_rng(0))
             assert np.isfinite(held.points).all()
             assert held.points.shape[1] == held.server.shape[1]
+
+
+@pytest.mark.nightly
+def test_without_public_points_ours_and_the_rebuilt_rival_find_blobs_within_the_budget(tmp_path, monkeypatch):
+    monkeypatch.setitem(dp_alone.SETS, "digits", dp_alone.Set(dp_alone.blobs(600, 2, 3), -15, 15, 3))
+    few = ("--set", "digits", "--epsilon", "8", "--runs", "1", "--out", str(tmp_path / "rows.jsonl"))
+    printed = invoke(dp_alone.main, *few, "--method", "ours", "--method", "PE-means")
+    assert "digits" in printed
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert {row["cell"]["method"] for row in rows} == {"ours", "PE-means"}
+    for row in rows:
+        assert -1e-9 < row["excess"] < 0.3  # one center: 1
+        assert 7.9 < row["spent"] < 8.0001
+
+
+def test_candidates_of_the_rebuilt_rival_lie_in_the_ball_and_apart():
+    assert dp_alone.threshold(np.array([5.0, 9.0, -1.0, 3.0]), 14) == 5.0
+    assert dp_alone.threshold(np.array([5.0, 9.0]), 40) == 0.0
+    apart = dp_alone.packed(12, 3, 2.0, np.random.default_rng(0))
+    assert (np.linalg.norm(apart, axis=1) <= 2).all()
+    gaps = np.linalg.norm(apart[:, None] - apart, axis=2)[np.triu_indices(12, 1)]
+    assert gaps.min() > 0.2
+    moved = dp_alone.mutated(apart, 4, 2.0, np.random.default_rng(0))
+    assert moved.shape == (48, 3)
+    assert (np.linalg.norm(moved, axis=1) <= 2 + 1e-12).all()
