@@ -171,10 +171,13 @@ def hear(plan: Plan, question: Question, answers: Mapping[int, Sequence[bytes]],
     """The function of each of a client's digests: (N, 2) uint64, as pseudonymous as tags.
 
     answers[j]: what evaluator j said to each batch, for all evaluators, the client itself included if it is
-    one; the relay is evaluator n.  Raises UnionAborted naming an evaluator whose answers are malformed or are
-    not those of its key.
+    one; the relay is evaluator n.  Raises UnionAborted naming evaluators that did not answer, or one whose
+    answers are malformed or are not those of its key.
     """
     said = {}
+    silent = {j for j in plan.evaluators if len(answers.get(j, ())) < batches(plan)}
+    if silent:
+        raise UnionAborted("a question for tags was not answered", silent - {plan.n})
     for j in plan.evaluators:
         content, proof = _content(plan, j, answers.get(j, ()))
         said[j] = _elements(content)

@@ -67,6 +67,9 @@ def _of_server(plan: Plan, key: EvaluationKey) -> EvaluationKey:
 
 
 def _named(plan: Plan, keys: dict[int, EvaluationKey]) -> Plan:
+    silent = set(plan.evaluators) - set(keys)
+    if silent:
+        raise UnionAborted("no key of tags was named", silent - {plan.n})
     for j in plan.evaluators:
         if not ristretto.is_element(keys[j].public):
             raise UnionAborted("a key of tags is no element of the group", {j} - {plan.n}, proof=True)
@@ -121,9 +124,13 @@ def evaluate_at_server(
         return
     for batch in range(oblivious.batches(plan)):
         inbox = yield Exchange({}, clients, accept=clock.upload(), phase=PHASE)
+        asked = numbered(inbox, Blinded, clients)
+        silent = set(range(plan.n)) - set(asked)
+        if silent:
+            raise UnionAborted("no question for tags was asked", silent)
         said = {
             clients[i]: Evaluated(plan.n, batch, evaluator.answer(plan, i, batch, theirs.content))
-            for i, theirs in numbered(inbox, Blinded, clients).items()
+            for i, theirs in asked.items()
         }
         yield Exchange(said, round=clock.between(), phase=PHASE)
     evaluator.erase()

@@ -193,7 +193,7 @@ def nothing(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
         (one_wrong, "of another key", (1,)),
         (malformed, "no element of the group", (1,)),
         (short, "wrong size", (1,)),
-        (nothing, "wrong size", (1,)),
+        (nothing, "was not answered", (1,)),
     ],
 )
 def test_an_evaluator_that_deviates_is_named(deviate: Any, why: str, parties: Sequence[int]) -> None:
@@ -205,6 +205,8 @@ def test_an_evaluator_that_deviates_is_named(deviate: Any, why: str, parties: Se
     with pytest.raises(UnionAborted, match=why) as caught:
         oblivious.hear(plan, question, said, 0)
     assert caught.value.parties == tuple(parties)
+    # Silence is nobody's proof, and the server has no number.
+    assert caught.value.proof == (deviate is not nothing and bool(parties))
 
 
 def test_keys_that_are_not_those_of_the_plan() -> None:
