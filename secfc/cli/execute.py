@@ -182,10 +182,13 @@ def execute(
         if found is not None and found.coarsest < FINE:
             told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
             notes += tuple(in_options(caution) for caution in told)
+    asides: tuple[str, ...] = ()
     if settings.files and (not asked.noisy or settings.evaluate):
-        notes += prepared.notes
+        asides += prepared.notes
         if prepared.whole:
-            notes += tuple(may_be_id(prepared.raw, i) for i in look_like_ids(prepared.raw))
+            asides += tuple(may_be_id(prepared.raw, i) for i in look_like_ids(prepared.raw))
+    if not asked.noisy:
+        notes, asides = notes + asides, ()
     if settings.features != "same":
         notes += unlike(prepared.raw) if prepared.raw.observed is not None else ()
         notes += about(prepared.raw)
@@ -254,6 +257,7 @@ def execute(
         parameters={"seed": settings.seed, "sealed": settings.sealed, **choice.parameters},
         ids=settings.id_column,
         notes=notes,
+        asides=asides,
         comparison=comparison,
         ordinary=ordinary,
         resolution=found,

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 # Options that say something about one process that sees all data, or about no run file.
 ELSEWHERE = {
     "plot": "draws the costs that one process sees", "checkpoint": "is what every party does by itself here",
-    "evaluate": "is for one process that sees all data", "report": "is for one process that sees all data",
+    "evaluate": "is for one process that sees all data",
+    "publish": "is for one process that sees all data",
+    "report": "is for one process that sees all data",
     "model": "keeps the shares of all parties in one file",
 }  # fmt: skip
 OPENS = ("smallest_t = 0", "smallest_center = 1")  # nobody is protected from oneself

@@ -123,6 +123,11 @@ def offered(part: str) -> Callable[[Command], Command]:
     help="Of the page: what may be published, or also what only those should see who may see the data.",
 )  # fmt: skip
 @click.option(
+    "--publish", type=ANY_PATH, metavar="OUT",
+    help="With --epsilon: one more report, .json or .html, of what may be published: what is public, or "
+    "noisy and paid for; also with --evaluate.",
+)  # fmt: skip
+@click.option(
     "--officer", type=ANY_PATH, metavar="PAGE.html",
     help="Where a page goes for whoever has to approve such runs: what left a site, who saw it, what was "
     "tried.",
@@ -280,6 +285,10 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
     check_schema(asked)
     if not asked.noisy:
         refuse(context, ("evaluate",), "{option} has no meaning without --epsilon: everything is reported.")
+        refuse(
+            context, ("publish",),
+            "{option} needs --epsilon: without noise a run has nothing in particular that may be published.",
+        )  # fmt: skip
     return asked
 
 
@@ -326,6 +335,8 @@ def _written(
     if outputs.labels and not withheld and not outputs.to_stdout:
         who = "for data holders" if found.labels_paid else "each client's own: not covered by epsilon"
         files.insert(0, f"{outputs.labels} ({who})")
+    if outputs.published:
+        files.append(f"{outputs.published} (may be published)")
     if settings.plot:
         files.append(str(settings.plot))
     if settings.officer:

@@ -33,6 +33,7 @@ class Settings:
     site_labels: Path | None = None
     report: tuple[Path, ...] = ()
     readers: str = "everybody"
+    publish: Path | None = None
     verbose: bool = False
     plot: Path | None = None
     officer: Path | None = None

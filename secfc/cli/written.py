@@ -27,14 +27,16 @@ LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
 class Outputs:
     """Where results go, None for nowhere; checked before anything is computed.
 
-    sites: a directory for a file of each site.  readers: whom pages are for.  linkage: whose
-    columns make IDs.  private: whether files of labels are their owner's alone, as IDs say who is where.
+    sites: a directory for a file of each site.  readers: whom pages are for.  published: where what may be
+    published goes.  linkage: whose columns make IDs.  private: whether files of labels are their owner's
+    alone, as IDs say who is where.
     """
 
     labels: Path | None
     reports: tuple[Path, ...]
     force: bool
     readers: str = "everybody"
+    published: Path | None = None
     sites: Path | None = None
     linkage: Any = None
     private: bool = False
@@ -50,12 +52,14 @@ class Outputs:
                 reports = (REPORT,)
         if labels == STDOUT and settings.as_json:
             raise Refused("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
-        for report in reports:
+        for report in reports if settings.publish is None else (*reports, settings.publish):
             if labels and labels.resolve() == report.resolve():
                 raise Refused(f"--labels and --report are both {labels}: give them different names.")
+        if settings.publish and settings.publish.resolve() in {report.resolve() for report in reports}:
+            raise Refused(f"--publish {settings.publish} is a --report too: give it another name.")
         if len({report.resolve() for report in reports}) < len(reports):
             raise Refused(f"--report {reports[-1]} is there twice: name every file once.")
-        named = {path for path in (labels, *reports) if path}
+        named = {path for path in (labels, settings.publish, *reports) if path}
         if settings.plot and settings.plot.resolve() in {path.resolve() for path in named}:
             raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
         if settings.plot and not find_spec("matplotlib"):
@@ -66,20 +70,32 @@ class Outputs:
         written = [("--labels", labels), *(("--report", report) for report in reports)]
         if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
             raise Refused(f"--officer {settings.officer}: name a file that ends in .html.")
-        rest = (("--plot", settings.plot), ("--model", settings.model), ("--officer", settings.officer))
+        rest = (
+            ("--publish", settings.publish),
+            ("--plot", settings.plot),
+            ("--model", settings.model),
+            ("--officer", settings.officer),
+        )
         for option, path in (*written, *rest):
             if path is not None and not (path == STDOUT and option == "--labels"):
                 check_output(path, option, asked.read, force=settings.force)
-        for report in reports:
-            if report.suffix.lower() not in (".json", *PAGES):
-                raise Refused(f"--report {report}: name a file that ends in .json or in .html.")
+        for option, path in (("--publish", settings.publish), *(("--report", report) for report in reports)):
+            if path is not None and path.suffix.lower() not in (".json", *PAGES):
+                raise Refused(f"{option} {path}: name a file that ends in .json or in .html.")
         if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
             raise Refused("--readers holders is about a page: add --report page.html, or leave it out.")
         if settings.site_labels is not None:
             check_folder(settings.site_labels, "--site-labels", force=settings.force)
         private = asked.get("membership") == "private"
         return cls(
-            labels, reports, settings.force, settings.readers, settings.site_labels, settings.linkage, private
+            labels,
+            reports,
+            settings.force,
+            settings.readers,
+            settings.publish,
+            settings.site_labels,
+            settings.linkage,
+            private,
         )
 
     @property
@@ -132,6 +148,10 @@ class Outputs:
             holders = self.readers == "holders"
             page = as_html(found, holders=holders, sketch=sketch() if holders else None)
             texts[path] = partial(print_page, page)
+        if self.published is not None and self.published.suffix.lower() in PAGES:
+            texts[self.published] = partial(print_page, as_html(found.publishable))
+        elif self.published is not None:
+            texts[self.published] = lambda file: print(dumped(as_json(found.publishable)), file=file)
         self.write_labels(federation, labels, kept, texts)
 
 

@@ -25,6 +25,7 @@ from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
 from secfc.data.resolution import Resolution
 from secfc.lloyd.elbow import Curve
+from secfc.privacy.errors import PrivacyError
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.costs import rounds, seconds
 from secfc.report.curious import Finding
@@ -65,7 +66,8 @@ class Report:
     changes: how many labels every iteration changed, None if nobody knows.
     steps: how often distances were asked for.  moved: whether labels were improved step by step.
     traffic: (messages, bytes) by direction and kind.  ledger, delta: what privacy is reported for.
-    origin: of a command, what it was given.  evaluated: whether what no budget paid for is in it.
+    origin: of a command, what it was given.  evaluated: whether what no budget paid for is in it.  asides:
+    notes on the data, which no budget paid for either.
 
     counts, cost, scores (None without a known truth), seconds by role and phase, wall (seconds by the clock,
     by part of the work) and finding (what a curious server could rebuild, None if that was not tried) are
@@ -110,6 +112,7 @@ class Report:
     wall: Mapping[str, float] | None
     finding: Finding | None
     risk: Risk | None
+    asides: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Report({self.account.name}, n={self.n}, d={self.d}, k={self.parameters['k']})"
@@ -129,6 +132,23 @@ class Report:
         """Whether labels follow from what was released: so do their numbers, and row counts are public."""
         return not self.noisy or self.account.follows
 
+    @property
+    def publishable(self) -> Report:
+        """What of a differentially private run may be published: what is public, or noisy and paid for.
+
+        Raises PrivacyError for a run without a budget: what it released is exact.
+        """
+        if not self.noisy:
+            raise PrivacyError(
+                "this run has no budget of differential privacy, so nothing in its report is noisy: run with "
+                "an epsilon, or show it to those alone who may see the data"
+            )
+        left: dict[str, Any] = dict.fromkeys(("cost", "scores", "seconds", "wall", "finding"))
+        if not self.labels_paid:
+            left |= {"digests": None, "changes": None, "counts": None, "withheld": ()}
+        origin = None if self.origin is None else dataclasses.replace(self.origin, files=None)
+        return dataclasses.replace(self, **left, origin=origin, asides=(), evaluated=False)
+
 
 def report(
     result: Clustering,
@@ -139,6 +159,7 @@ def report(
     parameters: Mapping[str, Any] | None = None,
     ids: str | None = None,
     notes: tuple[str, ...] = (),
+    asides: tuple[str, ...] = (),
     comparison: Comparison | None = None,
     ordinary: Ordinary | None = None,
     resolution: Resolution | None = None,
@@ -159,11 +180,9 @@ def report(
     if isinstance(quantizer, Quantizer):
         rounding = {"scale": quantizer.scale, "bound": quantizer.bound, "rounding": quantizer.rounding}
     told = evaluate or account.delta is None
-    if origin is not None and not told:
-        origin = dataclasses.replace(origin, files=None)
     labels = in_row_order(result, result.labels)
     delta = DELTA if account.delta is None else account.delta
-    return Report(
+    found = Report(
         account=account,
         parameters={
             "algorithm": account.name,
@@ -183,13 +202,13 @@ def report(
         quantizer=quantizer if rounding else None,
         n_iter=result.n_iter,
         converged=result.converged,
-        digests=digests(result, federation) if told or account.follows else None,
+        digests=digests(result, federation),
         curve=result.curve,
         moved=bool(result.history or result.sizes),
-        changes=changes(result) if told or account.follows else None,
+        changes=changes(result),
         steps=rounds(result),
         centers=result.centers,
-        withheld=result.withheld if told or account.follows else (),
+        withheld=result.withheld,
         traffic=result.transcript.summary(),
         learned=result.learned,
         ledger=result.ledger,
@@ -200,14 +219,16 @@ def report(
         origin=origin,
         evaluated=evaluate,
         cost_known=result.cost is not None,
-        counts=counted(result, federation, labels) if told or account.follows else None,
+        counts=counted(result, federation, labels),
         cost=cost(result, federation, labels) if told else None,
         scores=scores(result, federation, labels) if told else None,
         seconds=seconds(result) if told else None,
-        wall=(wall or {}) if told else None,
-        finding=finding if told else None,
+        wall=wall or {},
+        finding=finding,
         risk=risk(result, labels, delta, noisy=account.delta is not None),
+        asides=asides,
     )
+    return found if told else found.publishable
 
 
 def changes(result: Clustering) -> tuple[int, ...] | None:

@@ -44,6 +44,7 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
     sketch: a picture of points (`secfc.report.sketch`), which only holders get.
     """
     whole = sections(found, sketch)
+    public = found.publishable if found.noisy and not holders else found
     shown = [section for section in whole if holders or not section.holders]
     return str(
         template().render(
@@ -52,10 +53,10 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
             holders=holders,
             started=None if found.origin is None else found.origin.started,
             verified=found.verified,
-            summary=summary(found),
+            summary=summary(public),
             sections=[replace(shown[0], title="The run"), *shown[1:]],
             hidden=[section.title for section in whole if section not in shown],
-            parties=sorted(found.counts.clients) if found.counts is not None else (),
+            parties=sorted(public.counts.clients) if public.counts is not None else (),
             parameters=[(name, _short(value)) for name, value in found.parameters.items()],
         )
     )

@@ -16,6 +16,7 @@ from secfc.report.parts import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pair
 from secfc.report.privacy import spent
 from secfc.report.versions import versions
 
+FRESH = "noise is drawn anew by every run, so another gives other labels"
 COLUMNS = 40  # names that are listed; all are in the JSON report
 WIDE, MOST = 12, 100  # columns and rows of tables
 FEW = 10  # people in a cluster, of whom its size may tell
@@ -39,10 +40,13 @@ def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
 
     sketch: a picture of points, if there is one.
     """
+    whole = found
+    if found.noisy:
+        found = found.publishable
     parts = (
         Section(
             found.account.title,
-            (Pairs(_setup(found)), *(Words(f"Note: {note}", CAUTION) for note in found.notes)),
+            (Pairs(_setup(found)), *_notes((*found.notes, *found.asides))),
         ),
         _result(found),
         Section("Clients that did not follow the protocol", (Items(_dishonest(found)),)),
@@ -53,7 +57,7 @@ def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
         Section("What the server learned", (Items(found.learned), Items(_tried(found)))),
         Section("What the centers tell of who took part", (Items([] if found.noisy else _risk(found)),)),
         Section("Differential privacy", (Items(spent(found.ledger, found.delta) + _covered(found)),)),
-        _evaluation(found),
+        _evaluation(whole),
         Section("What private membership hides", (Items(found.account.hidden),)),
         Section("What it opens", (Items(found.account.opened),)),
         _rounding(found),
@@ -63,6 +67,10 @@ def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
         Section("Files", (_files(found),), holders=True),
     )
     return tuple(section.trimmed for section in parts if not section.empty)
+
+
+def _notes(said: tuple[str, ...]) -> list[Words]:
+    return [Words(f"Note: {note}", CAUTION) for note in said]
 
 
 def _result(found: Report) -> Section:
@@ -123,13 +131,15 @@ def _rounding(found: Report) -> Section:
 
 
 def _origin(found: Report) -> list[tuple[str, str]]:
-    """What whoever has the same files types to get the same labels."""
+    """What whoever has the same files types to get the same labels, or others under the same noise."""
     if found.origin is None:
         return []
     had = ", ".join(f"{name} {version}" for name, version in versions().items())
     lines = [("Started", found.origin.started), ("Versions", had), ("Command", found.origin.command)]
     if found.digests is not None:
         lines.append(("Labels", f"SHA-256 {found.digests['']}, of all rows in their order"))
+    if found.noisy:
+        lines.append(("Noise", f"{FRESH}, and spends epsilon once more"))
     return lines
 
 
@@ -182,11 +192,11 @@ def _evaluation(found: Report) -> Section:
     )
     counts = [] if found.labels_paid else [("Data", _shape(found, found.counts))]
     tried = rebuilt(found.finding) if found.finding is not None else []
-    own = [] if found.labels_paid else _sizes(found)
+    own = [] if found.labels_paid else _sizes(found) + _digest(found)
     times = _times(found)
     title = (Words("Computing time:"),) if times else ()
     figures = Pairs([*counts, *_quality(found), *own])
-    parts = (Words(said, CAUTION), figures, Items(tried), *title, *times)
+    parts = (Words(said, CAUTION), *_notes(found.asides), figures, Items(tried), *title, *times)
     return Section("Evaluation", parts, holders=True)
 
 
@@ -330,9 +340,18 @@ def _iterations(found: Report) -> list[tuple[str, str]]:
             end = "paid for one by one, and for one more"
         lines.append(("Iterations", f"{found.n_iter} ({end})"))
     if found.digests is not None:
-        said = f"{found.digests[''][:16]}, a digest that is equal on any machine, with any threads"
-        lines.append(("Same labels", said))
+        digest = found.digests[""][:16]
+        if found.noisy:
+            lines.append(("Labels", f"{digest}, a digest of this run: {FRESH}"))
+        else:
+            lines.append(
+                ("Same labels", f"{digest}, a digest that is equal on any machine, with any threads")
+            )
     return lines
+
+
+def _digest(found: Report) -> list[tuple[str, str]]:
+    return [] if found.digests is None else [("Labels", f"SHA-256 {found.digests['']}")]
 
 
 def _sizes(found: Report) -> list[tuple[str, str]]:

@@ -17,12 +17,21 @@ from secfc.report.outcome import Comparison
 from secfc.report.versions import versions
 
 # What is computed from the exact data, and what numbers of points tell.
-EXACT = ("truth", "cost", "seconds", "attack", "files")
-COUNTS = ("m", "points_held", "clients", "cluster_sizes")
+EXACT = ("truth", "cost", "seconds", "attack", "files", "notes_on_data")
+COUNTS = ("m", "points_held", "clients", "cluster_sizes", "labels_digest", "labels_digests")
 
 
 def as_json(found: Report) -> dict[str, Any]:
-    """The report as one object of plain values: strictly JSON, no NaN."""
+    """The report as one object of plain values: strictly JSON, no NaN.
+
+    What no budget paid for stands in `evaluation` alone.
+    """
+    plain: dict[str, Any] = strict(_paid(_whole(found), found) if found.noisy else _whole(found))
+    return plain
+
+
+def _whole(found: Report) -> dict[str, Any]:
+    """All that it says."""
     origin, counts, account = found.origin, found.counts, found.account
     sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
     report: dict[str, Any] = {
@@ -73,18 +82,19 @@ def as_json(found: Report) -> dict[str, Any]:
         "membership": {"hidden": account.hidden, "opened": account.opened} if account.hidden else None,
         "membership_risk": None if found.risk is None else found.risk.as_object(),
         "notes": found.notes,
+        "notes_on_data": found.asides,
+        "evaluation": None,
     }
-    plain: dict[str, Any] = strict(_paid(report, found))
-    return plain
+    return report
 
 
 def _paid(report: dict[str, Any], found: Report) -> dict[str, Any]:
     """The report with what no budget paid for set apart, and marked."""
-    unpaid = () if not found.noisy else EXACT if found.labels_paid else (*EXACT, *COUNTS)
+    unpaid = EXACT if found.labels_paid else (*EXACT, *COUNTS)
     evaluation = None
-    if unpaid and found.evaluated:
+    if found.evaluated:
         evaluation = {"covered_by_epsilon": False, **{name: report[name] for name in unpaid}}
-    return {**report, **dict.fromkeys(unpaid), "evaluation": evaluation}
+    return {**_whole(found.publishable), **dict.fromkeys(unpaid), "evaluation": evaluation}
 
 
 def _verification(comparison: Comparison | None) -> dict[str, Any] | None:

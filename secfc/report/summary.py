@@ -31,7 +31,7 @@ def summary(found: Report) -> list[tuple[str, str]]:
     if found.finding is not None and not found.noisy and (leak := outsider(found.finding)):
         lines.append(("Leak", leak))
     lines.append(("Privacy", _privacy(found)))
-    if found.digests is not None:
+    if found.digests is not None and not found.noisy:  # noise is another in every run
         lines.append(("Same labels", f"{found.digests[''][:16]} on any machine, with any number of threads"))
     return lines
 
@@ -48,7 +48,7 @@ def brief(console: Console, found: Report) -> None:
 
 def notes(console: Console, found: Report) -> None:
     """Print what the user should know about choices that were made for them."""
-    for note in found.notes:
+    for note in (*found.notes, *found.asides):
         text.paragraph(console, f"Note: {note}", "yellow")
 
 

@@ -1,6 +1,7 @@
 """`secfc run --algorithm feddp`: centers under differential privacy from files, and a server's file."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,12 @@ def test_the_text_is_for_people(files):
         ((*FEDDP[:-2], "--server-file", "server.csv"), "needs --epsilon"),
         ((*FEDDP, "--server-file", "server.csv", "--protect", "client"), "needs --rows-per-client"),
         ((*FEDDP, "--server-file", "server.csv", "--bound", 2), "--bound has no meaning"),
+        (("-k", 3, "--publish", "p.json"), "--publish needs --epsilon"),
+        ((*FEDDP, "--server-file", "server.csv", "--publish", "p.txt"), "ends in .json or in .html"),
+        (
+            (*FEDDP, "--server-file", "server.csv", "--publish", "p.html", "--report", "p.html"),
+            "is a --report too",
+        ),
         (("-k", 3, "--server-file", "server.csv"), "--server-file has no meaning for --algorithm secfc"),
         ((*FEDDP, "--server-file", "none.csv"), "does not exist"),
         ((*FEDDP, "--server-file", "server.csv", "--labels", "server.csv", "--force"), "one of the input"),
@@ -66,10 +73,16 @@ def test_what_does_not_fit_is_refused(files, arguments, message):
 def test_only_what_the_budget_paid_for_is_reported(files):
     options = (*files, *FEDDP, "--server-file", "server.csv", "--labels", "out.csv")
     report = json.loads(invoke(*options, "--json").stdout)
-    unpaid = ("cost", "seconds", "truth", "attack", "files", "m", "points_held", "clients", "cluster_sizes")
+    unpaid = (
+        "cost", "seconds", "truth", "attack", "files", "m", "points_held", "clients", "cluster_sizes",
+        "labels_digest", "labels_digests", "notes_on_data",
+    )  # fmt: skip
     assert [report[name] for name in unpaid] == [None] * len(unpaid)
     assert np.shape(report["centers"]) == (3, 3)
-    more = json.loads(invoke(*options, "--json", "--evaluate", "--force").stdout)
+    more = ("--json", "--evaluate", "--force", "--publish", "public.json")
+    more = json.loads(invoke(*options, *more).stdout)
+    public = json.loads(Path("public.json").read_text())
+    assert public == {**more, "evaluation": None}
     assert [more[name] for name in unpaid] == [None] * len(unpaid)
     assert (more["evaluation"]["m"], sum(more["evaluation"]["cluster_sizes"])) == (800, 800)
     assert more["evaluation"]["covered_by_epsilon"] is False

@@ -18,11 +18,12 @@ import secfc
 from secfc import metrics, report
 from secfc.algorithm import Clustering, Outcome, union
 from secfc.attacks.judging import Judgement
-from secfc.privacy import Bound, Budget
+from secfc.privacy import Bound, Budget, PrivacyError
 from secfc.privacy.events import Pure
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.report import Comparison, Report, compare
 from secfc.report.curious import Finding
+from secfc.report.origin import Origin
 from secfc.roles.exchange import SERVER
 
 SHOWN = secfc.Distances()
@@ -477,6 +478,52 @@ def test_one_that_claims_a_budget_is_believed_and_tells_no_numbers(federation: s
     assert found.counts is found.cost is found.seconds is found.scores is None
     assert "90" not in report.as_text(found)
     assert report.as_json(found)["privacy"]["epsilon"]["everybody"] == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["feddp", "noise in shares"])
+def test_what_may_be_published_of_a_noisy_run_says_nothing_of_the_data(
+    federation: secfc.Federation, name: str
+) -> None:
+    algorithm = WAYS[name]
+    held = secfc.Federation(federation.parties, server_points=federation.stacked()[::3] + 0.5)
+    result = secfc.fit(algorithm, held, bound=None if name == "feddp" else 16.0, seed=4)
+    # Other points and classes under the same releases; of feddp labels and numbers of rows are no release.
+    others, labels = held, result.labels
+    fewer = 1 if name == "feddp" else 0
+    points = [party.read()[fewer:][::-1] * 0.7 for party in others.parties]
+    truth = [np.roll(party.truth[fewer:], 1) for party in others.parties]
+    if fewer:
+        labels = tuple((own[1:] + 1) % 3 for own in labels)
+    others = secfc.Federation(
+        tuple(replace(p, points=x, truth=y) for p, x, y in zip(held.parties, points, truth, strict=True)),
+        server_points=held.server_points,
+    )
+    origins = [Origin("secfc run", "now", ({"path": "a", "bytes": size, "sha256": "0"},)) for size in (1, 2)]
+    said = [
+        made(
+            data, replace(result, labels=own), algorithm, origin=origin, evaluate=True, comparison=None,
+            wall={"fit": size}, asides=(f"of {size} rows",),
+        )
+        for data, own, origin, size in zip(
+            (held, others), (result.labels, labels), origins, (1, 2), strict=True
+        )
+    ]  # fmt: skip
+    for shown in (report.as_json, report.as_text, report.as_html):
+        assert shown(said[0]) != shown(said[1]) or shown is report.as_html
+        assert shown(said[0].publishable) == shown(said[1].publishable)
+    # So is all of a JSON report but what it marks as not paid for, and the page for everybody.
+    paid = [{**report.as_json(found), "evaluation": None} for found in said]
+    assert paid[0] == paid[1]
+    assert report.as_html(said[0]) == report.as_html(said[1])
+    assert report.as_json(said[0])["evaluation"]["notes_on_data"] == ["of 1 rows"]
+    assert "Same labels" not in report.as_text(said[0])
+
+
+def test_of_an_exact_run_nothing_in_particular_may_be_published(
+    federation: secfc.Federation, fitted: Clustering
+) -> None:
+    with pytest.raises(PrivacyError, match="has no budget of differential privacy"):
+        _ = made(federation, fitted).publishable
 
 
 def test_a_report_holds_no_point_and_no_id() -> None:
