@@ -91,7 +91,6 @@ KINDS = {
     "losses": optional(WHOLE, "a quarter of the clients"),
 }
 
-MOST_DELTA = 0.1
 STEPS_AFTER_VOTES = 5
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 4
@@ -173,9 +172,9 @@ class FedDPKMeans:
                 "rows_per_client=None: bounds on a client's statistics are found by simulating clients out "
                 "of public points. Say about how many rows a client has, as publicly known."
             )
-        if self.delta > MOST_DELTA:
-            raise self._too_likely()
         budget = Budget(self.epsilon, self.delta)
+        if budget.hollow is not None:
+            raise InputError(budget.hollow)
         draft = self._sums(public, 1)
         noises = self._noises(budget, initial, steps, Honest.of(draft))
         scale = scale_for(radius.value, STEPS)
@@ -227,12 +226,10 @@ class FedDPKMeans:
         steps = STEPS_AFTER_VOTES if self.steps is None else self.steps
         if self.k < 1 or steps < 1:
             raise InputError(f"k={self.k}, steps={steps}: at least one cluster and one step are needed")
-        if self.delta > MOST_DELTA:
-            raise self._too_likely()
-        radius, budget = (
-            self._radius(np.zeros((0, public.d)), np.zeros(public.d)),
-            Budget(self.epsilon, self.delta),
-        )
+        budget = Budget(self.epsilon, self.delta)
+        if budget.hollow is not None:
+            raise InputError(budget.hollow)
+        radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
         draft = self._sums(public, 1)
         wanted = (start.share / start.rounds,) * start.rounds + ((1 - start.share) / steps,) * steps
         found = self.noise.calibrate(budget, wanted, Honest.of(draft))
@@ -245,12 +242,6 @@ class FedDPKMeans:
             terms=Terms(self, public),
         )  # fmt: skip
         return replace(plan, sums=self._sums(public, _largest(plan, False)))
-
-    def _too_likely(self) -> InputError:
-        return InputError(
-            f"delta={self.delta:g}: with at most that probability the promise to a person fails, "
-            f"and above {MOST_DELTA} it is none. Give less than 1 / number of units, such as 1e-6"
-        )
 
     def _steps(self, initial: bool) -> int:
         """Steps of FedDP-Lloyds: as asked for, or by a rule that looks at the budget alone."""

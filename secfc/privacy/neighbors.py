@@ -15,7 +15,8 @@ class Neighbors:
 
     relation "add/remove": one unit is in one of them only.  "replace": one unit has other values, so that
     the number of units is public.  A claim under add/remove with (epsilon, delta) is one under replace
-    with at least twice the epsilon.  unit "data point": a row of one client.  "client": all its rows.
+    with at least twice the epsilon.  unit "data point": a row of one client.  "client": all its rows; that it
+    is a client is public, so "add/remove" says whether it adds rows or nothing, and is told as zero-out.
     """
 
     relation: Relation = "add/remove"
@@ -35,4 +36,5 @@ class Neighbors:
         return 2 if self.relation == "replace" else 1
 
     def __str__(self) -> str:
-        return f"{self.relation} one {self.unit}"
+        named = "zero-out" if (self.relation, self.unit) == ("add/remove", "client") else self.relation
+        return f"{named} one {self.unit}"

@@ -36,6 +36,8 @@ def test_the_report_says_what_was_spent(files, more):
     report = json.loads(done.stdout)
     assert report["privacy"]["epsilon"]["everybody"] <= 3.000001
     assert ("server" in report["privacy"]["epsilon"]) == ("server" in more)
+    protected = "zero-out one client" if "client" in more else "add/remove one data point"
+    assert report["privacy"]["neighbors"] == protected
     assert np.shape(report["centers"]) == (3, 3)
 
 

@@ -156,19 +156,21 @@ def test_the_digest_of_rows_is_of_the_rows_and_says_nothing_without_its_key():
 
 
 def test_a_delta_that_allows_to_publish_somebody_is_warned_about():
-    data = [np.random.default_rng(j).normal(size=(20, 2)) / 9 for j in range(4)]
+    data = [np.random.default_rng(j).normal(size=(7, 2)) / 9 for j in range(12)]
 
     def noisy(delta, unit):
         noise = NoiseInShares(Budget(50.0, delta), Bound.given(1.0), neighbors=Neighbors("replace", unit))
         return SecFC(k=2, t=1, disclosure=noise, max_iter=1)
 
-    for delta, unit, units in ((0.02, "data point", "80 data points"), (0.3, "client", "4 clients")):
+    for delta, unit, units in ((0.02, "data point", "84 data points"), (0.09, "client", "12 clients")):
         with pytest.warns(Caution, match=f"delta={delta} for {units}: .* published whole. Take"):
             fit(noisy(delta, unit), data, bound=1.0)
-    for delta, unit in ((1 / 80, "data point"), (0.05, "client")):
+    for delta, unit in ((1 / 84, "data point"), (0.08, "client")):
         with warnings.catch_warnings():
             warnings.simplefilter("error", Caution)
             fit(noisy(delta, unit), data, bound=1.0)
+    with pytest.raises(ValueError, match=r"delta=0.3: .* above 0.1 it is none. Give less than"):
+        noisy(0.3, "client")
 
 
 def test_a_run_that_fails_says_what_it_may_have_spent():

@@ -91,6 +91,8 @@ class Budgeted(ABC):
 
     def __post_init__(self) -> None:
         hold(self, KINDS)
+        if self.budget.hollow is not None:
+            raise ValueError(self.budget.hollow)
         if self.repeats < 0:
             raise ValueError(f"repeats={self.repeats} is negative: it counts questions that are put anew")
         if not 0 < self.center_share < 1:
