@@ -46,7 +46,7 @@ from secfc.feddp.variant import (
 from secfc.lloyd.centers import CentersModel
 from secfc.lloyd.elbow import Elbow, clusters, largest
 from secfc.privacy.bounds import Bound
-from secfc.privacy.calibration import Budget
+from secfc.privacy.calibration import Budget, hollow
 from secfc.privacy.neighbors import Neighbors
 from secfc.roles.description import Terms
 from secfc.roles.exchange import SERVER, PartyId, Role
@@ -172,9 +172,9 @@ class FedDPKMeans:
                 "rows_per_client=None: bounds on a client's statistics are found by simulating clients out "
                 "of public points. Say about how many rows a client has, as publicly known."
             )
+        if (why := hollow(self.delta)) is not None:
+            raise InputError(why)
         budget = Budget(self.epsilon, self.delta)
-        if budget.hollow is not None:
-            raise InputError(budget.hollow)
         draft = self._sums(public, 1)
         noises = self._noises(budget, initial, steps, Honest.of(draft))
         scale = scale_for(radius.value, STEPS)
@@ -226,9 +226,9 @@ class FedDPKMeans:
         steps = STEPS_AFTER_VOTES if self.steps is None else self.steps
         if self.k < 1 or steps < 1:
             raise InputError(f"k={self.k}, steps={steps}: at least one cluster and one step are needed")
+        if (why := hollow(self.delta)) is not None:
+            raise InputError(why)
         budget = Budget(self.epsilon, self.delta)
-        if budget.hollow is not None:
-            raise InputError(budget.hollow)
         radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
         draft = self._sums(public, 1)
         wanted = (start.share / start.rounds,) * start.rounds + ((1 - start.share) / steps,) * steps

@@ -21,6 +21,16 @@ _PRECISION = 1e-6
 MOST_DELTA = 0.1
 
 
+def hollow(delta: float) -> str | None:
+    """Why such a delta promises nothing to a person, in a sentence; None if it may."""
+    if delta <= MOST_DELTA:
+        return None
+    return (
+        f"delta={delta:g}: with at most that probability the promise to a person fails, and above "
+        f"{MOST_DELTA} it is none. Give less than 1 / number of units, such as 1e-6"
+    )
+
+
 @dataclass(frozen=True)
 class Budget:
     """A total (epsilon, delta) for everything that one view gets."""
@@ -45,16 +55,6 @@ class Budget:
         if self.delta == 0:
             return self
         return replace(self, epsilon=min(self.epsilon, max(1.0, math.log(self.delta) + 55 * math.log(2))))
-
-    @property
-    def hollow(self) -> str | None:
-        """Why such a delta promises nothing to a person, in a sentence; None if it may."""
-        if self.delta <= MOST_DELTA:
-            return None
-        return (
-            f"delta={self.delta:g}: with at most that probability the promise to a person fails, and above "
-            f"{MOST_DELTA} it is none. Give less than 1 / number of units, such as 1e-6"
-        )
 
     def check(self, event: Event) -> None:
         """Call before data is touched.  Raises OverBudget if the event costs more than the budget."""

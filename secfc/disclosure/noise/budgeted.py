@@ -32,7 +32,7 @@ from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.noise.sensitivity import parts
 from secfc.lloyd.starts import GivenLabels, RandomLabels, Start
 from secfc.privacy.bounds import Bound
-from secfc.privacy.calibration import Budget
+from secfc.privacy.calibration import Budget, hollow
 from secfc.privacy.errors import PrivacyError
 from secfc.privacy.events import (
     Event,
@@ -91,8 +91,8 @@ class Budgeted(ABC):
 
     def __post_init__(self) -> None:
         hold(self, KINDS)
-        if self.budget.hollow is not None:
-            raise ValueError(self.budget.hollow)
+        if (why := hollow(self.budget.delta)) is not None:
+            raise ValueError(why)
         if self.repeats < 0:
             raise ValueError(f"repeats={self.repeats} is negative: it counts questions that are put anew")
         if not 0 < self.center_share < 1:

@@ -23,13 +23,13 @@ ROWS = 40
 CANARY = np.eye(6)[:1] * 1e6
 
 
-def federation(planted=True):
+def federation(planted=True, n=3):
     rng = np.random.default_rng(0)
 
     def draw(m):
         return rng.normal(size=(m, 6)) / 2 + rng.integers(0, 3, (m, 1))
 
-    parts = [draw(ROWS) for _ in range(3)]
+    parts = [draw(ROWS) for _ in range(n)]
     server = draw(30)
     if planted:
         parts[0] = np.concatenate([parts[0], CANARY])
@@ -68,6 +68,29 @@ def test_a_canary_spends_the_budget_and_no_more(epsilon, noise):
     numbers = sum(c.size for c in found.contributions)
     assert numbers == 94
     assert abs(found.measured / there - 1) < 4 / np.sqrt(2 * numbers)
+
+
+@dataclass(frozen=True)
+class Stingy(SharedNoise):
+    """Clients who deal a part of the noise that they claim."""
+
+    part: float = 0.5
+
+    def share(self, noise, sensitivity, values, honest, coins):
+        return super().share(Gaussian(noise.multiplier * self.part), sensitivity, values, honest, coins)
+
+
+def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run():
+    data = federation(n=5)  # t = 1 of them colludes, 1 may be lost
+    others = without_row(data, data.names[0], ROWS)
+    for noise, there in ((SharedNoise(), np.sqrt(5 / 4)), (Stingy(), np.sqrt(5 / 4) / 2)):
+        way = FedDPKMeans(3, 1, 1e-6, noise=noise)
+        result = secfc.fit(way, data, bound=1e6, keep_bodies=True, coins=lambda party: SeededCoins(1, party))
+        assert {(e.event.honest, e.event.further) for e in result.ledger.entries} == {(4, 0)}
+        found = audit_run(result, data, others)
+        assert abs(found.measured / there - 1) < 4 / np.sqrt(2 * sum(c.size for c in found.contributions))
+        assert found.refuted == isinstance(noise, Stingy), found.faults
+        assert found.share <= 1
 
 
 def test_of_a_whole_client_too():

@@ -27,7 +27,8 @@ from secfc.privacy import (
     one_run,
 )
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.audit import audit
+from secfc.privacy.audit import audit, many_gaussian_runs
+from secfc.privacy.tradeoff import Shift
 
 ALARM = 1e-6
 DELTA = 1e-5
@@ -107,6 +108,23 @@ def test_true_claims_stand_and_a_fifth_of_the_noise_is_caught(play, mechanism):
     assert cheating.refutes(claim)
     # What was found of the weaker mechanism is true of it.
     assert not cheating.refutes(weaker(mechanism, 5).event(1))
+
+
+GAUSSIAN = [one for one in MECHANISMS if not isinstance(one, DiscreteLaplaceNoise)]
+
+
+@pytest.mark.parametrize("mechanism", GAUSSIAN, ids=str)
+def test_a_shift_by_counts_refutes_half_the_noise_of_every_gaussian_mechanism(mechanism):
+    claim = mechanism.event(1)
+    shift = Shift.of_event(claim).mu
+    for factor, caught in ((1, False), (2, True)):
+        noise, base = weaker(mechanism, factor), np.zeros(RUNS, int)
+        present = noise(base + SENSITIVITY, coins=coins("present")).values
+        absent = noise(base, coins=coins("absent")).values
+        found = many_gaussian_runs(present, absent, threshold=SENSITIVITY / 2, alarm=ALARM)
+        assert found.refutes(claim) == caught
+        # Both bounds on rates of 20,000 runs together take off .09, with a deviation of .013.
+        assert shift * factor - 0.15 < found.mu <= shift * factor
 
 
 @pytest.mark.parametrize("angle", [0.0, math.pi / 4])
