@@ -191,7 +191,7 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         weights = proxies.weights
         centers = yield from books.centers(0, groups)
     elif isinstance(plan.start, Votes):
-        proxies = yield from elect(plan, books, plan.start.rounds, rng)
+        proxies = yield from elect(plan, books, plan.start.rounds or 1, rng)
         weights = proxies.weights
         centers = group_proxies(proxies, plan.most, books.seed()).anchors
     else:

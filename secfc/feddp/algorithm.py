@@ -205,6 +205,8 @@ class FedDPKMeans:
                 f"the server holds 0 points, {type(start).__name__} starts from them: give the federation "
                 "server_points, or start=Votes() and a bound"
             )
+        start = start.among(public.d)
+        rounds = start.rounds or 1
         if self.bound is None:
             raise InputError(
                 "the server holds 0 points and bound=None: give the federation server_points, or the radius "
@@ -231,9 +233,9 @@ class FedDPKMeans:
         budget = Budget(self.epsilon, self.delta)
         radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
         draft = self._sums(public, 1)
-        wanted = (start.share / start.rounds,) * start.rounds + ((1 - start.share) / steps,) * steps
+        wanted = (start.share / rounds,) * rounds + ((1 - start.share) / steps,) * steps
         found = self.noise.calibrate(budget, wanted, Honest.of(draft))
-        groups = tuple((one, None) for one in found[start.rounds :])
+        groups = tuple((one, None) for one in found[rounds:])
         plan = FedDPPlan(
             sums=draft, k=self.k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
             scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,

@@ -181,7 +181,7 @@ def client(
                 raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
             yield from add(*answers(mine, told))
             question += STRIDE
-    for _ in range(plan.start.rounds if isinstance(plan.start, Votes) else 0):
+    for _ in range(plan.start.rounds or 1 if isinstance(plan.start, Votes) else 0):
         told = yield from hear(Project)
         # Votes are among candidates in full space: nothing is projected away.
         whole = np.array_equal(told.projection, np.eye(plan.d))

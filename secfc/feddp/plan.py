@@ -154,7 +154,7 @@ class FedDPPlan:
                 parts += self.choice_parts(STARTS, 1, (1,))
             parts += self.group_parts(0, self.most, 1, (1, 1))
         if isinstance(self.start, Votes):
-            parts += self.weight_parts((1,)) * self.start.rounds
+            parts += self.weight_parts((1,)) * (self.start.rounds or 1)
         for number in range(1, len(self.noises.lloyd) + 1):
             parts += self.group_parts(number, self.most, 1, (1, 1))
         honest = Honest.of(self.sums)

@@ -6,7 +6,8 @@ functions of the server's public points, or given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,16 +42,20 @@ class Votes:
     """Without points at the server: candidates in a public ball, for which clients' points vote under noise.
 
     candidates: a cluster, in every round.  rounds: histograms that are asked for; from each one candidates
-    are drawn anew about those that had votes, and the weighted ones of the last are clustered.
-    share: of the budget; FedDP-Lloyds has the rest.
+    are drawn anew about those that had votes, and the weighted ones of the last are clustered.  None: 5
+    sqrt(d), as a random direction of d helps so much less.  share: of the budget; FedDP-Lloyds has the rest.
     """
 
-    candidates: int = 20
-    rounds: int = 3
-    share: float = 0.2
+    candidates: int = 40
+    rounds: int | None = None
+    share: float = 0.4
+
+    def among(self, d: int) -> Votes:
+        """The same for d features: its rounds are a number."""
+        return self if self.rounds is not None else replace(self, rounds=max(3, math.ceil(5 * math.sqrt(d))))
 
     def __post_init__(self) -> None:
-        if self.candidates < 2 or self.rounds < 1:
+        if self.candidates < 2 or (self.rounds is not None and self.rounds < 1):
             raise InputError(
                 f"candidates={self.candidates}, rounds={self.rounds}: give at least two candidates a "
                 "cluster and one round"
