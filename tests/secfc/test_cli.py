@@ -720,7 +720,19 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
     """
     for name in range(10):
         np.save(f"few-{name}.npy", np.random.default_rng(name).normal(size=(40, 3)))
+    options = [
+        "", "-k 12", "--disclosure distances", "--init random-points -k 70", "--reveal-centers", "-t 4",
+        "--membership private",
+    ]  # fmt: skip
+    more = [
+        "--init k-means++ --consent", "--init center-separation",
+        "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
+        "--scale 1e9 --disclosure distances", "--algorithm lloyd",
+        "--algorithm lloyd --init center-separation",
+        "--membership private -t 4 --scale 1e6 --reveal-centers --disclosure distances",
+    ]  # fmt: skip
     code = f"""
+OPTIONS = {short(options, nightly=[*options, *more])}
 FILES = {short([*(f"few-{name}.npy" for name in range(10)), "-k", "4", "--force"], nightly=[])}"""
     code += """
 import sys
@@ -733,12 +745,7 @@ def compiled():
 compile_all()
 before = compiled()
 assert len(before) > 10, before
-for options in ["", "-k 12", "--disclosure distances", "--init k-means++ --consent",
-                "--init center-separation", "--init random-points -k 70",
-                "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
-                "--scale 1e9 --disclosure distances", "--reveal-centers", "-t 4",
-                "--algorithm lloyd", "--algorithm lloyd --init center-separation", "--membership private",
-                "--membership private -t 4 --scale 1e6 --reveal-centers --disclosure distances"]:
+for options in OPTIONS:
     result = CliRunner().invoke(cli.main, ["run", *FILES, "--json", *options.split()])
     assert result.exit_code == 0, result.output
 for name in "def":
@@ -951,7 +958,7 @@ def test_a_verified_end_does_not_claim_more():
     assert "those between are known to nobody" in done
 
 
-@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3"), ("--dealer", "none")])
+@pytest.mark.parametrize("dealer", [("--dealer", "client-3"), *by_night(((),), (("--dealer", "none"),))])
 def test_hidden_sizes_and_dealt_final_labels_are_verified_by_what_is_known_at_the_end(dealer):
     for policy, more in (("own-labels", ("--sizes", "hidden")), ("final-labels", ())):
         options = ("--disclosure", policy, *more, "--max-iter", "3", *dealer)
@@ -962,7 +969,7 @@ def test_hidden_sizes_and_dealt_final_labels_are_verified_by_what_is_known_at_th
         assert "after the last of 3 iterations, all 732 points; those between are known to nobody" in done
 
 
-@pytest.mark.parametrize("dealer", [(), ("--dealer", "client-3"), ("--dealer", "none")])
+@pytest.mark.parametrize("dealer", [(), *by_night((("--dealer", "client-3"),), (("--dealer", "none"),))])
 def test_own_labels_are_verified_by_sizes_and_by_what_owners_have(dealer):
     options = ("--disclosure", "own-labels", "--max-iter", "3", *dealer)
     found = strict_json(run("--json", *options).stdout)
