@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """A release under a budget, by its sizes alone, so it may be told to everybody.
+
+    what: was released.  size: how many numbers.  noise: the standard deviation of the noise of each.
+    signal: the root mean square of what it lies on, noise taken off, by what all may see; None where that
+    says nothing, as of distances.  Both are in units of what was released.
+    """
+
+    what: str
+    size: int
+    noise: float
+    signal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -20,6 +35,9 @@ class Account:
     delta: of the budget of differential privacy that the run spent, None if there was none.
     follows: whether labels follow from what was released, so that under a budget their numbers may be told.
     hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
+    noise: what carried noise, and how much.  assumed: by name, what was taken for public, on which the
+    promise of differential privacy rests, in plain values.  notes: what whoever reads the report should
+    know; they may be published, so they follow from what is public or was released.
     """
 
     name: str
@@ -32,3 +50,6 @@ class Account:
     follows: bool = True
     hidden: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
+    noise: tuple[Noisy, ...] = ()
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from field.ring.basis import LANE_PRIMES, MAX_LANES, MERSENNE_61, Basis, lanes_f
 from field.ring.quantize import LEAST_STEPS
 from field.ring.rounded import rounded_needs
 from psu.plan import Threshold
-from secfc.account import Account
+from secfc.account import Account, Noisy
 from secfc.algorithm import Clustering
 from secfc.coded.membership import Membership, Private
 from secfc.coded.plan import Plan
@@ -70,6 +70,7 @@ def of_secfc(way: Hiding, result: Clustering, federation: Federation, ids: str |
         task(way),
         setup(plan, known(way), *centers(way, plan)),
         delta=None if exact else budget(way)["delta"],
+        **({} if exact else noisy(way.disclosure, plan)),
     )
     if not isinstance(membership, Private):
         return found
@@ -147,6 +148,34 @@ def budget(way: Hiding) -> dict[str, Any]:
         "radius": policy.radius.value,
         "noise": "server" if policy.exposes == "distances" else "shares",
         "protect": "client" if policy.neighbors.unit == "client" else "point",
+    }
+
+
+def noisy(policy: Any, plan: Plan) -> dict[str, Any]:
+    """Of a policy with noise: how much lies on what, and what its promise takes for public."""
+    (deviation, _), steps = policy.blurred(plan), policy.steps(plan)
+    per_client = policy.neighbors.unit == "client"
+    lost = policy.hopeless(plan)
+    source = "READ OFF THE DATA, which no noise protects" if policy.radius.private else policy.radius.source
+    assumed = {
+        "clients": f"the names of n = {len(plan.clients)} clients, and that they take part",
+        "rows": f"m = {plan.m:,}, and how many each client has",
+        "features": f"d = {plan.d}, their names and units",
+        "clusters": f"k = {plan.k}, and the labels of the start",
+        "radius": f"{policy.radius.value:.6g} ({source}); longer rows are shortened to it",
+        "questions": f"{steps.questions} are paid for, whether or not all are asked",
+        "neighbors": f"{policy.neighbors}; {'all rows of one' if per_client else 'one row'} may differ",
+    }
+    if policy.exposes == "noisy distances":
+        honest = policy.honest(steps.n, steps.t)
+        assumed["honest clients"] = (
+            f"the noise of {honest} suffices: t = {steps.t} may collude and {policy.absent} vanish"
+        )
+    what = "squared distances of every step, between clusters of equal sizes"
+    return {
+        "noise": (Noisy(what, plan.m * plan.k, deviation),),
+        "assumed": assumed,
+        "notes": () if lost is None else (lost,),
     }
 
 

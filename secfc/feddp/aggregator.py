@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from secfc.feddp.estimates import (
     drawn_weights,
     group_about,
     group_proxies,
+    kept,
     leading_directions,
     merge_points,
     shrink,
@@ -71,6 +73,8 @@ class ServerResult:
 
     centers: (k, d) in data units.  initial: before FedDP-Lloyds.  proxies: of FedDP-Init or votes, or None.
     counted: the clients in every sum.  curve: that k was chosen by, or None.
+    blur: (k,) how far its noise moves each center, as a root mean square in data units, by noisy counts; 0
+    for a center that is one of the server's, because its count was within the noise.
     """
 
     centers: Array
@@ -79,6 +83,7 @@ class ServerResult:
     ledger: Ledger
     released: tuple[Released, ...]
     counted: tuple[tuple[PartyId, ...], ...]
+    blur: Array
     curve: Curve | None = None
 
 
@@ -91,6 +96,7 @@ class Aggregator:
         self.released: list[Released] = []
         self.counted: list[tuple[PartyId, ...]] = []
         self.question = ITERATE
+        self.blur: Array = np.zeros(0)
 
     def seed(self) -> int:
         return int(self.seeds.integers(2**31))
@@ -149,11 +155,16 @@ class Aggregator:
         else:
             sums, counts = yield from self.sum(message, parts, (plan.scale, float(UNIT)))
         # A count within its noise is no count; the paper's variant refuses only what cannot divide.
-        least = max(1.0, 2 * parts[-1].deviation / unit) if variant.cleaned else 1.0
+        miscounted = parts[-1].deviation / unit
+        least = max(1.0, 2 * miscounted) if variant.cleaned else 1.0
         found = centers_of_sums(sums.reshape(k, plan.d) / attenuation, counts, origins, groups.anchors, least)
+        deviations = parts[0].deviation / plan.scale / attenuation / np.maximum(counts, least)
+        # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
+        ways = np.linalg.norm(found - origins, axis=1) * miscounted / np.maximum(counts, least)
+        self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
         if variant.shrunk:
-            noise = parts[0].deviation / plan.scale / attenuation
-            found = shrink(found, groups.anchors, noise / np.maximum(counts, least))
+            self.blur *= kept(found, groups.anchors, deviations)
+            found = shrink(found, groups.anchors, deviations)
         return within_ball(found, plan.radius.value) if variant.cleaned else found
 
     def reach(self, groups: Groups) -> tuple[int, float]:
@@ -171,8 +182,8 @@ class Aggregator:
             return plan.reach, 1.0
         radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
         reach = min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.reach
-        kept = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
-        return reach, float(np.average(kept, weights=weights))
+        part = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
+        return reach, float(np.average(part, weights=weights))
 
 
 def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
@@ -206,7 +217,7 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
     return ServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
-        curve,
+        books.blur, curve,
     )  # fmt: skip
 
 
@@ -264,18 +275,18 @@ def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:
     (weights,) = yield from books.sum(Project(projection, bins, bounds), parts, (float(UNIT),))
     cleaned = plan.variant.cleaned
     deviation, members = parts[0].deviation / UNIT, np.bincount(labels, minlength=len(bins))
-    kept = clean_weights(
+    strong = clean_weights(
         weights,
         deviation,
         plan.variant.strong if cleaned else 0.0,
         min(len(weights), plan.most * (2 if cleaned else 1)),
     )
     drawn = drawn_weights(weights, members, deviation) if cleaned else None
-    if drawn is not None and kept.sum() < MOST * drawn.sum():
-        kept = drawn
+    if drawn is not None and strong.sum() < MOST * drawn.sum():
+        strong = drawn
 
     def shared(each: Array) -> Array:
         """Merged points share the weight of their mean; a mean that lost its last point keeps none."""
         return np.asarray((each / np.maximum(members, 1))[labels])
 
-    return Proxies(plan.points, projection, shared(kept), None if drawn is None else shared(drawn))
+    return Proxies(plan.points, projection, shared(strong), None if drawn is None else shared(drawn))

@@ -28,7 +28,7 @@ from secfc.data.extras import require
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
-from secfc.feddp import aggregator, clients
+from secfc.feddp import aggregator, clients, reported
 from secfc.feddp.noise import Honest, Laplace, Noise, Placement, ServerNoise, proportional
 from secfc.feddp.plan import FedDPPlan, Noises, scale_for
 from secfc.feddp.public import client_bounds
@@ -338,6 +338,8 @@ class FedDPKMeans:
 
     def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
         """What reports say of a run: every client labels its own points, so their numbers are its own."""
+        plan, found = result.plan, result.details.server
+        lost = reported.drowned(found, self.epsilon)
         return Account(
             "feddp",
             "FedDP-KMeans: differentially private centers, from noisy sums",
@@ -349,8 +351,12 @@ class FedDPKMeans:
                 "protect": "client" if self.neighbors.unit == "client" else "point",
             },
             "Not exact, by intent: centers are made of sums that carry noise.",
+            setup=reported.setup(plan),
             delta=self.delta,
             follows=False,
+            noise=reported.releases(found),
+            assumed=reported.assumed(plan),
+            notes=() if lost is None else (lost,),
         )
 
     def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
@@ -361,6 +367,8 @@ class FedDPKMeans:
             for part, (some, of) in own.details.items():
                 before = shortened.get(part, (0, 0))
                 shortened[part] = (before[0] + some, before[1] + of)
+        if (lost := reported.drowned(found, self.epsilon)) is not None:
+            warnings.warn(lost, Caution, stacklevel=2)
         model = CentersModel(found.centers)
         result = union(outcomes, run, counts, k=len(found.centers), model=model)
         return replace(result, details=Details(found, shortened))

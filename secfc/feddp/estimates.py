@@ -194,11 +194,14 @@ def shrink(centers: Array, anchors: Array, deviations: Array) -> Array:
     deviations: (k,) the noise of every feature of a center.  James and Stein's estimator with the noise known
     and the positive part taken: for d >= 3 closer to the noiseless centers in the mean, wherever these are.
     """
-    d = centers.shape[1]
+    return np.asarray(anchors + kept(centers, anchors, deviations)[:, None] * (centers - anchors))
+
+
+def kept(centers: Array, anchors: Array, deviations: Array) -> Array:
+    """What part (k,) of the way from its anchor a center keeps in `shrink`, and so of its noise."""
     difference = centers - anchors
     square = np.maximum(np.einsum("ij,ij->i", difference, difference), 1e-300)
-    kept = np.maximum(0.0, 1.0 - max(d - 2, 0) * deviations**2 / square)
-    return np.asarray(anchors + kept[:, None] * difference)
+    return np.asarray(np.maximum(0.0, 1.0 - max(centers.shape[1] - 2, 0) * deviations**2 / square))
 
 
 def within_ball(centers: Array, radius: float) -> Array:

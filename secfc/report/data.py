@@ -195,7 +195,7 @@ def report(
         n=federation.n,
         d=federation.d,
         columns=federation.feature_names,
-        notes=notes,
+        notes=(*notes, *(note for note in account.notes if note not in notes)),
         comparison=comparison,
         ordinary=ordinary,
         resolution=resolution,

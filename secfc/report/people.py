@@ -12,7 +12,7 @@ from secfc.report.attacks import rebuilt
 from secfc.report.costs import time_table, traffic_table
 from secfc.report.data import Counts, Report
 from secfc.report.ordinary import Ordinary
-from secfc.report.parts import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Section, Words
+from secfc.report.parts import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Part, Section, Words
 from secfc.report.privacy import spent
 from secfc.report.versions import versions
 
@@ -56,7 +56,10 @@ def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
         *((Section("Picture", (sketch,), holders=True),) if sketch is not None else ()),
         Section("What the server learned", (Items(found.learned), Items(_tried(found)))),
         Section("What the centers tell of who took part", (Items([] if found.noisy else _risk(found)),)),
-        Section("Differential privacy", (Items(spent(found.ledger, found.delta) + _covered(found)),)),
+        Section(
+            "Differential privacy",
+            _privacy(found),
+        ),
         _evaluation(whole),
         Section("What private membership hides", (Items(found.account.hidden),)),
         Section("What it opens", (Items(found.account.opened),)),
@@ -161,6 +164,30 @@ def _risk(found: Report) -> list[str]:
 def _covered(found: Report) -> list[str]:
     """Of noisy centers the risk follows from the budget."""
     return _risk(found) if found.noisy else []
+
+
+def _privacy(found: Report) -> tuple[Part, ...]:
+    """What was spent, on what, under how much noise."""
+    return Items(spent(found.ledger, found.delta) + _covered(found)), *_noise(found)
+
+
+def _noise(found: Report) -> tuple[Part, ...]:
+    """How much noise each release carried, and what the promise takes for public."""
+    account = found.account
+    alike: dict[tuple[str, ...], int] = {}
+    for one in account.noise:
+        signal = "" if one.signal is None else f"{one.signal:.3g}"
+        row = (one.what, f"{one.size:,}", f"{one.noise:.3g}", signal)
+        alike[row] = alike.get(row, 0) + 1
+    rows = [(f"{row[0]} (x {many})" if many > 1 else row[0], *row[1:]) for row, many in alike.items()]
+    grid = Grid(("release", "numbers", "noise on each", "signal"), rows)
+    if not account.assumed:
+        return (grid,)
+    told = (
+        "Signal is the typical size of what carries the noise, estimated from the noisy numbers. The promise "
+        "takes for public, so none of it may come from a look at the data:"
+    )
+    return grid, Words(told), Pairs([(name, str(fact)) for name, fact in account.assumed.items()])
 
 
 def _times(found: Report) -> tuple[Words | Grid, ...]:

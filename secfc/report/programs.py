@@ -75,7 +75,11 @@ def _whole(found: Report) -> dict[str, Any]:
         },
         "learned": found.learned,
         "attack": as_object(found.finding),
-        "privacy": privacy.as_object(found.ledger, found.delta),
+        "privacy": {
+            **privacy.as_object(found.ledger, found.delta),
+            "noise": [asdict(one) for one in account.noise],
+            "assumed": dict(account.assumed),
+        },
         "liars": found.liars,
         "disputes": found.disputes,
         "excluded": found.excluded,

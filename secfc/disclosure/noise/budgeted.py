@@ -16,6 +16,7 @@ of releasing distances, not of this code.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -28,6 +29,7 @@ from secfc.coded.layout import Layout
 from secfc.coded.plan import Plan
 from secfc.coded.workers import seated
 from secfc.data.arguments import REAL, hold, instance
+from secfc.data.inputs import Caution
 from secfc.disclosure.noise.noise import REACH, Noise
 from secfc.disclosure.noise.sensitivity import parts
 from secfc.lloyd.starts import GivenLabels, RandomLabels, Start
@@ -153,6 +155,8 @@ class Budgeted(ABC):
         labels = np.zeros(plan.m, np.int32)
         parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
         self.budget.check(self.released(plan))
+        if (why := self.hopeless(plan)) is not None:
+            warnings.warn(why, Caution, stacklevel=2)
         steps = self.steps(plan)
         noise = self.noise(steps, plan.radius)
         if steps.centers:
@@ -160,6 +164,31 @@ class Budgeted(ABC):
             reach = plan.largest * plan.proven + self.contributors(steps.n) * REACH * one
             if 2 * reach >= plan.code.basis.modulus:
                 raise ValueError("noisy cluster sums do not fit the modulus: lower the scale")
+
+    def blurred(self, plan: Plan) -> tuple[float, float]:
+        """What one squared distance carries, and can be, for clusters of equal sizes: in squared data units.
+
+        The standard deviation of the noise of all contributors together, and the square of twice the radius.
+        Both are public before anything is asked.
+        """
+        labels = (np.arange(plan.m) % plan.k).astype(np.int32)
+        steps = self.steps(plan)
+        one = float(self.noise(steps, plan.radius).on_distances(plan.layout, labels, plan.k))
+        every = math.sqrt(self.contributors(steps.n)) * one / float(plan.scale) ** 2
+        return every, (2 * self.radius.value) ** 2
+
+    def hopeless(self, plan: Plan) -> str | None:
+        """Why labels will be mostly noise, and what helps; None where the noise is below every distance."""
+        noise, most = self.blurred(plan)
+        if noise <= most:
+            return None
+        return (
+            f"noise of {noise:.3g} lies on every squared distance, and with radius={self.radius.value:g} "
+            f"none exceeds {most:.3g}: labels will be mostly noise at epsilon={self.budget.epsilon:g} and "
+            f"{self.steps(plan).questions} questions. What hides a point's own distances must be as wide as "
+            "they are: FedDPKMeans releases sums over all points for the same budget; a larger epsilon or "
+            "fewer steps (max_iter) help"
+        )
 
     def _ledger(self, plan: Plan, how: str) -> Ledger:
         centers = " and opened centers" if plan.revealing else ""
