@@ -165,13 +165,16 @@ class CheckedDistances(CodedDistances, tag=44):
 class NoiseShares(Message, tag=32):
     """Client to client: its share for the recipient of the noise it adds, uniform to the recipient.
 
-    values: residues, (lanes, k, m) for distances, (lanes, k, width) for the sums of clusters.
+    values: residues, (lanes, k, m) for distances, (lanes, k, width) for the sums of clusters.  asked: 32
+    bytes that agree where the same was asked: labels, who deals, how many questions were paid for.
     """
 
     values: Array
+    asked: bytes
 
     def __post_init__(self) -> None:
         check_residues(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
+        refuse(len(self.asked) != 32, f"a digest has 32 bytes, this one has {len(self.asked)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

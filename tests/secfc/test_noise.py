@@ -325,7 +325,7 @@ def vanishing(name, recipients):
 def test_a_client_may_vanish_while_it_deals_noise(heard_by):
     data = federation()
     faults = vanishing("client-6", heard_by)
-    result = run(in_shares(absent=1, repeats=1), data, faults=faults)
+    result = run(in_shares(absent=1), data, faults=faults)
     assert result.ledger.epsilon(DELTA, SERVER) <= 2.0
     # Those who lack a share say so instead of replying; the question is put anew to the others.
     again = sorted(bodies(result, "Assignment").items())

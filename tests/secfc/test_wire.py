@@ -382,7 +382,7 @@ MESSAGES = {
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealCenters: assignments(own.RevealCenters),
     own.CodedCenters: st.builds(own.CodedCenters, coded()),
-    own.NoiseShares: st.builds(own.NoiseShares, coded()),
+    own.NoiseShares: st.builds(own.NoiseShares, coded(), st.binary(min_size=32, max_size=32)),
     shared.Final: finals(),
     introduction.Arrival: st.builds(
         introduction.Arrival, st.integers(0, introduction.MOST_ROWS), st.integers(-399, 400)
@@ -582,7 +582,7 @@ def examples():
         Sealed(7, bytes(range(20))),
         shared.Contributors(np.array([True, False])),
         own.PublicKey(bytes(32)),
-        own.NoiseShares(np.array([[[5]], [[6]]], np.uint32)),
+        own.NoiseShares(np.array([[[5]], [[6]]], np.uint32), bytes(range(32))),
         own.Challenge(bytes(range(32))),
         own.Challenge(b""),
         rows.Hiding(bytes(32), np.array([0, 2], np.int32), np.array([[True, False], [True, True]])),

@@ -57,10 +57,10 @@ class Steps:
     centers: int
 
     @classmethod
-    def of(cls, plan: Any, repeats: int = 0) -> Steps:
-        """Of a plan, in which so many questions may be put anew."""
+    def of(cls, plan: Any) -> Steps:
+        """Of a plan."""
         code = plan.code
-        return cls(code.n, code.t, plan.k, asked(plan) + repeats, int(bool(plan.revealing)))
+        return cls(code.n, code.t, plan.k, asked(plan), int(bool(plan.revealing)))
 
 
 def asked(plan: Any) -> int:
@@ -85,7 +85,6 @@ class Budgeted(ABC):
     neighbors: Neighbors = field(default_factory=lambda: Neighbors("replace"))
     center_share: float = 0.1
 
-    repeats: ClassVar[int] = 0  # questions that may be put anew, each of which is a release of its own
     start: ClassVar[Start] = RandomLabels()  # others measure on the way, at a price
     least_lanes: ClassVar[int] = 2
     sharing: ClassVar[None] = None
@@ -95,8 +94,6 @@ class Budgeted(ABC):
         hold(self, KINDS)
         if (why := hollow(self.budget.delta)) is not None:
             raise ValueError(why)
-        if self.repeats < 0:
-            raise ValueError(f"repeats={self.repeats} is negative: it counts questions that are put anew")
         if not 0 < self.center_share < 1:
             raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
@@ -114,7 +111,7 @@ class Budgeted(ABC):
 
     def steps(self, plan: Plan) -> Steps:
         """What a run releases at most."""
-        return Steps.of(plan, self.repeats)
+        return Steps.of(plan)
 
     def weights(self, steps: Steps) -> tuple[float, ...]:
         """Shares of the budget: of every question, and of the centers if they are opened."""
@@ -132,7 +129,7 @@ class Budgeted(ABC):
                 "give fit a bound that you know, such as the radius"
             )
         computing = seated(getattr(way, "workers", None), public.clients)
-        steps = Steps(len(computing), way.t, way.k, asked(way) + self.repeats, int(bool(way.reveal_centers)))
+        steps = Steps(len(computing), way.t, way.k, asked(way), int(bool(way.reveal_centers)))
         rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
         parties = self.contributors(steps.n)
         widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)

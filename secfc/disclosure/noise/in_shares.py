@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +17,10 @@ from field.code.blind import deal_blinding
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.noise import discrete_gaussian
-from field.secrets.coins import Coins
+from field.secrets.coins import Coins, StoredCoins
 from secfc.coded.messages import Assignment, CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Answering, Decoded, Exposure, Measured
+from secfc.coded.policy import Answer, Decoded, Exposure, Measured
 from secfc.coded.quorum import Desk, Quorum
 from secfc.coded.screening import Screening
 from secfc.coded.source import CodedSource, decoded
@@ -37,11 +39,12 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
+    SuspectedParties,
     TooFewReplies,
     take,
     to_all,
 )
-from secfc.roles.messages import Contributors, Message, compact_labels
+from secfc.roles.messages import Contributors, compact_labels
 
 Array = NDArray[Any]
 
@@ -52,9 +55,9 @@ class NoiseInShares(Budgeted):
 
     budget: for everything that anybody sees, also the server together with t clients: noise of the
     other n - t - absent clients alone suffices.  absent: how many clients may vanish after they shared.
-    repeats: how many questions more are paid for, to be put anew where replies are lost.  A question that is
-    repeated has fresh noise, so it is a release of its own; in a run that converges early, the steps that it
-    leaves out pay for repeats as well.  Clients stop at the paid count with BudgetSpent.
+    A question that is put anew, where replies are lost, carries the noise that it had and is no release of
+    its own.  Clients stop at the paid count of others with BudgetSpent.  repeats: ignored, as those cost
+    nothing; it warns (DeprecationWarning).
     radius, neighbors, center_share: as for `NoiseAtServer`.  If centers are opened, at least as many
     clients must consent as noise needs, and all who consent must be there.
 
@@ -65,7 +68,17 @@ class NoiseInShares(Budgeted):
     exposes: ClassVar[Exposure] = "noisy distances"
 
     absent: int = 0
-    repeats: int = 0  # type: ignore[misc]
+    repeats: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.repeats:
+            warnings.warn(
+                f"repeats={self.repeats} is ignored: questions that are put anew carry the same noise, and "
+                "cost nothing. Leave it out.",
+                DeprecationWarning,
+                stacklevel=3,
+            )
 
     def contributors(self, n: int) -> int:
         return n
@@ -116,7 +129,7 @@ class NoiseInShares(Budgeted):
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)
         paid = self.steps(plan).questions
-        return Decoded(Paid(partial(noised, plan, name, noise, coins), paid))
+        return Decoded(Dealer(plan, name, noise, coins, paid))
 
     def open_centers(
         self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
@@ -125,7 +138,8 @@ class NoiseInShares(Budgeted):
         code, labels = plan.code, question.labels.astype(np.int32)
         total = noise.draw_sums(code.basis, plan.layout, labels, question.k, plan.d, coins=coins)
         shares = dict(zip(plan.clients, code.share(total, coins), strict=True))
-        values, lost = yield from exchanged(plan, name, plan.revealing, shares, question.round)
+        asked = digest_of_labels(b"centers", labels, question.k, plan.revealing)
+        values, lost = yield from exchanged(plan, name, plan.revealing, shares, asked, question.round)
         return None if lost else CodedCenters(code.basis.add(values, compute()))
 
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
@@ -148,61 +162,96 @@ class NoiseInShares(Budgeted):
 # --- client --------------------------------------------------------------------------------------
 
 
-class Paid:
-    """Answers until the paid questions are used up, repeats included.  No frozen value: it counts."""
+class Dealer:
+    """Deals my noise with each reply, the same for the same question.  No frozen value: it counts and keeps.
 
-    def __init__(self, answer: Answering, limit: int) -> None:
-        self.answer, self.limit, self.left = answer, limit, limit
+    A question that is put anew carries the noise that it had, so it tells nothing new: two answers to it
+    differ by the noise of dealers that are in one and not in the other, and to whoever knows that, both are
+    one release under the noise of the common ones.  These are held to be as many as noise needs; a question
+    with fewer is a release of its own, which has to be paid for.
+    """
 
-    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
-        """Raises BudgetSpent for a question beyond those that the noise pays for."""
-        if not self.left:
-            raise BudgetSpent(
-                "more noisy question", 1, self.left, self.limit,
-                "Each is a release: plan for lost replies with NoiseInShares(repeats=...), or fewer steps",
-            )  # fmt: skip
-        self.left -= 1
-        return self.answer(question, measured)
+    def __init__(self, plan: Plan, name: PartyId, noise: Noise, coins: Coins, limit: int) -> None:
+        self.plan, self.name, self.noise, self.coins = plan, name, noise, coins
+        self.limit, self.left = limit, limit
+        self.kept: dict[bytes, tuple[bytes, frozenset[PartyId]]] = {}
+
+    def __call__(
+        self, question: Assignment, measured: Measured
+    ) -> Role[CodedDistances | Contributors | None]:
+        """Deal my noise to all who reply, add everybody's shares to my reply; or say whose did not come.
+
+        Raises BudgetSpent for a question beyond those that the noise pays for, SuspectedParties if another
+        dealer was asked something else.
+        """
+        plan, code = self.plan, self.plan.code
+        dealers = tuple(plan.clients[j] for j in question.responders.tolist())
+        if self.name not in dealers:
+            return None
+        if len(dealers) < self.noise.honest + code.t:
+            raise FaultyServer(SERVER, "asked for distances under less noise than was agreed")
+        labels, k = question.labels.astype(np.int32), question.k
+        basis = code.basis.prefix(plan.lanes(cluster_sizes(labels, k)))
+        coins = StoredCoins(self.seed(digest_of_labels(b"distances", labels, k), frozenset(dealers)))
+        asked = digest_of_labels(b"asked", labels, k, dealers, self.limit - self.left)
+        total = self.noise.draw_distances(basis, plan.layout, labels, k, coins=coins)
+        # The polynomials are fresh where the noise is not: t receivers see uniform shares of each.
+        shares = deal_blinding(code, basis.lanes, (k, plan.m), self.coins, total)
+        dealt = dict(zip(plan.clients, shares, strict=True))
+        values, lost = yield from exchanged(plan, self.name, dealers, dealt, asked, question.round)
+        if lost:
+            return Contributors(np.array([c not in lost for c in plan.clients]))
+        return CodedDistances(basis.add(values, measured.distances(basis.lanes)))
+
+    def seed(self, question: bytes, dealers: frozenset[PartyId]) -> bytes:
+        """Of my noise on a question: the one it had, while enough of those who dealt then still do."""
+        seed, common = self.kept.get(question, (b"", frozenset[PartyId]()))
+        common &= dealers
+        if len(common) < self.noise.honest + self.plan.code.t:
+            if not self.left:
+                raise BudgetSpent(
+                    "more noisy question", 1, self.left, self.limit,
+                    "Each is a release: ask for fewer steps, or plan for more lost clients (absent=...)",
+                )  # fmt: skip
+            self.left -= 1
+            seed, common = self.coins.bytes(32), dealers
+        self.kept[question] = (seed, common)
+        return seed
 
 
-def noised(
-    plan: Plan,
-    name: PartyId,
-    noise: Noise,
-    coins: Coins,
-    question: Assignment,
-    measured: Measured,
-) -> Role[CodedDistances | Contributors | None]:
-    """Deal my noise to all who reply, add everybody's shares to my reply; or say whose did not come."""
-    code = plan.code
-    numbers = question.responders.tolist()
-    dealers = tuple(plan.clients[j] for j in numbers)
-    if name not in dealers:
-        return None
-    if len(dealers) < noise.honest + code.t:
-        raise FaultyServer(SERVER, "asked for distances under less noise than was agreed")
-    labels, k = question.labels.astype(np.int32), question.k
-    basis = code.basis.prefix(plan.lanes(cluster_sizes(labels, k)))
-    total = noise.draw_distances(basis, plan.layout, labels, k, coins=coins)
-    shares = deal_blinding(code, basis.lanes, (k, plan.m), coins, total)
-    dealt = dict(zip(plan.clients, shares, strict=True))
-    values, lost = yield from exchanged(plan, name, dealers, dealt, question.round)
-    if lost:
-        return Contributors(np.array([c not in lost for c in plan.clients]))
-    return CodedDistances(basis.add(values, measured.distances(basis.lanes)))
+def digest_of_labels(
+    purpose: bytes, labels: Array, k: int, dealers: tuple[PartyId, ...] = (), paid: int = 0
+) -> bytes:
+    """32 bytes that agree exactly when the question does, who deals noise on it, and how many were paid."""
+    named = [name.encode() for name in sorted(dealers)]
+    head = [purpose, str(k).encode(), str(paid).encode(), str(len(named)).encode(), *named]
+    body = np.ascontiguousarray(labels, "<i4").tobytes()
+    # Every part after its length: no two questions are the same bytes.
+    return hashlib.sha256(b"".join(b"%d:" % len(part) + part for part in (*head, body))).digest()
 
 
 def exchanged(
-    plan: Plan, name: PartyId, dealers: tuple[PartyId, ...], shares: Mapping[PartyId, Array], number: int
+    plan: Plan,
+    name: PartyId,
+    dealers: tuple[PartyId, ...],
+    shares: Mapping[PartyId, Array],
+    asked: bytes,
+    number: int,
 ) -> Role[tuple[Array, set[PartyId]]]:
-    """Send my noise's shares to the other dealers; the sum of those I hold, and of whom none came."""
+    """Send my noise's shares to the other dealers; the sum of those I hold, and of whom none came.
+
+    asked: what they are for, which all must agree on.  A server that asked some about one clustering and the
+    rest about another would get two answers under the very same noise, and their difference without any.
+    """
     mine = shares[name]
     others = tuple(c for c in dealers if c != name)
-    send = {c: NoiseShares(shares[c]) for c in others}
+    send = {c: NoiseShares(shares[c], asked) for c in others}
     inbox = yield Exchange(send, others, 0, round=number + 1, phase="noise")
     basis = plan.code.basis.prefix(len(mine))
     total = mine
     for sender, message in take(inbox, NoiseShares).items():
+        if message.asked != asked:
+            raise SuspectedParties((SERVER, sender), f"{sender} dealt noise for another question than mine")
         check_residues(basis, sender, message.values, mine.shape[1:])
         total = basis.add(total, message.values)
     return total, set(others) - set(inbox)
@@ -226,7 +275,7 @@ class Dealers(Quorum):
         return self.desk.believed(replies, CodedDistances, basis, (k, self.plan.m), 2)
 
     def answered(self, labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
-        """Ask all who are there; without those who vanish, ask anew, so with fresh noise."""
+        """Ask all who are there; without those who vanish, ask anew, under the noise of the others."""
         code, desk = self.plan.code, self.desk
         needed = max(code.threshold(2), self.noise.honest + code.t)
         while len(self.dealers) >= needed:

@@ -40,9 +40,7 @@ def scenario(n=7, expected=None, **changes) -> Scenario:
     return Scenario(vary(BASE, **{"k": 3, "t": 2, "n_init": 1, "max_iter": 2, **changes}), n=n, **more)
 
 
-NOISY = Silent(
-    Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=2, repeats=4
-)
+NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=2)
 
 # n=7 and t=2 decode from 5 replies; a planned liar takes two more.  So any two clients may die.
 POLICIES = {

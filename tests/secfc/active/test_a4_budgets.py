@@ -1,16 +1,23 @@
 """What parties agreed to give away and no more: each exploit succeeds where its budget is removed."""
 
 import dataclasses
+import functools
+import types
 
 import numpy as np
 import pytest
 
 import secfc
-from secfc.disclosure.noise.in_shares import Paid
+from field.code.blind import deal_blinding
+from field.secrets.coins import SystemCoins
+from secfc.algorithm import Public
+from secfc.coded.messages import Assignment
+from secfc.disclosure.noise import in_shares
+from secfc.disclosure.noise.in_shares import Dealer
 from secfc.exact.predict import Allowance
 from secfc.lloyd.starts import GivenLabels
 from secfc.privacy import Bound, Budget, Neighbors
-from secfc.roles.exchange import ITERATE, STRIDE, BudgetSpent
+from secfc.roles.exchange import ITERATE, STRIDE, BudgetSpent, SuspectedParties
 
 
 def federation(points, n=5):
@@ -79,41 +86,159 @@ def test_centers_of_few_points_stay_closed():
 
 # --- noise -----------------------------------------------------------------------------------------
 
+RADIUS = Bound.given(6.0)
+LABELS = np.arange(42) % 2
 
-def noisy(repeats=0, lost=1):
-    """How many noisy releases a server gets of a run whose two questions lose a noise share each time.
 
-    All honest: what is lost is put anew, with fresh noise.
-    """
-    policy = secfc.NoiseInShares(
-        Budget(50, 1e-6), radius=Bound.given(6.0), neighbors=Neighbors("replace"), absent=lost,
-        repeats=repeats,
-    )  # fmt: skip
+def way(**policy):
+    policy = secfc.NoiseInShares(Budget(50, 1e-6), RADIUS, Neighbors("replace"), **policy)
+    return secfc.SecFC(k=2, t=1, max_iter=1, init=GivenLabels(LABELS), disclosure=policy)
+
+
+def noisy(lost=1):
+    """A run whose questions lose all noise shares of a client each; how often the server asked."""
     points = np.random.default_rng(0).uniform(-3, 3, (42, 2))
-    way = secfc.SecFC(k=2, t=1, max_iter=1, init=GivenLabels(np.arange(42) % 2), disclosure=policy)
 
     def faults(e):
         gone = (e.round - ITERATE) // STRIDE < lost and e.kind == "NoiseShares"
         names = {f"client-{6 - (e.round - ITERATE) // STRIDE}"}
         return () if gone and {e.sender} & names else (e,)
 
-    result = secfc.fit(way, federation(points, 7), bound=8.0, faults=faults)
-    asked = {e.round for e in result.transcript.envelopes if e.kind == "Assignment"}
-    return len(asked), result
+    result = secfc.fit(way(absent=lost), federation(points, 7), bound=8.0, faults=faults)
+    return len({e.round for e in result.transcript.envelopes if e.kind == "Assignment"}), result
 
 
-def test_repeats_beyond_what_was_paid_for_are_refused():
-    with pytest.raises(BudgetSpent, match=r"0 of 2 are left.*repeats="):
-        noisy()
+@pytest.mark.parametrize("lost", [1, 2])
+def test_questions_that_are_put_anew_cost_nothing(lost):
+    asked, result = noisy(lost)
+    assert asked == 2 + lost
+    assert "at most 2 iterations" in repr(result.ledger.entries)
+    assert result.ledger.epsilon(1e-6) <= 50
 
 
-def test_without_the_count_lost_messages_buy_a_release_that_nobody_paid_for(monkeypatch):
-    monkeypatch.setattr(Paid, "__call__", lambda self, question, measured: self.answer(question, measured))
-    assert noisy()[0] == 3
+def dealers(absent=1):
+    """Seven clients that answer for two questions, and the plan."""
+    public = Public(tuple(f"c{j}" for j in range(7)), (6,) * 7, 2, 8.0)
+    plan = way(absent=absent).plan(public)
+    policy = way(absent=absent).disclosure
+    noise = policy.noise(policy.steps(plan), plan.radius)
+    return plan, [Dealer(plan, name, noise, SystemCoins(), 2) for name in plan.clients]
 
 
-def test_repeats_that_are_reserved_are_paid_for_in_the_ledger():
-    releases, reserved = noisy(repeats=1)
-    assert releases == 3
-    assert "at most 3 iterations" in repr(reserved.ledger.entries)
-    assert reserved.ledger.epsilon(1e-6) <= 50
+def answered(plan, everybody, asked, who=range(7)):
+    """What the server decodes from those asked alike, and the noise shares sent: of (labels, distances) each.
+
+    asked: for each client the labels and what the distances to their centers are, as any server may choose.
+    """
+    code, lanes = plan.code, plan.code.basis.lanes
+    dealt = {
+        id(x): deal_blinding(code, lanes, x.shape, SystemCoins(), code.basis.reduce(x)) for _, x in asked
+    }
+    roles, sent, replies = {}, {}, {}
+    for j in who:
+        labels, distances = asked[j]
+        question = Assignment(9, 2, labels.astype(np.int8), np.array(list(who), np.int32))
+        shares = dealt[id(distances)][j]
+        measured = types.SimpleNamespace(distances=lambda lanes, shares=shares: shares[:lanes])
+        roles[j] = everybody[j](question, measured)
+        sent[j] = next(roles[j]).send
+    for j, role in roles.items():
+        inbox = {plan.clients[i]: sent[i][plan.clients[j]] for i in who if i != j}
+        with pytest.raises(StopIteration) as end:
+            role.send(inbox)
+        replies[j] = end.value.value.values
+    decoded = {}
+    for j in who:
+        group = tuple(i for i in who if asked[i][0] is asked[j][0])
+        chosen, weights = code.decoding(group, 2)
+        basis = code.basis.prefix(len(replies[j]))
+        parts = [
+            basis.multiply(replies[i], weights[: basis.lanes, q].reshape(-1, 1, 1))
+            for q, i in enumerate(chosen)
+        ]
+        decoded[j] = basis.lift(functools.reduce(basis.add, parts))
+    return decoded, sent
+
+
+def questions():
+    """Two clusterings of the points, and distances that no noise lies on."""
+    made = []
+    for labels, value in ((LABELS, 1000), (np.roll(LABELS, 1) * (np.arange(42) > 20), 77)):
+        numbers = value + np.arange(2 * 42, dtype=object).reshape(2, 42)
+        made.append((np.ascontiguousarray(labels), numbers))
+    return made
+
+
+def test_a_question_that_is_repeated_has_the_same_answer_under_fresh_masks():
+    plan, everybody = dealers()
+    first, other = questions()
+    once, sent = answered(plan, everybody, [first] * 7)
+    again, sent_again = answered(plan, everybody, [first] * 7)
+    assert (once[0] == again[0]).all()
+    assert (sent[0]["c1"].values != sent_again[0]["c1"].values).any()
+    assert [one.left for one in everybody] == [1] * 7
+    assert (once[0] != first[1]).any(), "the control: there is noise on it"
+    # Without one, what is missing is its noise, and nothing of the points; others answer for themselves.
+    fewer, _ = answered(plan, everybody, [first] * 7, range(6))
+    assert (once[0] != fewer[0]).any()
+    assert [one.left for one in everybody] == [1] * 7
+    different, _ = answered(plan, everybody, [other] * 7, range(6))
+    assert (different[0] != fewer[0]).any()
+    assert [one.left for one in everybody] == [0] * 6 + [1]
+
+
+def test_with_too_few_of_those_who_dealt_a_repeat_is_a_release_of_its_own():
+    _, everybody = dealers(absent=2)  # the noise of four, and of one that colludes, must stay
+    one = everybody[3]
+    seeds = [one.seed(b"q", frozenset(f"c{j}" for j in who)) for who in ("0123456", "012345", "123456")]
+    assert seeds == seeds[:1] * 3
+    assert one.left == 1
+    fresh = one.seed(b"q", frozenset(f"c{j}" for j in "023456"))
+    assert fresh != seeds[0]
+    assert one.left == 0
+    assert one.seed(b"q", frozenset(f"c{j}" for j in "02345")) == fresh
+    with pytest.raises(BudgetSpent, match=r"0 of 2 are left.*absent="):
+        one.seed(b"q", frozenset(f"c{j}" for j in "01234"))
+
+
+def test_half_the_clients_cannot_be_asked_something_else_under_the_same_noise():
+    plan, everybody = dealers()
+    first, other = questions()
+    with pytest.raises(SuspectedParties, match="for another question than mine") as found:
+        answered(plan, everybody, [first] * 3 + [other] * 4)
+    assert found.value.parties[0] == "server"
+
+
+def test_without_the_digest_two_answers_under_one_noise_give_the_difference_exactly(monkeypatch):
+    """The control: a server decodes 3 replies about one clustering and 4 about another, of 7."""
+    real = in_shares.digest_of_labels
+
+    def blind(purpose, *rest):
+        return bytes(32) if purpose == b"asked" else real(purpose, *rest)
+
+    monkeypatch.setattr(in_shares, "digest_of_labels", blind)
+    plan, everybody = dealers()
+    first, other = questions()
+    found, _ = answered(plan, everybody, [first] * 3 + [other] * 4)
+    assert (found[0] - found[6] == first[1] - other[1]).all()
+    assert (found[0] != first[1]).any()
+
+
+@pytest.mark.parametrize(
+    "change", [{"k": 3}, {"dealers": ("a",)}, {"paid": 2}, {"labels": [0, 1, 1]}, {"purpose": b"c"}]
+)
+def test_the_digest_tells_every_part_of_a_question_apart(change):
+    question = {"purpose": b"asked", "labels": [0, 1, 0], "k": 2, "dealers": ("a", "bc"), "paid": 1}
+    assert digest(question) != digest({**question, **change})
+    assert digest(question) == digest({**question, "dealers": ("bc", "a")})
+    assert digest({**question, "dealers": ("ab", "c")}) != digest(question)
+
+
+def digest(question):
+    return in_shares.digest_of_labels(**{**question, "labels": np.array(question["labels"], np.int32)})
+
+
+def test_paying_for_repeats_is_of_the_past():
+    with pytest.warns(DeprecationWarning, match="repeats=3 is ignored"):
+        policy = secfc.NoiseInShares(Budget(50, 1e-6), RADIUS, repeats=3)
+    assert policy.repeats == 3
