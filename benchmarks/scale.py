@@ -94,7 +94,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     algorithm = secfc.SecFC(
         k=cell["k"], t=cell["t"], ell=cell["ell"], max_iter=cell["max_iter"], threads=cell["threads"],
         init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
-        centers=cell["centers"], scale=cell["scale"],
+        centers=cell["centers"], scale=cell["scale"], scratch=cell["scratch"],
     )  # fmt: skip
     shared, asked = [0.0], []
 
@@ -217,6 +217,8 @@ def held(cell: Row, lanes: int) -> float:
 @click.option("--threads", default=1, show_default=True, help="Threads of a party.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Where the temporary folder of the points is made; they take 4 d bytes each.")  # fmt: skip
+@click.option("--scratch", type=click.Path(exists=True, file_okay=False),
+              help="Where shares lie, in files that are mapped; in memory otherwise.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="A few thousand points.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
@@ -232,6 +234,7 @@ def main(
     max_iter: int,
     threads: int,
     folder: Path | None,
+    scratch: str | None,
     quick: bool,
     out: Path | None,
 ) -> None:
@@ -242,7 +245,7 @@ def main(
         t = min(-(-n // 3), (n + 1) // 2 - ell)
     cell = {
         "m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads,
-        "disclosure": disclosure, "centers": centers, "scale": scale,
+        "disclosure": disclosure, "centers": centers, "scale": scale, "scratch": scratch,
     }  # fmt: skip
     most = held(cell, MAX_LANES)
     click.echo(f"the parties hold up to {most:.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from field.code.storage import MEMORY, Storage
 from field.kernels import microkernel, projecting, weighing
 from field.kernels import scalar as kernels
 from field.kernels.threads import cuts, spread
@@ -48,8 +49,11 @@ class CodedRows(ABC):
     Build with `coded_rows`.  Memory: one copy of the rows, and one slot a row more in folded lanes.
     """
 
-    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
-        self.basis, self.m, self.width, self.threads = basis, m, width, threads
+    def __init__(
+        self, basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY
+    ) -> None:
+        self.basis, self.m, self.width = basis, m, width
+        self.threads, self.storage = threads, storage
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(lanes={self.basis.lanes}, m={self.m}, width={self.width}, secret)"
@@ -135,10 +139,12 @@ class RunningSums:
 class TiledRows(CodedRows):
     """Rows over 30-bit lanes 2**30 - c: centered int32 in tiles (lanes, tiles, width + 1, 48)."""
 
-    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
-        super().__init__(basis, m, width, threads=threads)
+    def __init__(
+        self, basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY
+    ) -> None:
+        super().__init__(basis, m, width, threads=threads, storage=storage)
         count = -(-m // kernels.TILE)
-        self._tiles = np.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
+        self._tiles = storage.zeros((basis.lanes, count, width + 1, kernels.TILE), np.int32)
 
     def add(self, start: int, values: Array) -> None:
         for tiles, lane, p in zip(self._tiles, values, self.basis.primes, strict=True):
@@ -158,7 +164,7 @@ class TiledRows(CodedRows):
             tiles[tile, : self.width, slot] = kernels.centered(product, p)
 
     def select(self, rows: Array) -> CodedRows:
-        chosen = TiledRows(self.basis, len(rows), self.width, threads=self.threads)
+        chosen = TiledRows(self.basis, len(rows), self.width, threads=self.threads, storage=self.storage)
         for start in range(0, len(rows), 1 << 14):
             tile, slot = np.divmod(rows[start : start + (1 << 14)], kernels.TILE)
             at, to = np.divmod(np.arange(start, start + len(tile)), kernels.TILE)
@@ -255,9 +261,11 @@ class TiledRows(CodedRows):
 class PlainRows(CodedRows):
     """Rows over any other prime: canonical uint64 residues (lanes, m, width)."""
 
-    def __init__(self, basis: Basis, m: int, width: int, *, threads: int = 1) -> None:
-        super().__init__(basis, m, width, threads=threads)
-        self._rows = np.zeros((basis.lanes, m, width), np.uint64)
+    def __init__(
+        self, basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY
+    ) -> None:
+        super().__init__(basis, m, width, threads=threads, storage=storage)
+        self._rows = storage.zeros((basis.lanes, m, width), np.uint64)
 
     def add(self, start: int, values: Array) -> None:
         for rows, lane, p in zip(self._rows, values, self.basis.primes, strict=True):
@@ -271,7 +279,7 @@ class PlainRows(CodedRows):
         self._rows[:, rows] = scaled
 
     def select(self, rows: Array) -> CodedRows:
-        chosen = PlainRows(self.basis, len(rows), self.width)
+        chosen = PlainRows(self.basis, len(rows), self.width, storage=self.storage)
         chosen._rows[:] = self._rows[:, rows]
         return chosen
 
@@ -304,9 +312,9 @@ class PlainRows(CodedRows):
         return ClusterSums(values.astype(np.uint64), sizes, NOBODYS)
 
 
-def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1) -> CodedRows:
-    """Empty rows in the storage that suits the basis; threads: of the processor, to use."""
-    return (TiledRows if basis.folded else PlainRows)(basis, m, width, threads=threads)
+def coded_rows(basis: Basis, m: int, width: int, *, threads: int = 1, storage: Storage = MEMORY) -> CodedRows:
+    """Empty rows in the form that suits the basis; threads: of the processor, to use.  storage: where."""
+    return (TiledRows if basis.folded else PlainRows)(basis, m, width, threads=threads, storage=storage)
 
 
 def cluster_sizes(labels: Array, k: int) -> Array:

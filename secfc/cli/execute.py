@@ -100,6 +100,11 @@ def most_steps(algorithm: Any) -> int | None:
     return None if each is None else each * getattr(algorithm, "n_init", 1)
 
 
+def parts_of(plan: Any) -> int | None:
+    """In how many messages points are shared, None where that is not known."""
+    return max(plan.chunks, default=None) if hasattr(plan, "chunks") else None
+
+
 @contextmanager
 def keeping(directory: Path | None) -> Iterator[None]:
     """Within the body, a failure to read or write a checkpoint is the user's to mend."""
@@ -199,7 +204,7 @@ def execute(
     witness = Witness()
     with (
         entering(asked, algorithm, prepared.raw) as entered,
-        screen.progress(most_steps(algorithm)) as shown,
+        screen.progress(most_steps(algorithm), parts_of(plan)) as shown,
         explaining(federation),
         keeping(settings.checkpoint),
     ):

@@ -80,17 +80,20 @@ class Screen:
             yield lambda: bar.advance(task)
 
     @contextmanager
-    def progress(self, limit: int | None = None) -> Iterator[Callable[[PartyId, Exchange], None] | None]:
+    def progress(
+        self, limit: int | None = None, parts: int | None = None
+    ) -> Iterator[Callable[[PartyId, Exchange], None] | None]:
         """A bar fed by the exchanges of a run, None where nothing is shown.
 
         limit: of steps, as nobody knows how many it takes; what is left is then no more than the time shown.
+        parts: in which points are shared, if that is known.
         """
         if not self.live:
             yield None
             return
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        from secfc.roles.exchange import SERVER
+        from secfc.roles.exchange import SERVER, SHARE
 
         columns = (
             SpinnerColumn("line"),
@@ -101,12 +104,19 @@ class Screen:
         )
         with Progress(*columns, console=self.console, transient=True) as bar:
             task = bar.add_task("Clustering", total=None, left="")
-            steps, begun = 0, 0.0
+            steps, begun, sharing = 0, 0.0, 0.0
 
             def watch(party: PartyId, exchange: Exchange) -> None:
-                nonlocal steps, begun
+                nonlocal steps, begun, sharing
                 if exchange.phase == "share" and exchange.send:
-                    bar.update(task, description=f"Sharing points, part {exchange.round + 1}")
+                    sharing, done = sharing or time.monotonic(), exchange.round - SHARE
+                    of, left = "", ""
+                    if parts is not None and done < parts:
+                        of = f" of {parts}"
+                        left = about((time.monotonic() - sharing) / done * (parts - done)) if done else ""
+                    what = "Testing points" if parts is not None and done >= parts else "Sharing points"
+                    part = "" if what == "Testing points" else f", part {done + 1}{of}"
+                    bar.update(task, description=f"{what}{part}", left=left)
                 elif exchange.phase == "align":
                     bar.update(task, description="Finding the union of the IDs")
                 elif exchange.phase == "assign" and party == SERVER:
@@ -165,6 +175,15 @@ def at_most(seconds: float) -> str:
     'at most 0:01:02 left'
     """
     return f"at most {timedelta(seconds=math.ceil(seconds))} left"
+
+
+def about(seconds: float) -> str:
+    """What is left where that can be told, for people.
+
+    >>> about(61.2)
+    'about 0:01:02 left'
+    """
+    return f"about {timedelta(seconds=math.ceil(seconds))} left"
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

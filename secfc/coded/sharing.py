@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from field.code.projections import deal_masks, draw_masks
 from field.code.rows import CodedRows, coded_rows
+from field.code.storage import MEMORY, Storage
 from field.secrets.coins import Coins
 from secfc.coded.membership import Contribution
 from secfc.coded.messages import Shares
@@ -40,14 +41,17 @@ from secfc.roles.exchange import (
 Array = NDArray[Any]
 
 
-def share_rows(plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1) -> Role[Received]:
+def share_rows(
+    plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1, storage: Storage = MEMORY
+) -> Role[Received]:
     """Phase 1 of Algorithm 1: deal out my rows, collect and add my shares of everybody's.
 
     Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones; with each
-    go the masks that its test will be hidden under.
+    go the masks that its test will be hidden under.  storage: where my shares lie.
     """
     me = plan.numbers[mine.name]
-    rows = coded_rows(plan.code.basis, plan.m, plan.code.width(plan.d), threads=threads)
+    width = plan.code.width(plan.d)
+    rows = coded_rows(plan.code.basis, plan.m, width, threads=threads, storage=storage)
     masks: dict[PartyId, list[Array]] = {c: [] for c in plan.clients}
     dealt: list[Array] = []
     lost: set[PartyId] = set()

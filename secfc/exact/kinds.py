@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from field.ring.basis import Basis
 from secfc.coded.network import Network
 from secfc.coded.workers import WORKERS
 from secfc.data.arguments import COUNT, REAL, WHOLE, Kind, instance, optional
 
+FOLDER = Kind(
+    "a folder that is there",
+    'Pass its path, such as "/scratch", or None to hold shares in memory',
+    lambda v: str(v) if isinstance(v, str | Path) and Path(v).is_dir() else None,
+    none=True,
+)
 CONSENT = Kind(
     "True, False or names of clients",
     'Pass True, or a tuple such as ("client-0", "client-1")',
@@ -24,6 +32,7 @@ OF_SECFC = OF_LLOYD | {
     "ell": WHOLE,
     "reveal_centers": CONSENT,
     "threads": COUNT,
+    "scratch": FOLDER,
     "liars": WHOLE,
     "smallest_center": WHOLE,
     "predictions": optional(WHOLE, "ten times as many as points"),

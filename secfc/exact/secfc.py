@@ -28,6 +28,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows, RunningSums, cluster_sizes
+from field.code.storage import MEMORY, NoRoom, Scratch, Storage
 from field.ring.basis import Basis
 from field.ring.rounded import FRACTION
 from field.secrets.coins import Coins
@@ -53,7 +55,7 @@ from secfc.coded.sharing import reply, settle_contributors, settle_contributors_
 from secfc.coded.workers import Workers, check_enough, seated
 from secfc.data.arguments import hold
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution
+from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word, judge_at_site
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured, NoiseAtServer, NoiseInShares
@@ -107,7 +109,10 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
     judge_at_site(way, plan.quantizer, party)
     if party.name in plan.resting:
         return (yield from rest(plan, mine, coins))
-    received = yield from share_rows(plan, mine, coins, threads=way.threads)
+    try:
+        received = yield from share_rows(plan, mine, coins, threads=way.threads, storage=way.storage)
+    except NoRoom as error:
+        raise InputError(f"{error.strerror}. Name another folder (scratch=), or None for memory") from error
     shared = plan
     kept, rows = yield from settle_contributors(shared, mine, received, coins)
     mine = mine.among(shared, kept)
@@ -283,6 +288,8 @@ class SecFC:
     that compares: narrower numbers, about half the work and traffic with many points. Labels are those of
     `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for `AssignmentsOnly()`
     with a dealer. Costs that several starts open are to rounded centers; opened centers are exact means.
+    scratch: a folder on a fast disc, where each client's shares lie in a file without a name instead of in
+    memory (`field.code.storage`); they are secret there as anywhere, changes no result.
     """
 
     k: int | Elbow
@@ -307,6 +314,7 @@ class SecFC:
     workers: Workers = None
     centers: Centers = "exact"
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
+    scratch: str | None = field(default=None, repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
         check_word(self.coarse)
@@ -371,6 +379,11 @@ class SecFC:
         computing = len(seated(self.workers, clients))
         check_enough(self.workers, computing, self.ell, 1, self.liars)
         return replace(self, t=tolerated(computing, self.ell, self.liars, policy=self.disclosure))
+
+    @property
+    def storage(self) -> Storage:
+        """Where a client's shares lie."""
+        return MEMORY if self.scratch is None else Scratch(Path(self.scratch))
 
     @property
     def counted(self) -> bool:

@@ -38,7 +38,7 @@ from secfc.data.inputs import InputError
 from secfc.data.mixtures import rotated_digits
 from secfc.exact import words
 from secfc.lloyd.starts import STARTS
-from secfc.roles.exchange import Exchange
+from secfc.roles.exchange import SHARE, Exchange
 from tests.nightly import by_night, short
 
 PROGRAM = [sys.executable, "-m", "secfc.cli"]
@@ -661,19 +661,33 @@ def test_progress_counts_shares_and_steps_of_the_server() -> None:
     shown = screen.Screen(Console(file=out, force_terminal=True, width=90), quiet=False)
     with shown.progress(40) as watch:
         assert watch is not None
-        watch("a", Exchange({"b": None}, round=2, phase="share"))
+        watch("a", Exchange({"b": None}, round=SHARE + 2, phase="share"))
         time.sleep(0.3)  # the bar is drawn ten times a second
         for _ in range(3):
             watch("server", Exchange({"a": None}, phase="assign"))
             watch("a", Exchange({"server": None}, phase="distances"))
             time.sleep(0.02)
         time.sleep(0.3)
-    assert "Sharing points, part 3" in out.getvalue()
+    assert "Sharing points, part 3 " in out.getvalue()
+    assert "of" not in out.getvalue()
     assert "Clustering, step 3" in out.getvalue()
     assert "step 6" not in out.getvalue()
     assert "at most 0:00:01 left" in out.getvalue()
     with screen.Screen(shown.console, quiet=True).progress() as watch:
         assert watch is None
+
+
+def test_progress_of_sharing_says_what_is_left_and_that_points_are_tested() -> None:
+    out = io.StringIO()
+    shown = screen.Screen(Console(file=out, force_terminal=True, width=90), quiet=False)
+    with shown.progress(40, 3) as watch:
+        assert watch is not None
+        for number in range(4):
+            watch("a", Exchange({"b": None}, round=SHARE + number, phase="share"))
+            time.sleep(0.15)
+    assert "Sharing points, part 1 of 3" in out.getvalue()
+    assert "about 0:00:01 left" in out.getvalue()
+    assert "Testing points" in out.getvalue()
 
 
 @pytest.mark.parametrize("inherited", [signal.default_int_handler, signal.SIG_IGN])

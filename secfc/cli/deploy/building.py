@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from secfc.algorithm import Algorithm, Public
 
 # Options that only mean something where one process sees all data, or that are each site's own.
-ELSEWHERE = ("verify", "attack", "threads", "seed")
+ELSEWHERE = ("verify", "attack", "threads", "scratch", "seed")
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,12 @@ WORK = (
         help="Processor threads; they change no result.",
     ),
     Option(
+        "--scratch", type=click.Path(exists=True, file_okay=False, writable=True), metavar="DIR",
+        part="steps",
+        help="Hold shares in files of this folder instead of in memory: for more points than memory has room "
+        "for. The files have no names and go with the process; use an encrypted disc.",
+    ),
+    Option(
         "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A", part="steps",
         help="Clients that may lie and change no label; whose replies are read and false is named and left "
         "out. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 A. Needs --disclosure distances.",
@@ -251,7 +257,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     algorithm = SecFC(
         asked.k, t, ell, reveal_centers=asked["reveal_centers"], smallest_center=asked["smallest_center"],
         centers=asked["centers"], membership=membership, threads=asked["threads"], liars=asked["liars"],
-        workers=asked["workers"],
+        workers=asked["workers"], scratch=asked["scratch"],
         network=Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), **values,
     )  # fmt: skip
     verified = asked["verify"] and algorithm.disclosure.exact
