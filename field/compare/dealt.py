@@ -35,7 +35,7 @@ from field.compare.levels import Level as Level
 from field.compare.levels import levels as levels
 from field.compare.sliced import Differences as Differences
 from field.compare.sliced import Values as Values
-from field.compare.tables import Deck, Hand, total
+from field.compare.tables import NOTHING, Deck, Hand, total
 from field.compare.tables import Tables as Tables
 from field.kernels.digits import DIGIT_BITS, STEPS
 from field.ring.basis import Basis
@@ -149,9 +149,9 @@ class Schedule:
         """See `compete`."""
         return compete(self, masked, tables, lead=lead)
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
         """See `deal`."""
-        return deal(self, rho, streams, corrected)
+        return deal(self, rho, streams, corrected, before)
 
     def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, (places, per).
@@ -369,13 +369,17 @@ def labels(schedule: Any, planes: Array) -> Array:
 # --- dealer -----------------------------------------------------------------------------------------
 
 
-def deal(schedule: Played, masks_sum: Array, streams: Sequence[Coins], corrected: int) -> Array:
+def deal(
+    schedule: Played, masks_sum: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+) -> Array:
     """The corrections for one member, (dealt,) words: with them all members share a contest's tables.
+
+    before: words that go with them, which come first.
 
     masks_sum: (lanes, k, m) residues, what the members' masked distances exceed the distances by.  streams:
     one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
     """
-    deck = Deck(streams, corrected, schedule.dealt)
+    deck = Deck(streams, corrected, schedule.dealt, before)
     schedule.deal_codes(masks_sum, deck)
     return deck.corrections
 

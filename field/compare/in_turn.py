@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from field.compare.bitslice import WORD, words
 from field.compare.contest import Contest
 from field.compare.dealt import Moves, Schedule, compete, deal
-from field.compare.tables import Deck, Hand, Tables
+from field.compare.tables import NOTHING, Deck, Hand, Tables
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -113,9 +113,9 @@ class InTurn:
             found.append((yield from part.wins(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
         """See `field.compare.dealt.deal`."""
-        return deal(self, rho, streams, corrected)
+        return deal(self, rho, streams, corrected, before)
 
     def deal_codes(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `codes`."""

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from field.compare.bitslice import pack, unpack
 from field.compare.dealt import ONES, Moves, Schedule
 from field.compare.in_turn import InTurn
-from field.compare.tables import Deck, Tables, residue_words
+from field.compare.tables import NOTHING, Deck, Tables, residue_words
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -101,9 +101,9 @@ class Winning:
         """A member's part, as `field.compare.dealt.compete`: its share of who wins, (K, words)."""
         return self.schedule.wins(masked, tables.take(), ONES if lead else np.uint64(0))
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
         """The corrections for one member, (dealt,) words; as `field.compare.dealt.deal`."""
-        deck = Deck(streams, corrected, self.dealt)
+        deck = Deck(streams, corrected, self.dealt, before)
         self.schedule.deal_wins(rho, deck)
         return deck.corrections
 
@@ -187,11 +187,11 @@ class Relabeling:
 
     # --- dealer
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
         """The corrections for one member, (dealt,) words; as `field.compare.dealt.deal`."""
         from field.kernels import comparing
 
-        deck = Deck(streams, corrected, self.dealt)
+        deck = Deck(streams, corrected, self.dealt, before)
         self.schedule.deal_wins(rho, deck)
         parts = deck.residues(self.basis, (self.rows, self.m))
         masks = deck.masks((self.rows, self.schedule.per))

@@ -21,6 +21,9 @@ from field.secrets.coins import Coins
 Array = NDArray[Any]
 
 
+NOTHING: Array = np.empty(0, np.uint64)
+
+
 class Tables:
     """One member's share of the tables of one contest: a stream it shares with the dealer, and corrections.
 
@@ -110,13 +113,17 @@ def _residues(basis: Basis, words: Array, shape: tuple[int, ...]) -> Array:
 
 
 class Deck:
-    """What the dealer makes of its streams with all members: the masks, and corrections in order."""
+    """What the dealer makes of its streams with all members: the masks, and corrections in order.
 
-    def __init__(self, streams: Sequence[Coins], corrected: int, words: int) -> None:
+    before: words that the corrections begin with, so that those of many points are never copied.
+    """
+
+    def __init__(self, streams: Sequence[Coins], corrected: int, words: int, before: Array = NOTHING) -> None:
         branches = [_branches(stream) for stream in streams]
         self._sources = [tables for j, (tables, _) in enumerate(branches) if j != corrected]
         self._masks = [masks for _, masks in branches]
-        self.corrections, self._next = np.empty(words, np.uint64), 0
+        self.corrections, self._next = np.empty(len(before) + words, np.uint64), len(before)
+        self.corrections[: len(before)] = before
 
     def table(self, shape: tuple[int, ...]) -> Array:
         """The next part of the corrections, to add the table to: the sum of the others' shares of it."""

@@ -41,7 +41,7 @@ from field.compare.dealt import (
     factors,
     multiply,
 )
-from field.compare.tables import Deck, Hand, Tables, residue_words
+from field.compare.tables import NOTHING, Deck, Hand, Tables, residue_words
 from field.ring.basis import Basis
 from field.ring.quantize import distance_bound
 from field.secrets.coins import Coins
@@ -230,9 +230,9 @@ class Tournament:
             products.append(multiply(longer[0], longer[1], (bits.shape[1] + 1,), hand, constant)[:, 0])
         return wins, products
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
         """See `field.compare.dealt.deal`."""
-        return deal(self, rho, streams, corrected)
+        return deal(self, rho, streams, corrected, before)
 
     def deal_codes(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `codes`, into a deck for more than this contest."""

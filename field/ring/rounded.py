@@ -50,7 +50,8 @@ def cost_needs(d: int, size: int, largest: int) -> int:
 def rounded(sums: Array, sizes: Array, fraction: int) -> Array:
     """The nearest point of the grid to every mean, in its steps: (k, d) int64, zeros for empty clusters.
 
-    sums: (k, d) integers of any size.  sizes: (k,) points.  Ties go up, of either sign.
+    sums: (k, d) integers of any size, of means below 2**(62 - fraction), as all of quantized points are.
+    sizes: (k,) points.  Ties go up, of either sign.
     """
     over = 2 * np.maximum(sizes, 1).astype(object)[:, None]
     centers = ((sums.astype(object) << (fraction + 1)) + over // 2) // over

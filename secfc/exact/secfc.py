@@ -28,7 +28,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,6 @@ from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode
 from field.code.rows import ClusterSums, CodedRows, RunningSums, cluster_sizes
-from field.code.storage import MEMORY, NoRoom, Scratch, Storage
 from field.ring.basis import Basis
 from field.ring.rounded import FRACTION
 from field.secrets.coins import Coins
@@ -51,11 +49,11 @@ from secfc.coded.policy import Kept
 from secfc.coded.questions import question
 from secfc.coded.ranges import choose_range
 from secfc.coded.screening import Standing
-from secfc.coded.sharing import reply, settle_contributors, settle_contributors_at_server, share_rows
+from secfc.coded.sharing import reply, settle_contributors, settle_contributors_at_server
 from secfc.coded.workers import Workers, check_enough, seated
 from secfc.data.arguments import hold
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError
+from secfc.data.inputs import Caution
 from secfc.data.party import Party
 from secfc.data.resolution import Coarse, check_word, judge_at_site
 from secfc.disclosure import AssignmentsOnly, Disclosure, Measured, NoiseAtServer, NoiseInShares
@@ -71,6 +69,7 @@ from secfc.exact.learned import heard_by_all, learned
 from secfc.exact.predict import Allowance, CodedModel
 from secfc.exact.restarts import Restarts
 from secfc.exact.resting import agree_on, check_result, deal_and_hear, own_labels, tell_resting
+from secfc.exact.scratch import share
 from secfc.exact.spending import Spending
 from secfc.exact.tossed import start_seed, start_seed_at_server
 from secfc.exact.words import Centers
@@ -109,10 +108,7 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
     judge_at_site(way, plan.quantizer, party)
     if party.name in plan.resting:
         return (yield from rest(plan, mine, coins))
-    try:
-        received = yield from share_rows(plan, mine, coins, threads=way.threads, storage=way.storage)
-    except NoRoom as error:
-        raise InputError(f"{error.strerror}. Name another folder (scratch=), or None for memory") from error
+    received = yield from share(way, plan, mine, coins)
     shared = plan
     kept, rows = yield from settle_contributors(shared, mine, received, coins)
     mine = mine.among(shared, kept)
@@ -146,8 +142,8 @@ def client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[Clie
                 referee.end(request.labels, missed)
                 check_chosen(referee, courses, request.k)
                 final = running.of(request.labels.astype(np.int32), request.k)
-                share = partial(large_only, plan, rows, final)
-                message = yield from way.disclosure.open_centers(plan, party.name, request, share, coins)
+                shares = partial(large_only, plan, rows, final)
+                message = yield from way.disclosure.open_centers(plan, party.name, request, shares, coins)
                 wait = reply(request.round, message, "centers")
             case RevealSums() if consenting:
                 consenting, message = False, None
@@ -288,8 +284,7 @@ class SecFC:
     that compares: narrower numbers, about half the work and traffic with many points. Labels are those of
     `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for `AssignmentsOnly()`
     with a dealer. Costs that several starts open are to rounded centers; opened centers are exact means.
-    scratch: a folder on a fast disc, where each client's shares lie in a file without a name instead of in
-    memory (`field.code.storage`); they are secret there as anywhere, changes no result.
+    scratch: a folder on a fast disc, where a client's shares lie instead of in memory (`field.code.storage`).
     """
 
     k: int | Elbow
@@ -379,11 +374,6 @@ class SecFC:
         computing = len(seated(self.workers, clients))
         check_enough(self.workers, computing, self.ell, 1, self.liars)
         return replace(self, t=tolerated(computing, self.ell, self.liars, policy=self.disclosure))
-
-    @property
-    def storage(self) -> Storage:
-        """Where a client's shares lie."""
-        return MEMORY if self.scratch is None else Scratch(Path(self.scratch))
 
     @property
     def counted(self) -> bool:

@@ -77,10 +77,8 @@ WORK = (
         help="Processor threads; they change no result.",
     ),
     Option(
-        "--scratch", type=click.Path(exists=True, file_okay=False, writable=True), metavar="DIR",
-        part="steps",
-        help="Hold shares in files of this folder instead of in memory: for more points than memory has room "
-        "for. The files have no names and go with the process; use an encrypted disc.",
+        "--scratch", type=click.Path(exists=True, file_okay=False), metavar="DIR", part="steps",
+        help="Hold shares in nameless files of this folder, not in memory: for more points than that holds.",
     ),
     Option(
         "--liars", type=click.IntRange(0), default=0, show_default=True, metavar="A", part="steps",

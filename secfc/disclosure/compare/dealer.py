@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from field.code.blind import PairKeys
 from field.compare import dealt
 from field.compare.rounding import Rounding
-from field.compare.tables import Deck
+from field.compare.tables import NOTHING, Deck
 from field.secrets.coins import Coins
 from secfc.coded.messages import Corrections, MaskSeed
 from secfc.coded.plan import Plan
@@ -78,7 +78,7 @@ def lacking(match: Match, keys: PairKeys) -> Array:
 class Game(Protocol):
     """What is dealt for: a contest, or more than one."""
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int) -> Array:
+    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
         """Words for the corrected member, see `field.compare.dealt.deal`."""
         ...
 
@@ -86,7 +86,7 @@ class Game(Protocol):
 def deal(match: Match, keys: PairKeys, game: Game) -> Corrections:
     """The dealer's work for one match whose players all sent their seeds: for the corrected member."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
-    corrected, first = match.question.corrected, np.empty(0, np.uint64)
+    corrected, first = match.question.corrected, NOTHING
     if match.rounding is not None:
         first = deal_rounding(match, match.rounding, keys)
     if not match.opens:
@@ -94,8 +94,7 @@ def deal(match: Match, keys: PairKeys, game: Game) -> Corrections:
     masks = mask_streams(match, keys, responders)
     rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)
-    words = game.deal(rho, [tables[j] for j in committee], corrected)
-    return Corrections(np.concatenate([first, words]) if len(first) else words)
+    return Corrections(game.deal(rho, [tables[j] for j in committee], corrected, first))
 
 
 def deal_rounding(match: Match, rounding: Rounding, keys: PairKeys) -> Array:
