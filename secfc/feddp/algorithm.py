@@ -91,7 +91,7 @@ KINDS = {
     "losses": optional(WHOLE, "a quarter of the clients"),
 }
 
-STEPS_AFTER_VOTES = 5
+STEPS_AFTER_VOTES = 3
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 4
 
@@ -106,7 +106,7 @@ class FedDPKMeans:
     "2..12".
     epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
     or less; `Neighbors(unit="client")` protects a client's whole data set.
-    steps: of FedDP-Lloyds after the initial centers; None is 5 after votes, 1 after others than FedDP-Init,
+    steps: of FedDP-Lloyds after the initial centers; None is 3 after votes, 1 after others than FedDP-Init,
     and after that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
     start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
     shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one

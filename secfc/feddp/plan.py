@@ -126,7 +126,7 @@ class FedDPPlan:
     def bins(self) -> int:
         """How many points of the server, or means of merged ones, or candidates are weighted."""
         if isinstance(self.start, Votes):
-            return self.start.candidates * self.most
+            return (self.start.candidates or 1) * self.most
         merged = self.variant.merged
         return len(self.points) if merged is None else min(len(self.points), merged * self.most)
 

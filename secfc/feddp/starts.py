@@ -42,20 +42,27 @@ class Votes:
     """Without points at the server: candidates in a public ball, for which clients' points vote under noise.
 
     candidates: a cluster, in every round.  rounds: histograms that are asked for; from each one candidates
-    are drawn anew about those that had votes, and the weighted ones of the last are clustered.  None: 5
-    sqrt(d), as a random direction of d helps so much less.  share: of the budget; FedDP-Lloyds has the rest.
+    are drawn anew about those that had votes, and the weighted ones of the last are clustered.  None: 7 and 2
+    times d^(3/4), at least 10 and 3, as a random direction of d helps so much less, and fewer candidates have
+    more votes each.  share: of the budget; FedDP-Lloyds has the rest.
     """
 
-    candidates: int = 40
+    candidates: int | None = None
     rounds: int | None = None
-    share: float = 0.4
+    share: float = 0.7
 
     def among(self, d: int) -> Votes:
-        """The same for d features: its rounds are a number."""
-        return self if self.rounds is not None else replace(self, rounds=max(3, math.ceil(5 * math.sqrt(d))))
+        """The same for d features: candidates and rounds are numbers."""
+        wide = d**0.75
+        return replace(
+            self,
+            candidates=self.candidates or max(10, round(7 * wide)),
+            rounds=self.rounds or max(3, math.ceil(2 * wide)),
+        )
 
     def __post_init__(self) -> None:
-        if self.candidates < 2 or (self.rounds is not None and self.rounds < 1):
+        few = self.candidates is not None and self.candidates < 2
+        if few or (self.rounds is not None and self.rounds < 1):
             raise InputError(
                 f"candidates={self.candidates}, rounds={self.rounds}: give at least two candidates a "
                 "cluster and one round"

@@ -425,7 +425,7 @@ def test_fields_that_are_left_out_are_these():
                         if not f.metadata.get("agreed", True)
                     }
     assert left == {
-        "SecFC.threads", "SecFC.coarse", "Lloyd.coarse",
+        "SecFC.threads", "SecFC.scratch", "SecFC.coarse", "Lloyd.coarse",
         # Described beside the plan.
         "Plan.terms", "PlainPlan.terms", "OneShotPlan.terms", "FedDPPlan.terms", "UnionDraft.terms",
         # In the plan, if it uses them: hidden membership hides counts, private centers need no bound.

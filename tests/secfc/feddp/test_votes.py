@@ -48,9 +48,16 @@ def test_clusters_are_found_within_the_budget(noise, neighbors):
     assert accuracy(federation().truth, result.flat) > 0.99
     assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
     what = [entry.what for entry in result.ledger.entries if "exact" not in entry.what]
-    assert what[:8] == ["votes for candidates"] * 8
-    assert len(what) == 13
+    assert what[:4] == ["votes for candidates"] * 4
+    assert len(what) == 7
     assert np.linalg.norm(result.centers, axis=1).max() <= RADIUS
+
+
+def test_candidates_and_rounds_grow_with_features_and_stay_as_they_are_given():
+    assert [(v.candidates, v.rounds) for v in map(Votes().among, (1, 2, 16, 64))] == [
+        (10, 3), (12, 4), (56, 16), (158, 46),
+    ]  # fmt: skip
+    assert Votes(candidates=5, rounds=1).among(16) == Votes(candidates=5, rounds=1)
 
 
 def test_no_fact_of_the_data_is_in_the_plan():
