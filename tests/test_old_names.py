@@ -23,7 +23,7 @@ GONE = {
     "secfc.disclosure.dealt": "DealtSource",
     "secfc.disclosure.distances": "BlindedSource",
     "secfc.disclosure.noise_at_server": "NoisingSource",
-    "secfc.disclosure.noise_in_shares": "NoisedSource",
+    "secfc.disclosure.noise_in_shares": "NoisedSource noised",
     "secfc.disclosure.undealt": "NOBODY UndealtSource",
     "secfc.disclosure.policy": "Comparing",  # no policy inherits from another
     "secfc.membership": "Complete",  # the algorithm completes a draft, which knows none
