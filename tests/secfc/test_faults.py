@@ -6,6 +6,7 @@ is run under SCHEDULES of them, at least 500 schedules in all; more than 10^4 wi
     HYPOTHESIS_PROFILE=nightly python -m pytest tests/secfc/test_faults.py
 """
 
+import contextlib
 import dataclasses
 import itertools
 from pathlib import Path
@@ -31,6 +32,7 @@ from secfc.roles.exchange import (
     FaultyClient,
     FaultyServer,
     RowsLost,
+    SuspectedParties,
     TooFewReplies,
     UnionFailed,
 )
@@ -179,6 +181,25 @@ def test_the_campaign_reaches_every_kind_of_end(name, ends):
             if ends <= seen:
                 return
     assert ends <= seen
+
+
+@pytest.mark.parametrize("name", ["own labels", "own labels, restarts, a client deals"])
+def test_whoever_falsified_a_step_is_suspected_when_others_take_it_again(name):
+    scenario, quiet = EVERY[name].with_clusters(2), Network({}, False)
+    scenario.run(quiet)
+    first = next(i for i, e in enumerate(quiet.passed) if e.kind == "MaskedSum")
+    liar = quiet.passed[first].sender
+    later = [i for i, e in enumerate(quiet.passed) if e.sender == liar and e.kind == "MaskedBits"]
+    found = []
+    for b, at in itertools.product(range(2), later):
+        network = Network({first: Fault("alter", 0, b), at: Fault("cut")}, False)
+        with contextlib.suppress(secfc.ProtocolError):
+            try:
+                scenario.run(network)
+            except SuspectedParties as error:
+                found.append((error, network.corrupters))
+    assert all(set(error.parties) & guilty for error, guilty in found)
+    assert any("took again" in str(error) for error, _ in found)
 
 
 def random_lies(scenario, seed, chance=1.0, ways=WAYS):

@@ -200,6 +200,11 @@ class Match:
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
 
+    @property
+    def players(self) -> tuple[PartyId, ...]:
+        """All who take part."""
+        return tuple(dict.fromkeys((*self.committee, *self.responders, *self.seating.dealers)))
+
     def weights(self, me: PartyId) -> Array:
         """(lanes,) the weight of a responder's distances in their decoded sum."""
         code = self.plan.code

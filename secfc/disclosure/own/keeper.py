@@ -46,6 +46,7 @@ from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
 from secfc.disclosure.joint.steps import Stalled, Steps
+from secfc.disclosure.own.kin import Kin
 from secfc.disclosure.own.messages import (
     Advance,
     Cleave,
@@ -57,7 +58,7 @@ from secfc.disclosure.own.messages import (
     Weigh,
 )
 from secfc.disclosure.own.owners import HiddenOwners, PublicOwners
-from secfc.disclosure.own.products import Kin, Products
+from secfc.disclosure.own.products import Products
 from secfc.disclosure.own.shares import cut_sums, game_of, hide, match_of, places_of, sizes_of, step_of
 from secfc.disclosure.own.telling import LAST, my_labels, picked
 from secfc.disclosure.own.way import Way
@@ -67,7 +68,6 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
-    SuspectedParties,
     take,
     to_all,
 )
@@ -165,12 +165,8 @@ class Keeper:
     def match(self, question: Any) -> Match:
         """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.participant.check_players(question)
-        opened, members = self.run(question).sizes.get(question.step, (None, ()))
-        if question.step and opened is not None and opened != question.sizes.tolist():
-            # What a member told me may be another share than it told the server.
-            raise SuspectedParties(
-                (SERVER, *members), "the server told other sizes than those that were opened"
-            )
+        if question.step:
+            self.run(question).check(question.step, question.sizes.tolist())
         if self.sharing.hidden and question.step and question.sizes.any():
             raise FaultyServer(SERVER, "told sizes, which are hidden")
         match = match_of(self.plan, question, self.way.seating, self.sharing)
@@ -397,10 +393,11 @@ class Keeper:
     def hear(self, match: Match, mine: Mapping[PartyId, Message]) -> Role[None]:
         """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
         question = step_of(match)
-        members = tuple(c for c in match.committee if c != self.name)
+        run, members = self.run(question), tuple(c for c in match.committee if c != self.name)
+        run.seat(match)
         inbox = {**mine, **(yield Exchange({}, members, 0, round=shown_in(question), phase="open"))}
         shares = take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, SizeShare)
         if len(shares) == len(match.committee):
             same, sizes = sizes_of(match, shares, hidden=self.sharing.hidden)
-            self.run(question).sizes[question.step + 1] = sizes.tolist(), match.committee
+            run.opened(question.step + 1, sizes.tolist(), match.committee)
             self.opened = np.array([same, *sizes.tolist()])

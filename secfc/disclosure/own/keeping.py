@@ -117,10 +117,15 @@ class SharedRuns:
             if seats.committee.tolist() != run.committee:
                 run.committee, run.at = seats.committee.tolist(), 0
             if run.at < len(run.trail):
-                if (yield from self.advanced(self.match(run.trail[run.at], seats))) is not None:
-                    run.at += 1
+                match = self.match(run.trail[run.at], seats)
+                run.players |= dict.fromkeys(match.players)
+                again = yield from self.advanced(match)
+                if again is not None:
+                    run.repeated(asked, again[1])
                 continue
-            result = yield from finish(self.match(asked, seats))
+            match = self.match(asked, seats)
+            run.players |= dict.fromkeys(match.players)
+            result = yield from finish(match)
             if result is not None:
                 return result
 
@@ -171,8 +176,7 @@ class SharedRuns:
     def advanced(self, match: Match) -> Role[tuple[bool, Array] | None]:
         """Whether no label changed, and the sizes after a step; None if somebody was lost."""
         committees = self.committees
-        players = {*match.responders, *match.committee, *committees.seating.dealers}
-        awaited = tuple(c for c in committees.plan.clients if c in players)
+        awaited = tuple(c for c in committees.plan.clients if c in match.players)
         inbox = yield from self.ask(match, game_of(match, self.sharing), awaited)
         shares, reports = committees.sorted(match, inbox, SizeShare)
         if len(shares) == len(match.committee):

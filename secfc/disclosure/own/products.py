@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -24,23 +24,10 @@ from secfc.disclosure.joint.steps import Stalled, Steps
 from secfc.disclosure.own.messages import MeasureSplits
 from secfc.disclosure.own.shares import clusters_in, costs_of, gaps_of, step_of
 from secfc.roles.accept import check_residues
-from secfc.roles.exchange import PartyId, Role
+from secfc.roles.exchange import Role
 from secfc.roles.messages import Message
 
 Array = NDArray[Any]
-
-
-@dataclass(eq=False, repr=False)
-class Kin:
-    """What a client keeps of one run: its committee, and by step what it holds, and heard.
-
-    states: a secret, and the clusters (K,) that it is among; of a run that is over, the last one.  sizes: as
-    opened, and by whom.
-    """
-
-    committee: list[int] = field(default_factory=list)
-    states: dict[int, tuple[Shared, Array]] = field(default_factory=dict)
-    sizes: dict[int, tuple[list[int], tuple[PartyId, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

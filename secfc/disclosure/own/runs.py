@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from secfc.coded.policy import Sharing
+from secfc.disclosure.own.kin import otherwise
 from secfc.disclosure.own.messages import Stepped
 from secfc.lloyd.moves import Moves
+from secfc.roles.exchange import PartyId
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -51,7 +53,7 @@ class SharedRun:
     others can take them again.
     k, max_iter, sizes, converged, over: of Lloyd's heuristic, once that has begun; sizes (k,) before its
     first step and after each.
-    committee, at: who shares the labels, and how many steps of the trail they took.
+    committee, at: who shares the labels, and how many steps of the trail they took.  players: of any step.
     sharing: what is opened of labels; sizes after a step are 0 where they are hidden.
     """
 
@@ -67,6 +69,7 @@ class SharedRun:
     over: bool = False
     committee: list[int] = field(default_factory=list)
     at: int = 0
+    players: dict[PartyId, None] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)
 
     @classmethod
@@ -116,6 +119,16 @@ class SharedRun:
                 return self
             self.regroup(move.groups, int(move.groups.max()) + 1)
             told = yield from answer(move)
+
+    def repeated(self, asked: Asked, sizes: Array) -> None:
+        """After a step of the trail that another committee took.  asked: the question now.
+
+        Raises SuspectedParties if other sizes were opened than before: somebody lied then or now.
+        """
+        self.at += 1
+        after = self.trail[self.at] if self.at < len(self.trail) else asked
+        if not np.array_equal(sizes, after.sizes):
+            raise otherwise(self.players)
 
     def moved(self, asked: Asked, sizes: Array) -> None:
         """After a step that opened these sizes."""
