@@ -69,7 +69,11 @@ class Hidden(Foreseen):
                     run.moved(asked, told[1:])
                     return bool(told[0]), told[1:]
                 case Gauge():
-                    told = yield from put(run, run.ask(MeasureSplits, move.sides), len(run.last), opens=False)
+                    told = yield from put(run, run.ask(MeasureSplits, move.sides), opens=False)
+                    if len(told) == self.plan.m and not told.any():
+                        return np.zeros(run.k, np.int64)  # all are one cluster, so the run ends with labels
+                    if len(told) != len(run.last):
+                        raise Unfollowed
                     # Of the clusters that were last opened; those now are unions of them.
                     return told[np.unique(move.groups, return_index=True)[1][-run.k :]]
                 case Price() if run.foregone:
