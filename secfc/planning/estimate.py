@@ -18,7 +18,7 @@ from secfc.disclosure.blocks import blocks_of
 from secfc.exact.plaintext import Lloyd
 from secfc.fitting import fit
 from secfc.planning.blocks import Blocks
-from secfc.planning.costs import Cost, line, mean, total
+from secfc.planning.costs import Cost, Kind, line, mean, total
 from secfc.planning.rehearsal import STEPS, Asked, Rehearsal, made_up, rehearse, resident
 
 # The first rehearsal loads and builds what later ones find there.  The second is of so many rows that its
@@ -63,7 +63,7 @@ class Priced:
         alike = [known for known in self.kinds if known and asked and known[0] == asked[0]]
         if not alike:
             return self.step
-        near: Asked = min(alike, key=lambda known: abs(known[1] - asked[1]))
+        near: Asked = min(alike, key=lambda known: _far(known, asked))
         found: Cost = self.kinds[near] * (asked[1] / max(1, near[1]))
         return found
 
@@ -176,17 +176,41 @@ def _lines(
     if low.m != high.m:
         small = {asked: mean(costs) for asked, costs in low.by_kind.items()}
         at = Fraction(m - low.m, high.m - low.m)
-        found = {asked: line(small[asked], large[asked], at) for asked in large if asked in small}
-        # Asked in one of the two only: in proportion, in as many rounds.
-        found |= {
-            asked: replace(cost * (m / high.m), messages=cost.messages, rounds=cost.rounds)
-            for asked, cost in large.items()
-            if asked not in small
+        both = {asked: line(small[asked], large[asked], at) for asked in large if asked in small}
+        found = both | {
+            asked: _grown(asked, large, both, m / high.m) for asked in large if asked not in small
         }
     policy = getattr(algorithm, "disclosure", None)
     blocks = {asked: Blocks(*blocks_of(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
     return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
+
+
+def _grown(asked: Asked, large: Mapping[Asked, Cost], both: Mapping[Asked, Cost], times: float) -> Cost:
+    """What a question costs that one of two rehearsals asked, in as many rounds.
+
+    Its messages grow as those of the nearest question of its kind that both asked, else with the rows.
+    """
+    cost, alike = large[asked], [known for known in both if known and asked and known[0] == asked[0]]
+    if not alike:
+        return replace(cost * times, messages=cost.messages, rounds=cost.rounds)
+    near = min(alike, key=lambda known: _far(known, asked))
+    old, new = large[near], both[near]
+
+    def grown(kind: Kind) -> float:
+        before = old.sizes.get(kind, 0)
+        return new.sizes.get(kind, 0) / before if before else times
+
+    work = new.seconds / old.seconds if old.seconds else times
+    return replace(
+        cost * work, messages=cost.messages, rounds=cost.rounds,
+        sizes={kind: size * grown(kind) for kind, size in cost.sizes.items()},
+    )  # fmt: skip
+
+
+def _far(known: Asked, asked: Asked) -> tuple[int, int]:
+    """How many clusters, then pairs, two questions of a kind are apart."""
+    return abs(known[1] - asked[1]), abs(sum(known[2:]) - sum(asked[2:]))
 
 
 def _memory(kinds: Mapping[Asked, Cost], held: Mapping[Asked, float]) -> tuple[int, int]:

@@ -31,7 +31,8 @@ from secfc.logs import unheard
 from secfc.planning.costs import Cost
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
 
-# What the server asks, and of how many clusters; what is no question is () and comes once.
+# What the server asks, of how many clusters, and of how many pairs of them if of any; what is no question is
+# () and comes once.
 Asked = tuple[Any, ...]
 
 # Questions in which the last clusters take a step.
@@ -77,7 +78,7 @@ class Recorder:
             self.sizes[number][kind] += body.nbytes
             self.messages[number][kind] += 1
             if side == "server" and number >= 0 and not self.asked[number]:
-                self.asked[number] = (type(body).__name__, clusters_of(body))
+                self.asked[number] = asked_by(body)
                 self.bodies[self.asked[number]] = body
         self.spent[number][party] = self.spent[number].get(party, 0.0) + now - self.begun
         self.begun = working_clock()
@@ -97,6 +98,12 @@ class Recorder:
             sum(spent.values()),
             slowest + spent.get(SERVER, 0.0),
         )
+
+
+def asked_by(question: Any) -> Asked:
+    """What a message asks."""
+    pairs = len(getattr(question, "sides", getattr(question, "pairs", ())))
+    return (type(question).__name__, clusters_of(question), *([pairs] if pairs else []))
 
 
 def clusters_of(question: Any) -> int:
@@ -187,7 +194,9 @@ def shrunk(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
     algorithm = replace(algorithm, basis=plan.code.basis, largest=largest, network=network)
     if not algorithm.disclosure.exact:
         return algorithm
-    return replace(algorithm, scale=plan.quantizer.scale * real / m)
+    # Rounded centers stand for as many points, however many there are.
+    finer = 1.0 if plan.fraction is not None else real / m
+    return replace(algorithm, scale=plan.quantizer.scale * finer)
 
 
 def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 
 import secfc
 from benchmarks import plan as benchmark
+from secfc.algorithm import Public
 from secfc.cli.program import main
 from secfc.coded.network import Network
 from secfc.deploy.runfile import RunFile
+from secfc.planning import rehearsal
 from secfc.planning.costs import total
 from secfc.planning.foresight import USUAL, Foreseen, Split, Tried, splits
 from secfc.planning.possible import Impossible, Wish, fits
@@ -62,6 +64,18 @@ def test_bytes_and_rounds_are_those_of_a_run(setting):
     other = secfc.plan(setting.algorithm(), setting.n, 5 * setting.m, setting.d, bound=benchmark.BOUND)
     if setting.policy != "k-FED":
         assert other.cost_of(asked).nbytes > 2 * run.nbytes
+
+
+@pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), secfc.OwnLabels()], ids=repr)
+def test_runs_with_rounded_centers_are_planned_at_their_own_scale(policy):
+    way = secfc.SecFC(3, 1, disclosure=policy, centers="rounded")
+    data = rehearsal.made_up(Public(tuple(f"c{j}" for j in range(5)), (1800,) * 5, 6, 1.0), 9000, 3,
+                             ids=False, server_points=0)  # fmt: skip
+    found, recorder = secfc.plan(way, 5, 9000, 6), Recorder()
+    result = secfc.fit(way, data, bound=1.0, watch=recorder)
+    asked = [one for one, _ in recorder.questions]
+    assert found.cost_of(asked).nbytes == pytest.approx(result.transcript.nbytes(), rel=0.2)
+    assert 0.5 < found.cost.nbytes / result.transcript.nbytes() < 2
 
 
 @pytest.mark.nightly
