@@ -6,8 +6,9 @@
 All that is public is a box in which values lie by what they are (pixels have 0 to 16, ages 0 to 100), never
 read off the rows: its center and the radius of the ball about it.  Rivals at their best setting: PE-means by
 its published rule and settings, of which the number of rows is public; IBM's diffprivlib, if it is installed;
-and one single center, the mean of all rows, as if it were free.  delta is 1 / m**1.1.  Google's LSH
-clustering is no package that could be installed, and is not here.
+Google's clustering by hashes, as it is, if `learning` of a checkout of google/differential-privacy is on the
+path (it is no package), and dp-accounting installed; and one single center, the mean of all rows, as if it
+were free.  delta is 1 / m**1.1.
 
 Excess: cost per point above the optimum, over that of one center: 0 is as good as without privacy, 1 is a
 single center.  A cell is marked where ours costs more than the best rival and the spread of both.
@@ -244,16 +245,33 @@ def diffprivlib(given: Problem, epsilon: float, seed: int) -> tuple[Array, float
         return way.fit(given.points).cluster_centers_, epsilon
 
 
+def google(given: Problem, epsilon: float, seed: int) -> tuple[Array, float]:
+    """Google's: means of cells of a tree of hashes, under noise, and k-means of those by their counts."""
+    from clustering.clustering_algorithm import private_lsh_clustering
+    from clustering.clustering_params import Data, DifferentialPrivacyParam
+
+    np.random.seed(seed)  # noqa: NPY002 - it draws from there
+    budget = DifferentialPrivacyParam(epsilon, given.delta)
+    return private_lsh_clustering(given.k, Data(given.points, given.radius), budget).centers, epsilon
+
+
 METHODS: dict[str, Callable[[Problem, float, int], tuple[Array, float]]] = {
-    "ours": ours, "PE-means": pe_means, "diffprivlib": diffprivlib,
+    "ours": ours, "PE-means": pe_means, "Google": google, "diffprivlib": diffprivlib,
 }  # fmt: skip
+
+NEEDED = {"diffprivlib": ("diffprivlib",), "Google": ("clustering", "dp_accounting")}
+REMEDY = {
+    "diffprivlib": "pip install diffprivlib 'scikit-learn<1.7'",
+    "Google": "pip install dp-accounting absl-py, and name the folder `learning` of a checkout of "
+    "https://github.com/google/differential-privacy in PYTHONPATH",
+}
 
 
 def usable() -> tuple[str, ...]:
-    """Methods whose package is here."""
+    """Methods whose packages are here."""
     from importlib.util import find_spec
 
-    return tuple(name for name in METHODS if name != "diffprivlib" or find_spec(name))
+    return tuple(name for name in METHODS if all(find_spec(m) for m in NEEDED.get(name, ())))
 
 
 def cells(
@@ -320,10 +338,8 @@ def main(
     if data is None and any(SETS[name].files for name in names):
         raise click.UsageError("birch2 and the census are files: name their folder with --data")
     methods = methods or usable()
-    if missing := set(methods) - set(usable()):
-        raise click.UsageError(
-            f"{missing.pop()} is not installed: pip install diffprivlib 'scikit-learn<1.7'"
-        )
+    for name in sorted(set(methods) - set(usable())):
+        raise click.UsageError(f"{name} is not installed: {REMEDY[name]}")
     todo = list(cells(names, epsilons or EPSILONS, methods, runs))
     found = []
     with click.progressbar(todo, label="dp_alone") as bar:
