@@ -190,6 +190,8 @@ class Compare(Assignment, tag=16):
     corrected: int
     factor: int
 
+    counts: ClassVar[bool] = False  # whether it asks for numbers of clusters, and compares nothing
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_numbers(self.committee, "members of a committee")

@@ -111,7 +111,8 @@ class Plan:
             )
         needed = distance_bound(self.headroom * self.d, self.quantizer.max_int, self.heaviest)
         if self.fraction is not None:
-            most = needed_to_round(self.largest, self.proven, self.fraction, self.layout.multiple)
+            multiple = self.layout.multiple
+            most = needed_to_round(self.largest, self.proven + self.aside, self.fraction, multiple)
             costs = 0
             if self.n_init > 1 or self.elbow is not None:
                 costs = cost_needs(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
@@ -159,6 +160,11 @@ class Plan:
     @property
     def m(self) -> int:
         return self.layout.m
+
+    @property
+    def aside(self) -> int:
+        """How far beyond rows centers of halves may lie that a start cuts, in what rows are computed in."""
+        return self.layout.multiple if self.init.grows else 0
 
     @property
     def heaviest(self) -> int:

@@ -42,6 +42,8 @@ class Ranged(Protocol):
     def disclosure(self) -> Any: ...
     @property
     def centers(self) -> str: ...
+    @property
+    def init(self) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class _Wish:
     """What a range must hold: `headroom` times the distances of d features to clusters of m points.
 
     multiple: how many times itself every row is computed on.  colluding: see `Projections`.  rounds: of how
-    many points centers are rounded, so that they stand for m; 0 if they are exact.
+    many points centers are rounded, so that they stand for m; 0 if they are exact.  aside: how many steps
+    beyond rows their coordinates may lie.
     """
 
     disclosure: Any
@@ -71,6 +74,7 @@ class _Wish:
     multiple: int
     colluding: int
     rounds: int = 0
+    aside: int = 0
 
     def headroom(self, block: int) -> int:
         wide: int = self.disclosure.stretched(self.plain, self.stretch(block))
@@ -92,7 +96,7 @@ class _Wish:
 
     def needed(self, block: int, max_int: int) -> int:
         distances = distance_bound(self.headroom(block) * self.d, max_int, self.m)
-        largest = self.multiple * self.stretch(block) * max_int
+        largest = self.multiple * (self.stretch(block) * max_int + self.aside)
         costs = cost_needs(self.d, self.rounds, self.multiple * max_int)
         return max(distances, costs, needed_to_round(self.rounds, largest, FRACTION, self.multiple))
 
@@ -101,8 +105,9 @@ class _Wish:
         held = math.isqrt((basis.modulus - 1) // (self.headroom(block) * self.d)) // (2 * self.m)
         if self.rounds:
             # What is divided is at most 2**(q + 2) times the largest sum, and the size.
-            each = self.rounds * self.multiple * self.stretch(block) << (FRACTION + 2)
-            held = min(held, (basis.modulus - 1 - self.rounds * self.multiple) // each)
+            each = self.rounds * self.multiple << (FRACTION + 2)
+            within = (basis.modulus - 1 - self.rounds * self.multiple) // each - self.aside
+            held = min(held, max(0, within) // self.stretch(block))
             # Costs may be opened: as many distances are added up, of honest rows.
             costs = (basis.modulus - 1) // (self.rounds * self.d)
             held = min(held, math.isqrt(costs) // (2 * self.m * self.multiple))
@@ -124,7 +129,10 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
     size, rounds = way.largest or layout.m, 0
     if way.centers == "rounded":
         size, rounds = 1 << FRACTION, size
-    wish = _Wish(way.disclosure, plain, public.d, size, ell, dealers, layout.multiple, colluding, rounds)
+    aside = 1 if rounds and way.init.grows else 0
+    wish = _Wish(
+        way.disclosure, plain, public.d, size, ell, dealers, layout.multiple, colluding, rounds, aside
+    )
     rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
     sizes = block_sizes(rows * public.d)
     if way.scale is not None:
@@ -149,7 +157,7 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
 
 def _less(way: Ranged, wish: _Wish, block: int, steps: int) -> str:
     """What rounding centers would save, in words that go before other remedies; nothing if it cannot be."""
-    if wish.rounds or way.disclosure.exposes != "labels" or way.disclosure.dealer is None:
+    if wish.rounds or way.disclosure.exposes not in ("labels", "sizes") or way.disclosure.dealer is None:
         return ""
     rounded = replace(wish, plain=2, m=1 << FRACTION, rounds=wish.m)
     for lanes in range(ROUNDED_LANES, MAX_LANES + 1):

@@ -94,7 +94,7 @@ def check_start(way: Combining) -> None:
 def can_round(way: Any) -> bool:
     """Whether this run could have rounded centers."""
     policy = way.disclosure
-    return bool(policy.exposes == "labels" and getattr(policy, "dealer", None) is not None)
+    return bool(policy.exposes in ("labels", "sizes") and getattr(policy, "dealer", None) is not None)
 
 
 def check_centers(way: Combining) -> None:
@@ -108,8 +108,9 @@ def check_centers(way: Combining) -> None:
             f'centers="rounded" with {name}: the server decodes distances to exact centers, and nothing is '
             'compared that rounding makes narrower. Use centers="exact"'
         )
-    shown = f"{name}(dealer=None)" if policy.exposes == "labels" else f"{name}()"
+    given = {"sizes": "dealer=None", "labels": "dealer=None", "steps": 'sizes="hidden"'}
+    shown = given.get(policy.exposes, "") if name != "FinalLabelsOnly" else ""
     raise InputError(
-        f'centers="rounded" with {shown}: centers are rounded of labels that all hear, by tables that '
-        'somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
+        f'centers="rounded" with {name}({shown}): centers are rounded by sizes that all hear, and by tables '
+        'that somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
     )

@@ -282,8 +282,8 @@ class SecFC:
     leave in between; t counts colluding workers, and any others may join them. centers: "rounded" to measure
     distances to means on a grid of 1/16 step of the data, ties up, each coordinate rounded by the committee
     that compares: narrower numbers, about half the work and traffic with many points. Labels are those of
-    `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for `AssignmentsOnly()`
-    with a dealer. Costs that several starts open are to rounded centers; opened centers are exact means.
+    `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for policies with a
+    dealer that open labels or sizes. Costs that are opened are to rounded centers, opened means are exact.
     scratch: a folder on a fast disc, where a client's shares lie instead of in memory (`field.code.storage`).
     """
 

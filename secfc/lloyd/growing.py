@@ -36,47 +36,65 @@ def grown(source: Points, moves: Callable[[int], Moves]) -> Array:
             case Gauge():
                 answer = move.choose(gains(source, now, c, move.sides))
             case Price():
-                answer = source.scaled(now, c).within(now)
+                answer = source.priced(now, c)
 
 
 class Points(Protocol):
-    """What growing needs of a `secfc.lloyd.loop.PlainSource`."""
+    """What growing needs of a source of steps, as `secfc.lloyd.loop.PlainSource`."""
 
     @property
     def points(self) -> Array: ...
 
     def sums(self, labels: Array, k: int) -> Array: ...
 
-    def scaled(self, labels: Array, k: int) -> Exact: ...
+    def about(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+        """Centers of clusters of these sums (k, d) and sizes (k,): sums of as many points as they stand for,
+        and how many these are (k,)."""
+        ...
+
+    def gained(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+        """What unions of these sums (pairs, 2, d) and sizes (pairs, 2) gain over one of both."""
+        ...
+
+    def priced(self, labels: Array, c: int) -> tuple[Any, ...]:
+        """The sums of scaled distances within c clusters."""
+        ...
+
+
+def nearest(points: Array, sums: Array, stand: Array) -> Array:
+    """The nearest of centers (m,) int32; as `Points.about`."""
+    from field.kernels import scalar as kernels
+
+    high, low = np.empty((2, len(stand), len(points)), np.uint64)
+    kernels.plain_distances(points, np.ascontiguousarray(sums), stand, high, low)
+    return Exact(high, low).nearest(stand)
 
 
 def step(source: Points, labels: Array, c: int) -> Array:
     """The nearest of c centers (m,) int32."""
-    return source.scaled(labels, c).nearest(cluster_sizes(labels, c))
+    return nearest(source.points, *source.about(source.sums(labels, c), cluster_sizes(labels, c)))
 
 
 def cut(source: Points, labels: Array, directions: Array) -> Array:
     """The halves (m,) of c clusters, see `Cut`."""
-    from field.kernels import scalar as kernels
-
     c = len(directions)
-    sizes = cluster_sizes(labels, c)
-    aside = sizes[:, None] * directions.astype(np.int64)
-    sums = source.sums(labels, c)
-    sums = np.ascontiguousarray(np.stack([sums + aside, sums - aside], axis=1).reshape(2 * c, -1))
-    twice = np.repeat(sizes, 2)
-    high, low = np.empty((2, 2 * c, len(labels)), np.uint64)
-    kernels.plain_distances(source.points, sums, twice, high, low)
-    return Exact(high, low).nearest(twice)
+    centers, stand = source.about(source.sums(labels, c), cluster_sizes(labels, c))
+    aside = stand[:, None] * directions.astype(np.int64)
+    both = np.stack([centers + aside, centers - aside], axis=1).reshape(2 * c, -1)
+    return nearest(source.points, both, np.repeat(stand, 2))
 
 
 def gains(source: Points, labels: Array, c: int, sides: Array) -> tuple[Fraction, ...]:
     """What keeping these unions of clusters apart gains, see `Gauge`."""
     sums, sizes = source.sums(labels, c), cluster_sizes(labels, c)
-    counts = np.stack([(sides == side) @ sizes for side in (1, 2)], axis=1)
-    first, second = ((sides == side).astype(np.int64) @ sums for side in (1, 2))
+    unions = np.stack([sides == 1, sides == 2], axis=1).astype(np.int64)
+    return source.gained(unions @ sums, unions @ sizes)
+
+
+def gained(sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+    """Of exact means, see `Points.gained`."""
     found = []
-    for (a, b), s, t in zip(counts.tolist(), first.tolist(), second.tolist(), strict=True):
-        square = sum((b * x - a * y) ** 2 for x, y in zip(s, t, strict=True))
+    for (a, b), (first, second) in zip(sizes.tolist(), sums.tolist(), strict=True):
+        square = sum((b * x - a * y) ** 2 for x, y in zip(first, second, strict=True))
         found.append(Fraction(square, a * b * (a + b)))
     return tuple(found)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
-from secfc.lloyd.growing import grown
+from secfc.lloyd.growing import gained, grown
 from secfc.lloyd.moves import Moves
 from secfc.lloyd.neighbors import every_two
 from secfc.roles.exchange import Role
@@ -293,6 +293,18 @@ class PlainSource:
     def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
         """The labels (m,) that moves lead to, see `secfc.lloyd.splitting`."""
         return _nobody(grown(self, moves))
+
+    def about(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+        """See `secfc.lloyd.growing.Points`."""
+        return sums, sizes
+
+    def gained(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+        """See `secfc.lloyd.growing.Points`."""
+        return gained(sums, sizes)
+
+    def priced(self, labels: Array, c: int) -> tuple[int, ...]:
+        """See `secfc.lloyd.growing.Points`."""
+        return tuple(self.scaled(labels, c).within(labels))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return _nobody(self.scaled(labels, k).separated(cluster_sizes(labels, k), factor))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from field.code.rows import cluster_sizes
 from field.ring.exact import Exact
 from field.ring.rounded import rounded, weights
+from secfc.lloyd.growing import grown
 from secfc.lloyd.loop import PlainSource, Step, Weighed, members
 from secfc.lloyd.moves import Moves
 from secfc.lloyd.neighbors import every_two
@@ -34,9 +35,7 @@ class RoundedSource:
 
     def centers(self, labels: Array, k: int) -> tuple[Array, Array]:
         """Rounded centers (k, d) in steps of the grid, and how many points each stands for (k,)."""
-        sizes = cluster_sizes(labels, k)
-        centers = rounded(self.plain.sums(labels, k), sizes, self.fraction)
-        return centers, weights(sizes, self.fraction)
+        return self.about(self.sums(labels, k), cluster_sizes(labels, k))
 
     def step(self, labels: Array, k: int) -> Role[Step]:
         centers, stand = self.centers(labels, k)
@@ -67,18 +66,35 @@ class RoundedSource:
         return _nobody(choose(self.gains(labels, c, pairs)))
 
     def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
-        centers, stand = self.centers(labels, c)
-        within = distances(self.plain.points, centers, stand).within(labels)
-        losses, sizes = self.gains(labels, c, every_two(c)), cluster_sizes(labels, c)
-        return _nobody(choose(Weighed(losses, scaled_costs(within, sizes, self.fraction), None)))
+        losses = self.gains(labels, c, every_two(c))
+        return _nobody(choose(Weighed(losses, self.priced(labels, c), None)))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         centers, stand = self.centers(labels, k)
         return _nobody(distances(self.plain.points, centers, stand).separated(stand, factor))
 
     def grown(self, moves: Callable[[int], Moves]) -> Role[Array]:
-        """Raises ValueError: no clusters grow (`secfc.exact.combinations`)."""
-        raise ValueError("no clusters grow with rounded centers: the plan should have been refused")
+        return _nobody(grown(self, moves))
+
+    @property
+    def points(self) -> Array:
+        return self.plain.points
+
+    def sums(self, labels: Array, k: int) -> Array:
+        return self.plain.sums(labels, k)
+
+    def about(self, sums: Array, sizes: Array) -> tuple[Array, Array]:
+        return rounded(sums, sizes, self.fraction), weights(sizes, self.fraction)
+
+    def gained(self, sums: Array, sizes: Array) -> tuple[Fraction, ...]:
+        means = rounded(sums.reshape(-1, sums.shape[2]), sizes.reshape(-1), self.fraction)
+        gaps = (means[::2] - means[1::2]).astype(object)
+        return gains_of_squares((gaps**2).sum(axis=1).tolist(), sizes, self.fraction)
+
+    def priced(self, labels: Array, c: int) -> tuple[Fraction, ...]:
+        centers, stand = self.centers(labels, c)
+        within = distances(self.plain.points, centers, stand).within(labels)
+        return scaled_costs(within, cluster_sizes(labels, c), self.fraction)
 
     def gains(self, labels: Array, k: int, pairs: Array) -> tuple[Fraction, ...]:
         """What two clusters of each of these (pairs, 2) gain over one, see `gains_of_squares`."""

@@ -713,6 +713,21 @@ SCENARIOS = {
         vary(BASE, k="1..3", n_init=1, disclosure=secfc.OwnLabels(), init=secfc.Splitting()),
         expected=sizes_between,
     ),
+    "own labels, rounded centers": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels(), centers="rounded", init=secfc.Splitting()),
+        expected=sizes_between,
+    ),
+    "own labels, rounded centers, a client deals": Scenario(
+        vary(
+            BASE,
+            k="1..3",
+            n_init=1,
+            disclosure=secfc.OwnLabels("client-1"),
+            centers="rounded",
+            init=secfc.Splitting(),
+        ),
+        expected=sizes_between,
+    ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),

@@ -75,8 +75,8 @@ run FILES -k 2 --init k-means++ -> opens the distances | --consent | --disclosur
 run FILES -k 2 --disclosure distances --sizes hidden -> --sizes has no meaning | leave it out
 run FILES -k 2 --centers round -> 'round' is not one of | 'rounded'
 run FILES -k 2 --disclosure distances --centers rounded -> --centers has no meaning | leave it out
-run FILES -k 2 --disclosure own-labels --centers rounded -> by tables that somebody deals | --centers exact
-run FILES -k 2 --dealer none --centers rounded -> by tables that somebody deals | --centers exact
+run FILES -k 2 --disclosure final-labels --centers rounded -> tables that somebody deals | --centers exact
+run FILES -k 2 --dealer none --centers rounded -> tables that somebody deals | --centers exact
 run FILES -k 2 --disclosure final-labels --init bisecting -> --init bisecting opens labels: add --init random
 run FILES -k 2 --largest 1 -> largest=1 with --init bisecting | drop --largest, or add --init random
 run FILES -k 2 --scale nan -> nan is not a positive finite number

@@ -288,6 +288,17 @@ def test_labels_and_curve_equal_those_of_plaintext(policy, n_init):
         assert secure.plan.k == secure.k
 
 
+@pytest.mark.parametrize("n_init", [1, 2])
+@pytest.mark.parametrize("centers", ["exact", "rounded"])
+def test_a_single_cluster_that_is_chosen_of_shared_labels_is_no_fault_of_the_server(centers, n_init):
+    rng = np.random.default_rng(0)
+    data = secfc.Federation.from_arrays([rng.normal(size=(14, 3)) for _ in range(5)])  # one cloud
+    way = secfc.SecFC("1..5", t=1, disclosure=secfc.OwnLabels(), n_init=n_init, centers=centers)
+    result = secfc.fit(way, data, bound=6.0, seed=2)
+    assert result.k == 1
+    assert all((labels == 0).all() for labels in result.labels)
+
+
 @given(cases, st.integers(1, 2), st.sampled_from(["distances", "dealt by the server"]))
 @settings(max_examples=15)
 def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init, policy):

@@ -231,7 +231,6 @@ def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
     [
         ({"centers": "round"}, 'centers=\'round\' is none: use "exact".*or "rounded"'),
         ({"disclosure": "distances"}, 'with Distances: the server decodes.*Use centers="exact"'),
-        ({"disclosure": "own-labels"}, r"with OwnLabels\(\).*Use disclosure=AssignmentsOnly\(\)"),
         ({"disclosure": "final-labels"}, r"with FinalLabelsOnly\(\).*Use disclosure=AssignmentsOnly\(\)"),
         ({"disclosure": AssignmentsOnly(dealer=None)}, r"AssignmentsOnly\(dealer=None\).*somebody deals"),
         ({"basis": Basis(LANE_PRIMES[:1]), "scale": 64.0}, "lower the scale or add lanes"),
@@ -371,4 +370,6 @@ def test_errors_propose_rounded_centers_where_they_would_do():
         plan = secfc.SecFC(3, t=1, centers="rounded", init=RandomLabels(), **more).plan(public)
         assert plan.quantizer.max_int >= 1024
     with pytest.raises(ValueError, match=r"^(?!.*rounded).*say how large"):
+        secfc.SecFC(3, t=1, disclosure="final-labels").plan(public)
+    with pytest.raises(ValueError, match=r'round centers \(centers="rounded"\), which leaves 1024 steps'):
         secfc.SecFC(3, t=1, disclosure="own-labels").plan(public)

@@ -12,7 +12,7 @@ clients, also to those that know what the other members dealt; the dealer nothin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,21 +47,46 @@ class Rounder:
     mine: PairKeys
     coins: Coins
 
-    def rounded(self, match: Match, rounding: Rounding, measured: Measured) -> Role[tuple[Measured, Array]]:
+    def rounded(
+        self,
+        match: Match,
+        rounding: Rounding,
+        measured: Measured,
+        more: int,
+        at: int = 0,
+        words: Array | None = None,
+    ) -> Role[tuple[Measured, Array]]:
         """What my rows are measured to instead, if I respond; and the dealer's words that are left, if any.
 
-        Raises NothingHeardError.
+        more: how many are.  at: steps of an answer before these.  words: all of the dealer's, if it was heard
+        before.  Raises NothingHeardError, with the step counted from there.
         """
-        part, words = None, np.empty(0, np.uint64)
+        part: Array | None = None
+        left: Array = np.empty(0, np.uint64)
         responds = self.name in match.responders
         mine = self.masked(match, rounding, measured) if responds else None
         if self.name in match.committee:
-            part, words = yield from self.divided(match, rounding, mine)
+            if words is None:
+                words = yield from self.told(match, rounding.dealt + more, at)
+            if words is not None:
+                words, left = np.split(words, [rounding.dealt])
+            part = yield from self.divided(match, rounding, mine, words, at)
         elif mine is not None:
             send = {match.corrected: mine}
-            yield Exchange(send, round=match.question.round + SEND, phase="distances")
-        shares = yield from self.dealt(match, rounding, part)
-        return (self.about(measured, shares) if shares else measured), words
+            yield Exchange(send, round=match.question.round + at + SEND, phase="distances")
+        shares = yield from self.dealt(match, rounding, part, at)
+        return (self.about(measured, shares) if shares else measured), left
+
+    def told(self, match: Match, due: int, at: int) -> Role[Array | None]:
+        """So many words of the dealer, at the member that gets them."""
+        if self.name != match.corrected:
+            return None
+        number = match.question.round
+        wait = Exchange(
+            {}, (self.dealer,), 0, round=number + at + SEND, accept=number + DEAL, phase="distances"
+        )
+        dealing = (yield from heard(wait, Corrections, DEAL))[self.dealer]
+        return check_words(self.dealer, dealing.words, (due,))
 
     def masked(self, match: Match, rounding: Rounding, measured: Measured) -> MaskedCenters:
         """My shares of the sums of clusters with points, weighted so that they sum up, under my mask."""
@@ -73,19 +98,12 @@ class Rounder:
         return MaskedCenters(rounding.basis.add(weighted(self.plan.code, responders, me, shares), mask))
 
     def divided(
-        self, match: Match, rounding: Rounding, mine: MaskedCenters | None
-    ) -> Role[tuple[Array, Array]]:
-        """A member's part of rounded centers (lanes, K, ell * width); the dealer's words that are left."""
-        number, corrected, basis = match.question.round, match.corrected, rounding.basis
+        self, match: Match, rounding: Rounding, mine: MaskedCenters | None, words: Array | None, at: int
+    ) -> Role[Array]:
+        """A member's part of rounded centers (lanes, K, ell * width).  words: of the dealer, if to me."""
+        number, corrected, basis = match.question.round + at, match.corrected, rounding.basis
         others = tuple(c for c in match.committee if c != self.name)
-        corrections, words = None, np.empty(0, np.uint64)
         if self.name == corrected:
-            wait = Exchange(
-                {}, (self.dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances"
-            )
-            dealing = (yield from heard(wait, Corrections, DEAL))[self.dealer]
-            due = rounding.dealt + (match.schedule.dealt if match.opens else 0)
-            corrections, words = np.split(check_words(self.dealer, dealing.words, (due,)), [rounding.dealt])
             awaited = tuple(c for c in match.responders if c != self.name)
             wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
             parts = yield from heard(wait, MaskedCenters, SEND)
@@ -97,23 +115,23 @@ class Rounder:
             send: dict[PartyId, Message] = {} if mine is None else {corrected: mine}
             yield Exchange(send, round=number + SEND, phase="distances")
             wait = Exchange({}, (corrected,), 0, round=number + SUM, phase="compare")
-            told = (yield from heard(wait, MaskedCenters, SUM))[corrected]
-            total = self.residues(rounding, corrected, told.values)
+            heard_of = (yield from heard(wait, MaskedCenters, SUM))[corrected]
+            total = self.residues(rounding, corrected, heard_of.values)
         stream = table_streams(match, self.mine, (0,), sums=True)[0]
-        hand = dealt.Tables(stream, corrections).take()
+        hand = dealt.Tables(stream, words).take()
         game = rounding.compete(total, hand, lead=self.name == match.committee[0])
         talk = Talking(number + OPEN, OPEN, others)
-        heard_of = None
+        told = None
         while True:
             try:
-                opening = game.send(heard_of)
+                opening = game.send(told)
             except StopIteration as done:
-                return done.value, words
-            heard_of = yield from opened(basis, match.committee, self.name, opening, talk)
+                return cast(Array, done.value)
+            told = yield from opened(basis, match.committee, self.name, opening, talk)
 
-    def dealt(self, match: Match, rounding: Rounding, part: Array | None) -> Role[list[Array]]:
+    def dealt(self, match: Match, rounding: Rounding, part: Array | None, at: int) -> Role[list[Array]]:
         """What the members deal me of the rounded centers, if I respond; part: mine, if I am a member."""
-        code, number = self.plan.code, match.question.round + match.shared
+        code, number = self.plan.code, match.question.round + at + match.shared
         send: dict[PartyId, Message] = {}
         values = []
         if part is not None:

@@ -83,13 +83,16 @@ class Game(Protocol):
         ...
 
 
-def deal(match: Match, keys: PairKeys, game: Game) -> Corrections:
-    """The dealer's work for one match whose players all sent their seeds: for the corrected member."""
+def deal(match: Match, keys: PairKeys, game: Game | None) -> Corrections:
+    """The dealer's work for one match whose players all sent their seeds: for the corrected member.
+
+    game: None where nothing is compared, and centers are rounded alone.
+    """
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
     corrected, first = match.question.corrected, NOTHING
     if match.rounding is not None:
         first = deal_rounding(match, match.rounding, keys)
-    if not match.opens:
+    if game is None:
         return Corrections(first)
     masks = mask_streams(match, keys, responders)
     rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])

@@ -72,7 +72,8 @@ class Seating:
 class Match:
     """A contest over the plan's points and who plays: responders send masked distances, members compare.
 
-    sizes: (k,) of the clusters that distances are measured to; hidden: whether nobody knows them, so that
+    sizes: (k,) of the clusters that distances are measured to; aside: how far their sums may lie beyond the
+    rows', in units of rows.  hidden: whether nobody knows them, so that
     each is 1, or 0 for a cluster that nothing can be in.  A question for numbers of clusters has no contest,
     and is a match where their centers are rounded for it.
 
@@ -84,6 +85,7 @@ class Match:
     sizes: Array
     seating: Seating
     hidden: bool = False
+    aside: int = 0
 
     @cached_property
     def contest(self) -> Contest:
@@ -107,12 +109,13 @@ class Match:
             return None
         plan.lanes(self.sizes)
         sizes, width = tuple(self.sizes[self.sizes > 0].tolist()), plan.code.ell * plan.code.width(plan.d)
-        return Rounding(plan.code.basis, sizes, width, plan.proven, plan.fraction, plan.layout.multiple)
+        largest, multiple = plan.proven + self.aside, plan.layout.multiple
+        return Rounding(plan.code.basis, sizes, width, largest, plan.fraction, multiple)
 
     @property
     def opens(self) -> bool:
-        """Whether labels are opened, and not numbers of clusters."""
-        return not isinstance(self.question, Measure)
+        """Whether points are compared, and not numbers of clusters asked for."""
+        return not (isinstance(self.question, Measure) or self.question.counts)
 
     @property
     def shared(self) -> int:

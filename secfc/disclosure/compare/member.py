@@ -98,14 +98,15 @@ class Member:
             missing = lacking(match, self.dealt_to)
             dealing: Message = Unheard(0, NOBODY_MISSED)
             if not missing.size:
-                dealing = deal(match, self.dealt_to, match.schedule)
+                dealing = deal(match, self.dealt_to, match.schedule if match.opens else None)
             yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
         if match.rounding is None:
             return Begun(measured, missing)
         if missing.size:
             return Unheard(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
-            about, words = yield from self.rounder.rounded(match, match.rounding, measured)
+            more = match.schedule.dealt if match.opens else 0
+            about, words = yield from self.rounder.rounded(match, match.rounding, measured, more)
         except NothingHeardError as silence:
             return (yield from self.gone(match, silence))
         return Begun(about, missing, words)

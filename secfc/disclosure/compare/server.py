@@ -155,7 +155,8 @@ class Committees:
         """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""
         question = match.question
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
-        send = {} if self.keys is None else {match.corrected: deal(match, self.keys, match.schedule)}
+        game = match.schedule if match.opens else None
+        send = {} if self.keys is None else {match.corrected: deal(match, self.keys, game)}
         players = {*match.responders, *match.committee, *self.seating.dealers}
         awaited = tuple(c for c in self.plan.clients if c in players)
         inbox = yield Exchange(

@@ -29,11 +29,14 @@ R = TypeVar("R")
 
 
 class Stalled(Exception):  # noqa: N818 - what happened
-    """Messages of these clients (their numbers) did not come, in this step of an answer."""
+    """Messages of these clients (their numbers) did not come, in this step of an answer.
 
-    def __init__(self, step: int, missing: Collection[int]) -> None:
+    later: a step, further on, in which others wait for me already; 0 if there is none.
+    """
+
+    def __init__(self, step: int, missing: Collection[int], later: int = 0) -> None:
         super().__init__(f"step {step} waits for clients {sorted(missing)}")
-        self.step, self.missing = step, np.array(sorted(missing), np.int32)
+        self.step, self.missing, self.later = step, np.array(sorted(missing), np.int32), later
 
 
 class Steps:

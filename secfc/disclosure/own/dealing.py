@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, Maske
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.dealer import deal, lacking, table_streams
-from secfc.disclosure.compare.hearing import added
+from secfc.disclosure.compare.hearing import NothingHeardError, added
 from secfc.disclosure.compare.match import DEAL, Match, Seating, check_words
 from secfc.disclosure.compare.member import Member
 from secfc.disclosure.compare.openings import opened
@@ -59,15 +59,15 @@ class Dealing:
         lead = self.name == match.committee[0]
         return Shared.public(match.plan.code.basis, labels, clusters, lead=lead)
 
-    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning) -> Role[Begun]:
+    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning | None) -> Role[Begun]:
         """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
         missing = NOBODY_MISSED
         if self.name == self.member.dealer and self.member.dealt_to is not None:
             missing = lacking(match, self.member.dealt_to)
             told = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.member.dealt_to, game)
             yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
-        corrections = yield from self.corrected(match, steps, game.dealt, first=True)
-        return Begun(game, missing, corrections)
+        due = sum(part.dealt for part in (game, match.rounding) if part is not None)
+        return Begun(game, missing, (yield from self.corrected(match, steps, due, first=True)))
 
     def moved(
         self, match: Match, steps: Steps, begun: Begun, measured: Measured, old: Shared | None
@@ -91,14 +91,36 @@ class Dealing:
     def hand(
         self, match: Match, steps: Steps, begun: Begun, measured: Measured
     ) -> Role[tuple[Array, dealt.Tables] | None]:
-        """What a member compares: masked distances, and tables."""
+        """What a member compares: masked distances, from rounded centers if these are, and tables."""
+        measured, begun = yield from self.rounded(match, steps, begun, measured)
         masked = yield from self.masked(match, steps, measured)
         if masked is None:
             return None
         corrections = begun.corrections
         if corrections is None:
-            corrections = yield from self.corrected(match, steps, begun.game.dealt, first=False)
+            corrections = yield from self.corrected(match, steps, begun.due, first=False)
         return masked, self.tables(match, corrections)
+
+    def rounded(
+        self, match: Match, steps: Steps, begun: Begun, measured: Measured
+    ) -> Role[tuple[Measured, Begun]]:
+        """What distances are measured to, and what is left of the dealer's words.
+
+        Who responds waits for shares of centers while members divide.  Raises Stalled.
+        """
+        if match.rounding is None:
+            return measured, begun
+        at, clients = steps.step, self.member.plan.clients
+        last, more = at + match.shared - DEAL, begun.due
+        try:
+            measured, left = yield from self.member.rounder.rounded(
+                match, match.rounding, measured, more, at, begun.corrections
+            )
+        except NothingHeardError as silence:
+            missing = {clients.index(c) for c in silence.missing if c != SERVER}
+            raise Stalled(max(1, at + silence.step - DEAL), missing, last) from None
+        steps.step = last
+        return measured, replace(begun, corrections=left if self.name == match.corrected else None)
 
     def masked(self, match: Match, steps: Steps, measured: Measured) -> Role[Array | None]:
         """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""

@@ -59,9 +59,19 @@ from secfc.disclosure.own.messages import (
 )
 from secfc.disclosure.own.owners import HiddenOwners, PublicOwners
 from secfc.disclosure.own.products import Products
-from secfc.disclosure.own.shares import cut_sums, game_of, hide, match_of, places_of, sizes_of, step_of
+from secfc.disclosure.own.shares import (
+    cut_sums,
+    game_of,
+    hide,
+    match_of,
+    numbers_of,
+    places_of,
+    sizes_of,
+    step_of,
+    unions,
+)
 from secfc.disclosure.own.telling import LAST, my_labels, picked
-from secfc.disclosure.own.way import Way
+from secfc.disclosure.own.way import Begun, Way
 from secfc.roles.exchange import (
     SERVER,
     Exchange,
@@ -261,15 +271,25 @@ class Keeper:
     def numbers(self, match: Match, measured: Measured) -> Role[Message | None]:
         """My part in what clusters cost, or splits gain: numbers that responders hide."""
         question = step_of(match)
-        if self.name not in (*match.responders, *match.committee):
+        players = match.players if match.rounding is not None else (*match.responders, *match.committee)
+        if self.name not in players:
             return None
         steps, state = self.steps(match), self.state(match)
         if state is not None:
             run = self.run(question)
             run.states = {question.step: run.states[question.step]}  # which may be the last of it
-        weighs = isinstance(question, Weigh)
-        compute = self.products.costs if weighs else self.products.gaps
-        values = yield from compute(match, steps, measured.rows, state)
+        begun = None
+        if match.rounding is not None:
+            begun = yield from self.way.begin(match, steps, None)
+        weighs, rows = isinstance(question, Weigh), measured.rows
+        one_hot = yield from self.products.labeled(match, steps, state)
+        to = question.responders.tolist()
+        sums = yield from self.products.sums(match, steps, rows, one_hot, to)
+        norms = (yield from self.products.norms(match, steps, rows, one_hot)) if weighs else None
+        centers = None
+        if begun is not None:
+            centers = yield from self.rounded(match, steps, begun, rows, sums)
+        values = None if one_hot is None else numbers_of(match, one_hot, norms, sums, centers)
         if values is None:
             return Unheard(0, NOBODY_MISSED)
         # The next round's nonce: the streams of this one dealt labels.
@@ -280,6 +300,24 @@ class Keeper:
         return (
             Unheard(steps.step, lacking) if lacking.size else (CodedCosts if weighs else CodedGains)(values)
         )
+
+    def rounded(
+        self, match: Match, steps: Steps, begun: Begun, rows: CodedRows, sums: Array
+    ) -> Role[Array | None]:
+        """My share (lanes, K, width) of the rounded centers of clusters, or unions, if I respond."""
+        question = step_of(match)
+
+        def compute() -> ClusterSums:
+            if isinstance(question, MeasureSplits):
+                both = unions(self.plan.code.basis, sums, question.sides, question.now)
+                return rows.given(both, match.sizes)
+            return self.products.expanded(match, rows, sums)
+
+        exact = Measured(rows, match.sizes, compute)
+        about, _ = yield from self.way.rounded(match, steps, begun, exact)
+        if self.name not in match.responders:
+            return None
+        return np.ascontiguousarray(rows.residues(about.sums)[:, match.sizes > 0])
 
     # --- the end
 
@@ -374,7 +412,8 @@ class Keeper:
         """Tell all that may wait for me, so that none waits long."""
         others = [c for c in self.plan.clients if c != self.name]
         told = Unheard(stalled.step, NOBODY_MISSED)
-        for step in range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL):
+        steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
+        for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
             yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
 
     def told(self, match: Match, answer: Role[Message | None]) -> Role[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -28,9 +29,10 @@ from secfc.disclosure.own.messages import (
     Weigh,
 )
 from secfc.disclosure.own.runs import Asked, SharedRun
-from secfc.disclosure.own.shares import game_of, match_of, sizes_of
-from secfc.lloyd.loop import Stepper, Trace, gains_between
+from secfc.disclosure.own.shares import game_of, match_of, sizes_of, step_of
+from secfc.lloyd.loop import Stepper, Trace
 from secfc.lloyd.moves import Cut, Gauge, Move, Moves, Price, Settle
+from secfc.lloyd.rounded import scaled_costs
 from secfc.roles.exchange import Exchange, PartyId, Role, take, to_all
 from secfc.roles.messages import compact_labels
 
@@ -70,7 +72,7 @@ class SharedRuns:
                 case Gauge():
                     squares = yield from self.put(run, run.ask(MeasureSplits, move.sides), self.gauged)
                     counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
-                    return move.choose(gains_between(squares, counts))
+                    return move.choose(self.committees.gained(squares, counts))
                 case Price() if run.foregone:
                     return (yield from self.committees.costs(run.known, run.k))
                 case Price():
@@ -134,9 +136,12 @@ class SharedRuns:
         question = asked.put(seats.round, seats.responders, seats.committee, seats.corrected)
         return match_of(self.plan, question, self.committees.seating, self.sharing)
 
-    def weighed(self, match: Match) -> Role[tuple[int, ...] | None]:
+    def weighed(self, match: Match) -> Role[tuple[int | Fraction, ...] | None]:
         """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
-        return self.numbers(match, CodedCosts, match.question.k)
+        within = yield from self.numbers(match, CodedCosts, match.question.k)
+        if within is None or self.plan.fraction is None:
+            return within
+        return scaled_costs(within, step_of(match).now, self.plan.fraction)
 
     def gauged(self, match: Match) -> Role[tuple[int, ...] | None]:
         """For each pair of unions how far their means are apart, as in `gains_between`."""
@@ -147,7 +152,8 @@ class SharedRuns:
     ) -> Role[tuple[int, ...] | None]:
         """So many integers of which responders have shares; None if somebody was lost."""
         committees = self.committees
-        awaited = tuple(c for c in self.plan.clients if c in {*match.responders, *match.committee})
+        players = match.players if match.rounding is not None else {*match.responders, *match.committee}
+        awaited = tuple(c for c in self.plan.clients if c in players)
         inbox = yield from self.ask(match, None, awaited)
         reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
         replies = {c: m for c, m in inbox.items() if c not in reports}
@@ -202,11 +208,12 @@ class SharedRuns:
         return not lost & {*match.responders, *match.committee, *committees.seating.dealers}
 
     def ask(self, match: Match, game: Game | None, awaited: tuple[PartyId, ...]) -> Role[Any]:
-        """What these clients answer; game: what is dealt for."""
+        """What these clients answer.  game: what is dealt for, beside the rounding of centers."""
         committees, question = self.committees, match.question
         yield Exchange(to_all(committees.desk.there, question), round=question.round, phase="assign")
         send = {}
-        if committees.keys is not None and game is not None:
+        rounds = match.rounding is not None and not match.opens
+        if committees.keys is not None and (game is not None or rounds):
             send = {match.corrected: deal(match, committees.keys, game)}
         return (
             yield Exchange(send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal")

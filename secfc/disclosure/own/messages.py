@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,8 @@ class MeasureSplits(Compare, tag=152):
     groups: Array
     sides: Array
 
+    counts: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_step(self)
@@ -96,12 +98,16 @@ class MeasureSplits(Compare, tag=152):
         sides, shape = self.sides, "sides are (pairs, k) of 0, 1 and 2"
         refuse(not is_array(sides, "i", 2) or sides.shape[1] != self.k, shape)
         refuse(bool(((sides < 0) | (sides > 2)).any()), shape)
-        counts = np.stack([(sides == side) @ self.now for side in (1, 2)])
-        refuse(not sides.size or int(counts.min()) < 1, "there are points on both sides of a split")
+        refuse(not sides.size or int(self.counted.min()) < 1, "there are points on both sides of a split")
 
     @property
     def now(self) -> Array:
         return _now(self)
+
+    @property
+    def counted(self) -> Array:
+        """The sizes (pairs, 2) int64 of the unions."""
+        return np.stack([(self.sides == side) @ self.now for side in (1, 2)], axis=1)
 
     @property
     def subject(self) -> bytes:
@@ -117,6 +123,8 @@ class Weigh(Compare, tag=150):
     sizes: Array
     run: int
     groups: Array
+
+    counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from secfc.disclosure.compare.hearing import added
 from secfc.disclosure.compare.match import Match
 from secfc.disclosure.joint.messages import Reshared
 from secfc.disclosure.joint.steps import Stalled, Steps
-from secfc.disclosure.own.messages import MeasureSplits
-from secfc.disclosure.own.shares import clusters_in, costs_of, gaps_of, step_of
+from secfc.disclosure.own.shares import clusters_in, step_of
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import Role
 from secfc.roles.messages import Message
@@ -154,25 +153,8 @@ class Products:
         values[:, now > 0] = sums
         return rows.given(values, now)
 
-    def gaps(self, match: Match, steps: Steps, rows: CodedRows, state: Shared | None) -> Role[Array | None]:
-        """My share (lanes, pairs), as of a product, of how far unions are apart (`gaps_of`), if I respond."""
-        question = cast("MeasureSplits", match.question)
-        one_hot = yield from self.labeled(match, steps, state)
-        sums = yield from self.sums(match, steps, rows, one_hot, question.responders.tolist())
-        return None if one_hot is None else gaps_of(self.plan.code.basis, sums, question.sides, question.now)
-
-    def costs(self, match: Match, steps: Steps, rows: CodedRows, state: Shared | None) -> Role[Array | None]:
-        """My share (lanes, k), as of a product, of what clusters cost (`costs_of`), if I respond.
-
-        The squares of points are products, so responders deal these anew as well.
-        """
-        to = match.question.responders.tolist()
-        one_hot = yield from self.labeled(match, steps, state)
-        sums = yield from self.sums(match, steps, rows, one_hot, to)
+    def norms(self, match: Match, steps: Steps, rows: CodedRows, one_hot: Array | None) -> Role[Array]:
+        """My share (lanes, m, 1) of the squares of points, which are products and dealt anew."""
         product = None if one_hot is None else rows.norms()[:, :, None]
-        norms = yield from self.reduced(match, steps, product, to, self.plan.m, 1)
-        return (
-            None
-            if one_hot is None
-            else costs_of(self.plan.code.basis, one_hot, norms, sums, step_of(match).now)
-        )
+        to = match.question.responders.tolist()
+        return (yield from self.reduced(match, steps, product, to, self.plan.m, 1))

@@ -18,7 +18,7 @@ from field.secrets.coins import Coins
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Sharing
 from secfc.disclosure.compare.match import Match, Seating
-from secfc.disclosure.own.messages import Cleave, SizeShare, Stepped
+from secfc.disclosure.own.messages import Cleave, MeasureSplits, SizeShare, Stepped
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import PartyId, SuspectedParties
 
@@ -44,8 +44,10 @@ def game_of(match: Match, sharing: Sharing) -> Relabeling:
     return Relabeling(match.schedule, match.plan.code.basis, tested)
 
 
-def rivals_in(question: Stepped) -> Array:
-    """Sizes of the clusters that points are measured to: of both halves that of the cluster that is cut."""
+def measured_to(plan: Plan, question: Stepped) -> Array:
+    """The sizes of what centers are compared or measured: clusters, halves of them, or unions."""
+    if isinstance(question, MeasureSplits) and plan.fraction is not None:
+        return question.counted.reshape(-1)
     return np.repeat(question.now, 2) if isinstance(question, Cleave) else question.now
 
 
@@ -65,7 +67,8 @@ def hide(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> A
 def match_of(plan: Plan, question: Stepped, seating: Seating, sharing: Sharing) -> Match:
     """What a question about shared labels compares; the sizes of its first labels all know."""
     if not (sharing.hidden and question.step):
-        return Match(plan, question, rivals_in(question), seating)
+        aside = plan.aside if isinstance(question, Cleave) else 0
+        return Match(plan, question, measured_to(plan, question), seating, aside=aside)
     # A cluster without points never gets any.
     there = cluster_sizes(question.labels, question.k) > 0
     return Match(plan, question, there.astype(np.int64), seating, hidden=True)
@@ -107,18 +110,61 @@ def costs_of(basis: Basis, one_hot: Array, norms: Array, sums: Array, sizes: Arr
     return out
 
 
+def rounded_costs(
+    basis: Basis, one_hot: Array, norms: Array, sums: Array, centers: Array, sizes: Array, fraction: int
+) -> Array:
+    """A share (lanes, k), of twice the degree, of the sums of squared distances to rounded centers C.
+
+    That is s ||C||**2 - 2**(q + 1) <C, S> + 4**q Q for centers that stand for 2**q points each.  centers:
+    (lanes, K, width), a share of C; the rest as in `costs_of`.
+    """
+    alive = np.flatnonzero(sizes)
+    own, both = basis.squares(centers), basis.squares(basis.add(centers, sums))
+    twice = subtract(basis, subtract(basis, both, own), basis.squares(sums))
+    one, s = (basis.reduce(np.array(x, object).reshape(-1)) for x in (1 << fraction, sizes[alive]))
+    squares = basis.multiply(basis.multiply(one, one), basis.matmul(one_hot, norms)[:, :, 0])
+    found = subtract(basis, basis.add(basis.multiply(s, own), squares), basis.multiply(one, twice))
+    out = np.zeros((basis.lanes, len(sizes)), basis.dtype)
+    out[:, alive] = found
+    return out
+
+
+def unions(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
+    """A share (lanes, 2 * pairs, width) of the sums of unions, those of a pair side by side; as `gaps_of`."""
+    alive = np.flatnonzero(now)
+    each = [basis.matmul(basis.reduce((sides == side).astype(np.int64)[:, alive]), sums) for side in (1, 2)]
+    return np.stack(each, axis=2).reshape(basis.lanes, -1, sums.shape[2])
+
+
 def gaps_of(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
     """A share (lanes, pairs), of twice the degree, of ||s_b S_a - s_a S_b||**2 of unions a and b.
 
     sums: (lanes, K, width) of the clusters with points, of the degree of shares.  sides: (pairs, k), now:
     (k,), see `MeasureSplits`.
     """
-    alive = np.flatnonzero(now)
-    first, second = (
-        basis.matmul(basis.reduce((sides == side).astype(np.int64)[:, alive]), sums) for side in (1, 2)
-    )
+    both = unions(basis, sums, sides, now)
+    first, second = both[:, ::2], both[:, 1::2]
     a, b = (basis.reduce(((sides == side) @ now).astype(np.int64))[:, :, None] for side in (1, 2))
     return basis.squares(subtract(basis, basis.multiply(b, first), basis.multiply(a, second)))
+
+
+def numbers_of(
+    match: Match, one_hot: Array, norms: Array | None, sums: Array, centers: Array | None
+) -> Array:
+    """A responder's share, of twice the degree, of what is asked for of clusters, or of unions of them.
+
+    norms: of points, where costs are; centers: (lanes, K, width) of clusters with points, or of unions, where
+    they are rounded.
+    """
+    question, plan = step_of(match), match.plan
+    basis, now = plan.code.basis, question.now
+    if norms is not None and centers is not None and plan.fraction is not None:
+        return rounded_costs(basis, one_hot, norms, sums, centers, now, plan.fraction)
+    if norms is not None:
+        return costs_of(basis, one_hot, norms, sums, now)
+    if centers is not None:
+        return basis.squares(subtract(basis, centers[:, ::2], centers[:, 1::2]))
+    return gaps_of(basis, sums, cast("MeasureSplits", question).sides, now)
 
 
 def cut_sums(plan: Plan, me: int, sums: Array, now: Array, directions: Array) -> Array:

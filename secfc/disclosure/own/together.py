@@ -90,7 +90,14 @@ class Together:
         bits = Shared.public(basis, labels, clusters, lead=lead).bits
         return Shared(bits, basis.multiply(known, self.weight(match)[:, None, None]))
 
-    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning) -> Role[Begun]:
+    def rounded(
+        self, match: Match, steps: Steps, begun: Begun, measured: Measured
+    ) -> Role[tuple[Measured, Begun]]:
+        """Centers are exact without a dealer."""
+        yield from ()
+        return measured, begun
+
+    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning | None) -> Role[Begun]:
         """Sit down, the first time that this committee meets."""
         seats = yield from self.comparer.seated(tuple(match.question.committee.tolist()), steps)
         return Begun(game, NOBODY_MISSED, seats=seats)

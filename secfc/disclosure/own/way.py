@@ -30,10 +30,15 @@ class Begun:
     seats: of a committee without a dealer, at a member.
     """
 
-    game: Relabeling | Winning
+    game: Relabeling | Winning | None
     missing: Array
     corrections: Array | None = None
     seats: Seats | None = None
+
+    @property
+    def due(self) -> int:
+        """Words that are dealt for the game."""
+        return 0 if self.game is None else self.game.dealt
 
 
 class Way(Protocol):
@@ -56,8 +61,15 @@ class Way(Protocol):
         """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
         ...
 
-    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning) -> Role[Begun]:
-        """What comes first of an answer."""
+    def begin(self, match: Match, steps: Steps, game: Relabeling | Winning | None) -> Role[Begun]:
+        """What comes first of an answer.  game: None where nothing is compared."""
+        ...
+
+    def rounded(
+        self, match: Match, steps: Steps, begun: Begun, measured: Measured
+    ) -> Role[tuple[Measured, Begun]]:
+        """What distances are measured to instead where centers are rounded, and what is left of the dealer's
+        words then."""
         ...
 
     def moved(
