@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +33,7 @@ from field.compare.contest import Contest
 from field.compare.levels import TREES as TREES
 from field.compare.levels import Level as Level
 from field.compare.levels import levels as levels
+from field.compare.portions import Portion, dealt_in
 from field.compare.sliced import Differences as Differences
 from field.compare.sliced import Values as Values
 from field.compare.tables import NOTHING, Deck, Hand, total
@@ -145,13 +146,33 @@ class Schedule:
         """What every comparison weighs distances by: see `Contest.weights`."""
         return self.contest.weights(self.basis.primes)
 
-    def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+    def compete(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
         """See `compete`."""
-        return compete(self, masked, tables, lead=lead)
+        return compete(self, masked, hand, lead=lead)
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
+    def deal(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
         """See `deal`."""
         return deal(self, rho, streams, corrected, before)
+
+    @property
+    def portions(self) -> tuple[int, ...]:
+        """Words of each portion that is dealt for `compete`."""
+        return (self.dealt,)
+
+    @property
+    def portions_of_wins(self) -> tuple[int, ...]:
+        """The same for `wins`."""
+        return (self.dealt_wins,)
+
+    def dealing(self, rho: Array) -> Iterator[Portion]:
+        """What is dealt for `compete`, portion by portion."""
+        yield self.dealt, partial(self.deal_codes, rho)
+
+    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
+        """The same for `wins`."""
+        yield self.dealt_wins, partial(self.deal_wins, rho)
 
     def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, (places, per).
@@ -216,17 +237,17 @@ class Played(Protocol):
 
     def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves: ...
 
-    def deal_codes(self, rho: Array, deck: Deck) -> None: ...
+    def dealing(self, rho: Array) -> Iterator[Portion]: ...
 
 
-def compete(schedule: Played, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+def compete(schedule: Played, masked: Array, hand: Hand, *, lead: bool) -> Moves:
     """A member's part of a contest: yields what it opens, is sent the sum of what all members opened.
 
     masked: (lanes, k, m) the distances plus the dealer's masks, equal at all members.  lead: True at exactly
-    one member, which adds the public constants.  Returns its share of the codes' binary digits,
-    (places, words(m)) uint64.
+    one member, which adds the public constants.  Where it yields `field.compare.portions.NEXT` nothing is
+    opened.  Returns its share of the codes' binary digits, (places, words(m)) uint64.
     """
-    return schedule.codes(masked, tables.take(), ONES if lead else np.uint64(0))
+    return schedule.codes(masked, hand, ONES if lead else np.uint64(0))
 
 
 def together(basis: Basis, openings: Sequence[Array]) -> Array:
@@ -371,17 +392,15 @@ def labels(schedule: Any, planes: Array) -> Array:
 
 def deal(
     schedule: Played, masks_sum: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
-) -> Array:
-    """The corrections for one member, (dealt,) words: with them all members share a contest's tables.
+) -> Iterator[Array]:
+    """The corrections for one member, words: with them all members share a contest's tables.
 
-    before: words that go with them, which come first.
+    Portion by portion (`field.compare.portions`).  before: words that go with them, which come first.
 
     masks_sum: (lanes, k, m) residues, what the members' masked distances exceed the distances by.  streams:
     one with every member, in the committee's order, fresh for this contest.  corrected: who gets them.
     """
-    deck = Deck(streams, corrected, schedule.dealt, before)
-    schedule.deal_codes(masks_sum, deck)
-    return deck.corrections
+    return dealt_in(schedule.dealing(masks_sum), streams, corrected, before)
 
 
 def deal_compare(schedule: Schedule, differences: Differences | Values, deck: Deck) -> Array:

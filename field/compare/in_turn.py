@@ -2,8 +2,9 @@
 
 A round of a contest opens a bit or more of every comparison of every point, and who plays holds some copies
 of that.  Played in blocks of rows, one hand and one deck serve all of them in order, so what is dealt is the
-same in all, and what is opened, masks and half-done bits are those of one block.  Blocks multiply rounds, so
-there are as many as cost little beside the bytes (`field.compare.shapes.block`); labels do not change.
+same in all, and what is opened, masks, half-done bits and the dealer's words are those of one block.  Blocks
+multiply rounds, so there are as many as cost little beside the bytes (`field.compare.shapes.block`); labels
+do not change.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from field.compare.bitslice import WORD, words
 from field.compare.contest import Contest
 from field.compare.dealt import Moves, Schedule, compete, deal
-from field.compare.tables import NOTHING, Deck, Hand, Tables
+from field.compare.portions import NEXT, Portion
+from field.compare.tables import NOTHING, Hand
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -83,49 +85,65 @@ class InTurn:
     @property
     def dealt(self) -> int:
         """Words that the dealer sends to one member."""
-        return sum(part.dealt for _, part in self.parts)
+        return sum(self.portions)
 
     @property
     def dealt_wins(self) -> int:
         """Words that are dealt to one member for `wins`."""
-        return sum(part.dealt_wins for _, part in self.parts)
+        return sum(self.portions_of_wins)
 
     @property
     def openings(self) -> tuple[int, ...]:
         """Words that a member opens in each round."""
         return tuple(count for _, part in self.parts for count in part.openings)
 
-    def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+    def compete(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
         """See `field.compare.dealt.compete`."""
-        return compete(self, masked, tables, lead=lead)
+        return compete(self, masked, hand, lead=lead)
 
     def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, as `field.compare.dealt.Schedule.codes`."""
-        found = []
+        found: list[Array] = []
         for part, values in self._blocks(masked):
+            if found:
+                yield NEXT
             found.append((yield from part.codes(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
     def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of who wins each point, as `field.compare.dealt.Schedule.wins`."""
-        found = []
+        found: list[Array] = []
         for part, values in self._blocks(masked):
+            if found:
+                yield NEXT
             found.append((yield from part.wins(values, hand, constant)))
         return np.concatenate(found, axis=1)
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
+    def deal(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
         """See `field.compare.dealt.deal`."""
         return deal(self, rho, streams, corrected, before)
 
-    def deal_codes(self, rho: Array, deck: Deck) -> None:
-        """The dealer's part of `codes`."""
-        for part, values in self._blocks(rho):
-            part.deal_codes(values, deck)
+    @property
+    def portions(self) -> tuple[int, ...]:
+        """Words of each portion that is dealt for `compete`: one a block."""
+        return tuple(part.dealt for _, part in self.parts)
 
-    def deal_wins(self, rho: Array, deck: Deck) -> None:
-        """The dealer's part of `wins`."""
+    @property
+    def portions_of_wins(self) -> tuple[int, ...]:
+        """The same for `wins`."""
+        return tuple(part.dealt_wins for _, part in self.parts)
+
+    def dealing(self, rho: Array) -> Iterator[Portion]:
+        """What is dealt for `compete`, portion by portion."""
         for part, values in self._blocks(rho):
-            part.deal_wins(values, deck)
+            yield from part.dealing(values)
+
+    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
+        """The same for `wins`."""
+        for part, values in self._blocks(rho):
+            yield from part.dealing_wins(values)
 
     def _blocks(self, values: Array) -> Iterator[tuple[Schedule | Tournament, Array]]:
         """Every block's contest, and its residues (lanes, k, points)."""

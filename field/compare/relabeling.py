@@ -19,7 +19,7 @@ dealer knows, and sees these, knows every label.  Everything else that is said o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from field.compare.bitslice import pack, unpack
 from field.compare.dealt import ONES, Moves, Schedule
 from field.compare.in_turn import InTurn
-from field.compare.tables import NOTHING, Deck, Tables, residue_words
+from field.compare.portions import NEXT, Portion, dealt_in
+from field.compare.tables import NOTHING, Deck, Hand, residue_words
 from field.compare.tournament import Tournament
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
@@ -93,19 +94,19 @@ class Winning:
     schedule: Schedule | Tournament | InTurn
 
     @property
-    def dealt(self) -> int:
-        """Words that the dealer sends to one member."""
-        return self.schedule.dealt_wins
+    def portions(self) -> tuple[int, ...]:
+        """Words of each portion that the dealer sends to one member."""
+        return self.schedule.portions_of_wins
 
-    def play(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+    def play(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
         """A member's part, as `field.compare.dealt.compete`: its share of who wins, (K, words)."""
-        return self.schedule.wins(masked, tables.take(), ONES if lead else np.uint64(0))
+        return self.schedule.wins(masked, hand, ONES if lead else np.uint64(0))
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
-        """The corrections for one member, (dealt,) words; as `field.compare.dealt.deal`."""
-        deck = Deck(streams, corrected, self.dealt, before)
-        self.schedule.deal_wins(rho, deck)
-        return deck.corrections
+    def deal(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
+        """The corrections for one member, portion by portion; as `field.compare.dealt.deal`."""
+        return dealt_in(self.schedule.dealing_wins(rho), streams, corrected, before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,14 +136,21 @@ class Relabeling:
         return self.basis.prefix(1)
 
     @property
-    def dealt(self) -> int:
-        """Words that the dealer sends to one member."""
+    def portions(self) -> tuple[int, ...]:
+        """Words of each portion that the dealer sends to one member: the last may serve what comes after the
+        contest alone."""
+        *before, last = self.schedule.portions_of_wins
+        return (*before, last, self._after) if before else (last + self._after,)
+
+    @property
+    def _after(self) -> int:
+        """Words for what comes after the contest."""
         tested = residue_words(self.first, (TESTS,)) if self.tested else 0
-        return self.schedule.dealt_wins + residue_words(self.basis, (self.rows, self.m)) + tested
+        return residue_words(self.basis, (self.rows, self.m)) + tested
 
     # --- committee
 
-    def play(self, masked: Array, old: Shared, tables: Tables, coins: Coins, *, lead: bool) -> Moves:
+    def play(self, masked: Array, old: Shared, hand: Hand, coins: Coins, *, lead: bool) -> Moves:
         """A member's part: yields what it opens, is sent the sum of what all opened.
 
         masked: (lanes, k, m) distances plus the dealer's masks.  old: its share of the labels before.  coins:
@@ -151,8 +159,9 @@ class Relabeling:
         """
         from field.kernels import comparing
 
-        hand, constant = tables.take(), ONES if lead else np.uint64(0)
-        bits = yield from self.schedule.wins(masked, hand, constant)
+        bits = yield from self.schedule.wins(masked, hand, ONES if lead else np.uint64(0))
+        if len(self.portions) > 1:
+            yield NEXT
         shape = bits[:-1].shape
         parts = hand.residues(self.basis, (self.rows, self.m)).copy()
         # Behind the bits goes a seed that nobody chose alone, fixed together with them.
@@ -187,12 +196,30 @@ class Relabeling:
 
     # --- dealer
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
-        """The corrections for one member, (dealt,) words; as `field.compare.dealt.deal`."""
+    def deal(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
+        """The corrections for one member, portion by portion; as `field.compare.dealt.deal`."""
+        return dealt_in(self.dealing(rho), streams, corrected, before)
+
+    def dealing(self, rho: Array) -> Iterator[Portion]:
+        """What is dealt, portion by portion: one for all, if the contest has one."""
+        wins = self.schedule.dealing_wins(rho)
+        if len(self.portions) > 1:
+            yield from wins
+            yield self._after, self._deal_after
+            return
+
+        def whole(deck: Deck) -> None:
+            for _, fill in wins:
+                fill(deck)
+            self._deal_after(deck)
+
+        yield self.portions[0], whole
+
+    def _deal_after(self, deck: Deck) -> None:
         from field.kernels import comparing
 
-        deck = Deck(streams, corrected, self.dealt, before)
-        self.schedule.deal_wins(rho, deck)
         parts = deck.residues(self.basis, (self.rows, self.m))
         masks = deck.masks((self.rows, self.schedule.per))
         comparing.bits_less(masks, np.array(self.basis.primes, np.uint64), parts)
@@ -201,7 +228,6 @@ class Relabeling:
             a, b = _split(deck.uniform(self.first, (TESTS**2 + TESTS,)))
             products = deck.residues(self.first, (TESTS,))
             products[0] = (a @ b + p - products[0]) % p
-        return deck.corrections
 
 
 def numbers(first: Basis, parts: Array) -> Array:

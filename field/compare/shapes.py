@@ -66,4 +66,5 @@ def block(shape: Schedule | Tournament, members: int, network: Network) -> int:
 def _seconds(shape: Schedule | Tournament, members: int, network: Network, count: int) -> float:
     """What the messages of a contest take in so many blocks."""
     opened = sum(shape.openings) * members * (members - 1)
-    return network.seconds(count * len(shape.openings), 8 * (shape.dealt + opened))
+    asked = 2 * (count - 1)  # a portion of what is dealt is asked for, and comes
+    return network.seconds(count * len(shape.openings) + asked, 8 * (shape.dealt + opened))

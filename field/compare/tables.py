@@ -53,9 +53,12 @@ class Tables:
 
 
 class _Words:
-    """Words handed out in order, as a stream would."""
+    """Words handed out in order, as a stream would; portion by portion, none of which is cut."""
 
     def __init__(self, words: Array) -> None:
+        self.begin(words)
+
+    def begin(self, words: Array) -> None:
         self._words, self._next = words, 0
 
     def next(self, shape: tuple[int, ...]) -> Array:
@@ -77,6 +80,11 @@ class Hand:
 
     def __init__(self, source: Coins | _Words, masks: Coins) -> None:
         self._source, self._masks = source, masks
+
+    def feed(self, words: Array) -> None:
+        """The next portion of corrections, at the member that gets them; the last one is used up."""
+        if isinstance(self._source, _Words):
+            self._source.begin(words)
 
     def table(self, space: Array) -> Array:
         """The next share of tables, words of the shape of `space`: put there, unless they lie elsewhere."""
@@ -115,13 +123,18 @@ def _residues(basis: Basis, words: Array, shape: tuple[int, ...]) -> Array:
 class Deck:
     """What the dealer makes of its streams with all members: the masks, and corrections in order.
 
-    before: words that the corrections begin with, so that those of many points are never copied.
+    Corrections are made in portions; before: words that one begins with, so that those of many points are
+    never copied.
     """
 
-    def __init__(self, streams: Sequence[Coins], corrected: int, words: int, before: Array = NOTHING) -> None:
+    def __init__(self, streams: Sequence[Coins], corrected: int) -> None:
         branches = [_branches(stream) for stream in streams]
         self._sources = [tables for j, (tables, _) in enumerate(branches) if j != corrected]
         self._masks = [masks for _, masks in branches]
+        self.begin(0)
+
+    def begin(self, words: int, before: Array = NOTHING) -> None:
+        """The next portion of corrections, of so many words after those before."""
         self.corrections, self._next = np.empty(len(before) + words, np.uint64), len(before)
         self.corrections[: len(before)] = before
 

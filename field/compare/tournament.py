@@ -16,9 +16,9 @@ of rounded centers are, winners' distances alone are opened under fresh masks, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,8 @@ from field.compare.dealt import (
     factors,
     multiply,
 )
-from field.compare.tables import NOTHING, Deck, Hand, Tables, residue_words
+from field.compare.portions import Portion
+from field.compare.tables import NOTHING, Deck, Hand, residue_words
 from field.ring.basis import Basis
 from field.ring.quantize import distance_bound
 from field.secrets.coins import Coins
@@ -171,9 +172,9 @@ class Tournament:
         ones, tables = (residue_words(self.basis, (groups, n, self.m)) for n in (size - 1, size))
         return int(self.inner.dealt + ones + tables + self.outer.dealt + longer)
 
-    def compete(self, masked: Array, tables: Tables, *, lead: bool) -> Moves:
+    def compete(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
         """See `field.compare.dealt.compete`."""
-        return compete(self, masked, tables, lead=lead)
+        return compete(self, masked, hand, lead=lead)
 
     def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, as `field.compare.dealt.Schedule.codes`."""
@@ -230,9 +231,29 @@ class Tournament:
             products.append(multiply(longer[0], longer[1], (bits.shape[1] + 1,), hand, constant)[:, 0])
         return wins, products
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
+    def deal(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
         """See `field.compare.dealt.deal`."""
         return deal(self, rho, streams, corrected, before)
+
+    @property
+    def portions(self) -> tuple[int, ...]:
+        """Words of each portion that is dealt for `compete`."""
+        return (self.dealt,)
+
+    @property
+    def portions_of_wins(self) -> tuple[int, ...]:
+        """The same for `wins`."""
+        return (self.dealt_wins,)
+
+    def dealing(self, rho: Array) -> Iterator[Portion]:
+        """What is dealt for `compete`, portion by portion."""
+        yield self.dealt, partial(self.deal_codes, rho)
+
+    def dealing_wins(self, rho: Array) -> Iterator[Portion]:
+        """The same for `wins`."""
+        yield self.dealt_wins, partial(self.deal_wins, rho)
 
     def deal_codes(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `codes`, into a deck for more than this contest."""

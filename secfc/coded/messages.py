@@ -245,19 +245,6 @@ class MaskedSum(Message, tag=19):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Corrections(Message, tag=20):
-    """Dealer to one member: words that complete its tables of one comparison, uniform to any one member.
-
-    Where centers are rounded, before these those by which it divides.
-    """
-
-    words: Array
-
-    def __post_init__(self) -> None:
-        refuse(not is_array(self.words, "u", 1), "corrections are a vector of words")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class MaskedBits(Message, tag=21):
     """Member to member: its share of what is opened under masks that no member knows.
 

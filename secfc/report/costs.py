@@ -92,6 +92,7 @@ CONTENTS = {
     "MaskedCenters": "masked sums of clusters, each step",
     "CenterShares": "shares of rounded centers, each step",
     "Corrections": "tables for comparing",
+    "Ready": "requests for more tables",
     "MaskedBits": "bits opened under masks",
     "LabelShare": "shares of the labels",
     "Advance": "sizes and the first labels, each step",

@@ -2,6 +2,7 @@
 
 from field.code.blind import PairKeys
 from field.compare.dealt import Schedule, Tables, hide, labels, together
+from field.compare.portions import NEXT
 from field.compare.tournament import Tournament
 from field.secrets.coins import SeededCoins
 
@@ -33,11 +34,10 @@ def shared(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
     masked = basis.add(basis.reduce(scaled), rho)
     streams = streams or (lambda j: SeededCoins(seed, f"member {j}"))
     corrected = seed % members
-    corrections = schedule.deal(rho, [streams(j) for j in range(members)], corrected)
-    parts = [
-        schedule.compete(masked, Tables(streams(j), corrections if j == corrected else None), lead=j == 0)
-        for j in range(members)
-    ]
+    portions = schedule.deal(rho, [streams(j) for j in range(members)], corrected)
+    first = next(portions)
+    hands = [Tables(streams(j), first if j == corrected else None).take() for j in range(members)]
+    parts = [schedule.compete(masked, hand, lead=j == 0) for j, hand in enumerate(hands)]
     views = [masked]
     opened = None
     while True:
@@ -49,5 +49,10 @@ def shared(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
                 shares.append(done.value)
         if shares:
             return schedule, shares, views
+        if opening[0] is NEXT:
+            assert all(part is NEXT for part in opening)
+            hands[corrected].feed(next(portions))
+            opened = None
+            continue
         opened = together(basis, opening)
         views.append(opened)

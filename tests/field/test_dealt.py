@@ -276,8 +276,9 @@ def test_tables_can_be_taken_once():
     basis = Basis(LANE_PRIMES[:2])
     schedule = Schedule(Contest.nearest(np.array([1, 2])), basis, 10)
     rho = basis.sample((2, 10), SeededCoins(0, "rho"))
-    tables = Tables(SeededCoins(0, "a"), deal(schedule, rho, [SeededCoins(0, "a"), SeededCoins(0, "b")], 0))
-    next(compete(schedule, rho, tables, lead=True))
+    (words,) = deal(schedule, rho, [SeededCoins(0, "a"), SeededCoins(0, "b")], 0)
+    tables = Tables(SeededCoins(0, "a"), words)
+    next(compete(schedule, rho, tables.take(), lead=True))
     with pytest.raises(MaskReused, match="ask the dealer for new ones"):
-        next(compete(schedule, rho, tables, lead=True))
+        tables.take()
     assert "secret" in repr(tables)

@@ -10,6 +10,7 @@ from field.code.blind import MaskReused
 from field.compare.bitslice import numbers, unpack
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule, Tables, together
+from field.compare.portions import NEXT
 from field.compare.relabeling import Relabeling, Shared, codes, rows_of
 from field.compare.secret_step import last_of_one_hot
 from field.ring.basis import LANE_PRIMES, Basis
@@ -30,16 +31,18 @@ def step(sizes, scaled, before, members, seed, *, kind=Schedule, tested=True, ow
     masked = lanes.add(lanes.reduce(scaled), rho)
     streams = [lambda j=j: SeededCoins(seed, f"member {j}") for j in range(members)]
     corrected = seed % members
-    corrections = game.deal(rho, [stream() for stream in streams], corrected)
-    assert corrections.shape == (game.dealt,)
+    portions = game.deal(rho, [stream() for stream in streams], corrected)
+    sizes_due = list(game.portions)
+    first = next(portions)
+    assert first.shape == (sizes_due.pop(0),)
+    hands = [Tables(stream(), first if j == corrected else None).take() for j, stream in enumerate(streams)]
     own = own or (lambda j: SeededCoins(seed, f"own {j}"))
     clusters = np.flatnonzero(np.array(sizes))
     moves = [
         game.play(
-            masked, Shared.public(basis, before, clusters, lead=j == 0),
-            Tables(streams[j](), corrections if j == corrected else None), own(j), lead=j == 0,
+            masked, Shared.public(basis, before, clusters, lead=j == 0), hand, own(j), lead=j == 0,
         )
-        for j in range(members)
+        for j, hand in enumerate(hands)
     ]  # fmt: skip
     opened, views, done = None, [], []
     while not done:
@@ -49,9 +52,15 @@ def step(sizes, scaled, before, members, seed, *, kind=Schedule, tested=True, ow
                 openings.append(move.send(opened))
             except StopIteration as end:
                 done.append(end.value)
-        if not done:
+        if not done and openings[0] is NEXT:
+            words = next(portions)
+            assert words.shape == (sizes_due.pop(0),)
+            hands[corrected].feed(words)
+            opened = None
+        elif not done:
             opened = together(basis.prefix(len(openings[0])), openings)
             views.append(opened)
+    assert not sizes_due
     shares, said = zip(*done, strict=True)
     assert len(set(said)) == 1
     return shares, said[0], views
@@ -183,6 +192,6 @@ def test_tables_serve_once():
     game = Relabeling(Schedule(contest, BASIS, 3), BASIS, True)
     tables, old = Tables(SeededCoins(0, "a")), Shared.public(BASIS, np.zeros(3, int), np.arange(2), lead=True)
     masked = BASIS.sample((2, 3), SeededCoins(0, "m"))
-    next(game.play(masked, old, tables, SeededCoins(0, "own"), lead=True))
+    next(game.play(masked, old, tables.take(), SeededCoins(0, "own"), lead=True))
     with pytest.raises(MaskReused):
-        next(game.play(masked, old, tables, SeededCoins(0, "own"), lead=True))
+        tables.take()

@@ -21,7 +21,8 @@ def divide(rounding, sums, mask, members=2, corrected=0, streams=None):
     """(rounded centers as integers, all that was opened, the corrected member's words) of sums (K, width)."""
     basis = rounding.basis
     streams = streams or (lambda j: SeededCoins(5, f"member {j}"))
-    deck = Deck([streams(j) for j in range(members)], corrected, rounding.dealt)
+    deck = Deck([streams(j) for j in range(members)], corrected)
+    deck.begin(rounding.dealt)
     rounding.deal(mask, deck)
     masked = basis.add(basis.reduce(np.array(sums, object)), mask)
     games = [

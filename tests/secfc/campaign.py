@@ -52,11 +52,13 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import kfed, sums
 from secfc.algorithm import Public, gathered
+from secfc.coded import dealing_messages as dealing
 from secfc.coded import messages as own
 from secfc.coded import rounding_messages as rounding
 from secfc.coded import union_messages as united
 from secfc.coded import validity_messages as rows
 from secfc.coded.membership import Private
+from secfc.coded.network import Network as Link
 from secfc.disclosure.joint import messages as joint
 from secfc.disclosure.own import messages as keeping
 from secfc.exact import plaintext
@@ -101,7 +103,7 @@ UNCHECKABLE = (
     kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
     rows.TossedSeed, shared.Result,
     rounding.MaskedCenters, rounding.CenterShares, own.MaskSeed, own.MaskedDistances, own.MaskedSum,
-    own.Corrections, own.MaskedBits, own.LabelShare,
+    dealing.Corrections, own.MaskedBits, own.LabelShare,
     own.Unheard, keeping.SizeShare, own.Ended, own.CodedCosts, own.CodedGains, own.NoiseShares,
     joint.SetKeys, joint.Reshared, keeping.PickedShare,
     joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.Choose,
@@ -353,16 +355,16 @@ CORRUPT = {
 
 # --- small runs ------------------------------------------------------------------------------------
 
-N, D, K, BOUND, SCALE = 5, 2, 2, 8.0, 16.0
+N, M, D, K, BOUND, SCALE = 5, 12, 2, 2, 8.0, 16.0
 CLUSTERS = (2, 3, 5)  # a code of a label that no cluster has needs a k that is no power of two
 vary = dataclasses.replace
 
 
 @cache
-def federation(n: int = N) -> secfc.Federation:
-    """n clients with 12 points altogether, and a server with six."""
+def federation(n: int = N, m: int = M) -> secfc.Federation:
+    """n clients with m points altogether, and a server with six."""
     rng = np.random.default_rng(12)
-    points, held = np.split(np.round(rng.uniform(-8, 8, (18, D)) * 4) / 4, [12])
+    points, held = np.split(np.round(rng.uniform(-8, 8, (m + 6, D)) * 4) / 4, [m])
     return secfc.Federation.from_arrays(np.array_split(points, n), server_points=held)
 
 
@@ -391,6 +393,7 @@ class Scenario:
     sealed: bool = False
     predict: bool = False
     n: int = N
+    m: int = M
     expected: Callable[[Scenario, Outcome], Outcome] = lambda scenario, got: over_rows(scenario, got)
 
     def with_clusters(self, k: int) -> Scenario:
@@ -407,7 +410,7 @@ class Scenario:
     def federation(self) -> secfc.Federation:
         if isinstance(self.algorithm, secfc.MaskedLloyd):
             return overlapping(self.n)
-        found = federation(self.n)
+        found = federation(self.n, self.m)
         # Points of a server would give the scale at once.
         return vary(found, server_points=None) if isinstance(self.algorithm, secfc.Scaled) else found
 
@@ -531,14 +534,14 @@ class Outcome:
 
 @cache
 def plaintext(
-    algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N, scaling: Any = None
+    algorithm: secfc.SecFC, excluded: tuple[str, ...], n: int = N, scaling: Any = None, m: int = M
 ) -> secfc.Clustering:
     """Plaintext Lloyd over the rows of everybody else of n clients, scaled or not."""
     twin = secfc.Lloyd(
         algorithm.k, init=algorithm.init, n_init=algorithm.n_init, max_iter=algorithm.max_iter, scale=SCALE,
         centers=getattr(algorithm, "centers", "exact"),
     )  # fmt: skip
-    kept = tuple(p for p in federation(n).parties if p.name not in excluded)
+    kept = tuple(p for p in federation(n, m).parties if p.name not in excluded)
     if scaling is not None:
         kept = tuple(scaling.party(p) for p in kept)
     plan = twin.plan(Public.of(secfc.Federation(kept), BOUND if scaling is None else scaling.limit))
@@ -553,7 +556,7 @@ def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
     want, _ = scenario.clean
     if not got.excluded or scenario.predict:
         return want
-    plain = plaintext(scenario.algorithm, got.excluded, scenario.n)
+    plain = plaintext(scenario.algorithm, got.excluded, scenario.n, m=scenario.m)
     kept = iter(plain.labels)
     labels = tuple(
         np.full(n, -1) if c in got.excluded else next(kept)
@@ -653,6 +656,8 @@ BASE = secfc.SecFC(
     smallest_center=1,
 )
 BARE = secfc.Distances(blind=False)
+# Contests of so many points go in blocks where rounds cost nothing, and what is dealt comes in portions.
+IN_BLOCKS, AT_ONCE = 130, Link(latency=0.0)
 
 
 class Silent(secfc.NoiseInShares):
@@ -726,6 +731,15 @@ SCENARIOS = {
             centers="rounded",
             init=secfc.Splitting(),
         ),
+        expected=sizes_between,
+    ),
+    "labels only, in blocks": Scenario(
+        vary(BASE, disclosure=secfc.AssignmentsOnly(), init=secfc.RandomLabels(), network=AT_ONCE),
+        m=IN_BLOCKS,
+    ),
+    "own labels, in blocks, a client deals": Scenario(
+        vary(BASE, disclosure=secfc.OwnLabels("client-4"), init=secfc.RandomLabels(), network=AT_ONCE),
+        m=IN_BLOCKS,
         expected=sizes_between,
     ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),

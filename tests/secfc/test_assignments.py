@@ -15,10 +15,10 @@ from field.secrets.coins import SeededCoins
 from secfc.algorithm import Public
 from secfc.attacks.seen import CannotDecode
 from secfc.attacks.views import View
+from secfc.coded.dealing_messages import Corrections
 from secfc.coded.messages import (
     Assignment,
     Compare,
-    Corrections,
     LabelShare,
     MaskedBits,
     MaskedSum,

@@ -48,6 +48,7 @@ from tests.secfc.campaign import (
     SCENARIOS,
     SEALED,
     Fault,
+    M,
     N,
     Network,
     check,
@@ -68,8 +69,9 @@ FLIPPED = short(20, nightly=300)
 
 @pytest.fixture(autouse=True)
 def chunks(monkeypatch):
-    """Shares leave two rows at a time, so that some of a client's rows can be lost."""
+    """Shares leave two rows at a time, so that some of a client's rows can be lost; blocks have 64 rows."""
     monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 4)
+    monkeypatch.setattr("field.compare.shapes.LEAST", 64)
 
 
 # --- the campaign ----------------------------------------------------------------------------------
@@ -84,7 +86,9 @@ def test_the_campaign_is_large_enough():
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name):
+def test_a_run_under_faults_is_exact_or_ends_with_the_right_error(name, monkeypatch):
+    if EVERY[name].m > M:
+        monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 40)
     runs = [EVERY[name].with_clusters(k) for k in CLUSTERS]
     messages = max(scenario.clean[1] for scenario in runs)
 
@@ -111,7 +115,7 @@ def test_undisturbed_runs_are_those_of_plaintext_lloyd(name):
         assert got.scalings == {plaintext_scaling(way, plan, scenario.federation)}
         check(scenario, Network({}, scenario.sealed), got)  # against plaintext on points of that scale
         return
-    plain = plaintext(scenario.algorithm, (), scenario.n)
+    plain = plaintext(scenario.algorithm, (), scenario.n, m=scenario.m)
     if scenario.predict:
         twin = secfc.Lloyd(2, scale=16.0, n_init=2, max_iter=4, init=scenario.algorithm.init)
         fed = scenario.federation

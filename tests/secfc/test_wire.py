@@ -19,6 +19,7 @@ from field import SeededCoins
 from psu import messages as union
 from secfc import kfed, sums
 from secfc.algorithm import Public
+from secfc.coded import dealing_messages as dealing
 from secfc.coded import merging_messages as merging
 from secfc.coded import messages as own
 from secfc.coded import rounding_messages as rounding
@@ -346,7 +347,8 @@ MESSAGES = {
     own.MaskedSum: st.builds(own.MaskedSum, coded()),
     rounding.MaskedCenters: st.builds(rounding.MaskedCenters, coded()),
     rounding.CenterShares: st.builds(rounding.CenterShares, coded()),
-    own.Corrections: st.builds(own.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
+    dealing.Corrections: st.builds(dealing.Corrections, arrays(dtype=np.uint64, axes=(1, 1))),
+    dealing.Ready: st.builds(dealing.Ready, st.integers(1, 2**31 - 1)),
     own.MaskedBits: st.builds(own.MaskedBits, arrays(dtype=st.sampled_from([np.uint32, np.uint64]))),
     own.LabelShare: st.builds(own.LabelShare, arrays(dtype=np.uint64, axes=(2, 2))),
     own.Unheard: st.builds(
@@ -606,7 +608,8 @@ def examples():
         own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         rounding.MaskedCenters(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         rounding.CenterShares(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
-        own.Corrections(np.array([1, 2**63], np.uint64)),
+        dealing.Corrections(np.array([1, 2**63], np.uint64)),
+        dealing.Ready(1),
         own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64)),
         own.LabelShare(np.array([[5], [6]], np.uint64)),
         own.Unheard(2, np.array([3], np.int32)),

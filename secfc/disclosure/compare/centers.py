@@ -22,7 +22,7 @@ from field.code.parts import weighted
 from field.compare import dealt
 from field.compare.rounding import Rounding
 from field.secrets.coins import Coins
-from secfc.coded.messages import Corrections
+from secfc.coded.dealing_messages import Corrections
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
 from secfc.coded.rounding_messages import CenterShares, MaskedCenters

@@ -6,7 +6,7 @@ so both sides expand the same.  A seed gives each stream once (`field.code.blind
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,12 +17,15 @@ from field.compare import dealt
 from field.compare.rounding import Rounding
 from field.compare.tables import NOTHING, Deck
 from field.secrets.coins import Coins
-from secfc.coded.messages import Corrections, MaskSeed
+from secfc.coded.dealing_messages import Corrections, Ready
+from secfc.coded.messages import MaskSeed, Unheard
 from secfc.coded.plan import Plan
 from secfc.disclosure.compare.match import Match
-from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, take
+from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, take
 
 Array = NDArray[Any]
+# Portions that are left to deal, with their numbers.
+Dealt = Iterator[tuple[int, Corrections]]
 
 
 def mask_seeds(
@@ -78,26 +81,53 @@ def lacking(match: Match, keys: PairKeys) -> Array:
 class Game(Protocol):
     """What is dealt for: a contest, or more than one."""
 
-    def deal(self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING) -> Array:
+    def deal(
+        self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
+    ) -> Iterator[Array]:
         """Words for the corrected member, see `field.compare.dealt.deal`."""
         ...
 
 
-def deal(match: Match, keys: PairKeys, game: Game | None) -> Corrections:
-    """The dealer's work for one match whose players all sent their seeds: for the corrected member.
+def begin_dealing(match: Match, keys: PairKeys, game: Game | None) -> Role[Dealt]:
+    """Send the first portion for a match whose players all sent their seeds; what is left to deal.
 
     game: None where nothing is compared, and centers are rounded alone.
     """
+    portions = deal(match, keys, game)
+    yield Exchange({match.corrected: next(portions)}, round=match.given_in(0), phase="deal")
+    return enumerate(portions, 1)
+
+
+def go_on_dealing(match: Match, left: Dealt) -> Role[None]:
+    """Send the other portions as the corrected member asks for them; each is made while the last one is used.
+
+    Ends early if that member goes no further, or is not heard.
+    """
+    for number, portion in left:
+        wait = match.asked_in(number)
+        inbox = yield Exchange({}, (match.corrected,), 0, round=match.given_in(0), accept=wait, phase="deal")
+        if not take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, Ready):
+            return
+        asked = inbox[match.corrected]
+        if asked.portion != number:
+            raise FaultyClient(match.corrected, f"asked for portion {asked.portion} where {number} is next")
+        yield Exchange({match.corrected: portion}, round=match.given_in(number), phase="deal")
+
+
+def deal(match: Match, keys: PairKeys, game: Game | None) -> Iterator[Corrections]:
+    """The dealer's work: what the corrected member gets, portion by portion."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
     corrected, first = match.question.corrected, NOTHING
     if match.rounding is not None:
         first = deal_rounding(match, match.rounding, keys)
     if game is None:
-        return Corrections(first)
+        yield Corrections(first)
+        return
     masks = mask_streams(match, keys, responders)
     rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)
-    return Corrections(game.deal(rho, [tables[j] for j in committee], corrected, first))
+    for words in game.deal(rho, [tables[j] for j in committee], corrected, first):
+        yield Corrections(words)
 
 
 def deal_rounding(match: Match, rounding: Rounding, keys: PairKeys) -> Array:
@@ -106,6 +136,7 @@ def deal_rounding(match: Match, rounding: Rounding, keys: PairKeys) -> Array:
     masks = mask_streams(match, keys, responders, sums=True)
     rho = dealt.rho(rounding.basis, rounding.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee, sums=True)
-    deck = Deck([tables[j] for j in committee], match.question.corrected, rounding.dealt)
+    deck = Deck([tables[j] for j in committee], match.question.corrected)
+    deck.begin(rounding.dealt)
     rounding.deal(rho, deck)
     return deck.corrections

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
 from field.ring.basis import Basis
+from secfc.coded.dealing_messages import Corrections
 from secfc.coded.messages import MaskedBits, Unheard
 from secfc.coded.policy import Measured
 from secfc.roles.exchange import Exchange, PartyId, Role, take
@@ -19,11 +20,12 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False, repr=False)
 class Begun:
     """What precedes a comparison is done: what my rows are measured to; whom the dealer missed; words (n,)
-    that are left of the dealer's, None if they are still to come."""
+    that are left of the dealer's first, None if they are still to come; at a dealer, what is left to deal."""
 
     measured: Measured
     missing: Array
     words: Array | None = None
+    left: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
 
 
 class NothingHeardError(Exception):

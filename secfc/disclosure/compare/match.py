@@ -24,7 +24,7 @@ from secfc.coded.messages import Compare, LabelShare, Measure
 from secfc.coded.plan import Plan
 from secfc.disclosure.compare.rivals import Rivals, Sides, rivals_of
 from secfc.roles.accept import check_residues
-from secfc.roles.exchange import PartyId, SuspectedParties, faulty
+from secfc.roles.exchange import SERVER, STRIDE, PartyId, SuspectedParties, faulty
 
 Array = NDArray[Any]
 
@@ -32,6 +32,8 @@ Array = NDArray[Any]
 WORTH_SPLITTING = 1 << 14
 # Rounds after the question's; where centers are rounded, of that, and all but the first once more.
 DEAL, SEND, SUM, OPEN = range(1, 5)
+# Portions of what is dealt have rounds of their own, above those of a question's steps; so many at most.
+GIVEN, PORTIONS = STRIDE - 64, 32
 
 
 @lru_cache(maxsize=8)
@@ -202,6 +204,23 @@ class Match:
             question.corrected, question.factor, question.subject,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
+
+    @property
+    def feeds(self) -> int:
+        """How many portions the dealer may send after the first."""
+        return len(self.schedule.parts) if isinstance(self.schedule, InTurn) else 0
+
+    def asked_in(self, portion: int) -> int:
+        """The round in which the corrected member asks for a portion: one that is not used between the two.
+
+        To the server answers have the number of the question, and this comes before them.
+        """
+        number = self.question.round
+        return number - PORTIONS + portion if self.seating.dealer == SERVER else self.given_in(portion)
+
+    def given_in(self, portion: int) -> int:
+        """The round in which the dealer sends a portion: the first one early, others after all else."""
+        return self.question.round + (GIVEN + portion if portion else DEAL)
 
     @property
     def players(self) -> tuple[PartyId, ...]:

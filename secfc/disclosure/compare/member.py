@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
 from field.compare import dealt
+from field.compare.portions import NEXT
 from field.secrets.coins import Coins
+from secfc.coded.dealing_messages import Corrections
 from secfc.coded.messages import (
     Compare,
-    Corrections,
     LabelShare,
     MaskedDistances,
     MaskedSum,
@@ -23,7 +24,15 @@ from secfc.coded.plan import Plan
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.centers import Rounder
-from secfc.disclosure.compare.dealer import deal, lacking, mask_streams, table_streams
+from secfc.disclosure.compare.dealer import (
+    Dealt,
+    begin_dealing,
+    go_on_dealing,
+    lacking,
+    mask_streams,
+    table_streams,
+)
+from secfc.disclosure.compare.feeding import Feed, asks_no_more
 from secfc.disclosure.compare.hearing import Begun, NothingHeardError, Talking, added, heard
 from secfc.disclosure.compare.match import (
     DEAL,
@@ -77,6 +86,7 @@ class Member:
         if self.name not in match.committee:
             send = self.masked_distances(match, begun.measured)
             yield Exchange(dict(send), round=number + SEND, phase="distances")
+            yield from go_on_dealing(match, begun.left)
             return Unheard(0, missing)
         peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
         zeros = self.peers.streams(match.question.round, match.context, peers)
@@ -93,23 +103,25 @@ class Member:
         number, dealer = match.question.round, self.dealer
         if self.name not in (dealer, *match.responders, *match.committee):
             return None
-        missing = NOBODY_MISSED
+        missing, left = NOBODY_MISSED, cast("Dealt", iter(()))
         if self.name == dealer and self.dealt_to is not None:
             missing = lacking(match, self.dealt_to)
-            dealing: Message = Unheard(0, NOBODY_MISSED)
-            if not missing.size:
-                dealing = deal(match, self.dealt_to, match.schedule if match.opens else None)
-            yield Exchange({match.corrected: dealing}, round=number + DEAL, phase="deal")
+            if missing.size:
+                told = Unheard(0, NOBODY_MISSED)
+                yield Exchange({match.corrected: told}, round=number + DEAL, phase="deal")
+            else:
+                game = match.schedule if match.opens else None
+                left = yield from begin_dealing(match, self.dealt_to, game)
         if match.rounding is None:
-            return Begun(measured, missing)
+            return Begun(measured, missing, left=left)
         if missing.size:
             return Unheard(0, missing)  # nothing was dealt, as the corrected member tells the others
         try:
-            more = match.schedule.dealt if match.opens else 0
+            more = match.schedule.portions[0] if match.opens else 0
             about, words = yield from self.rounder.rounded(match, match.rounding, measured, more)
         except NothingHeardError as silence:
             return (yield from self.gone(match, silence))
-        return Begun(about, missing, words)
+        return Begun(about, missing, words, left)
 
     def gone(self, match: Match, silence: NothingHeardError) -> Role[Unheard]:
         """I go no further: what the others and the server hear of it."""
@@ -122,6 +134,7 @@ class Member:
         told = Unheard(step, NOBODY_MISSED)
         for later, others in match.awaiting(self.name, step):
             yield Exchange(to_all(others, told), round=match.question.round + later, phase="compare")
+        yield from asks_no_more(match, self.name)
 
     def masked_distances(self, match: Match, measured: Measured) -> dict[PartyId, MaskedDistances]:
         """What I send to each member, if I am to respond: my masked distances of the points it sums up."""
@@ -141,8 +154,9 @@ class Member:
         others = tuple(c for c in match.committee if c != self.name)
         # What was sent and summed is let go before the contest, of which much is held.
         masked, corrections = yield from self.summed(match, begun, others)
-        tables = dealt.Tables(table_streams(match, self.mine, (0,))[0], corrections)
-        game = schedule.compete(masked, tables, lead=self.name == match.committee[0])
+        hand = dealt.Tables(table_streams(match, self.mine, (0,))[0], corrections).take()
+        game = schedule.compete(masked, hand, lead=self.name == match.committee[0])
+        feed = Feed(match, self.name, self.dealer, schedule.portions, hand)
         del masked, corrections
         talk, told = Talking(number + OPEN, match.begun + OPEN, others), None
         while True:
@@ -150,6 +164,10 @@ class Member:
                 opening = game.send(told)
             except StopIteration as done:
                 return dealt.hide(done.value, zeros)
+            if opening is NEXT:
+                yield from feed(talk.step - 1)
+                told = None
+                continue
             told = yield from opened(schedule.basis, match.committee, self.name, opening, talk)
 
     def summed(
@@ -170,7 +188,7 @@ class Member:
         elif self.name == match.corrected:
             wait = Exchange(send, (dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances")
             dealing = (yield from heard(wait, Corrections, DEAL))[dealer]
-            corrections, send = check_words(dealer, dealing.words, (schedule.dealt,)), {}
+            corrections, send = check_words(dealer, dealing.words, (schedule.portions[0],)), {}
         awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
         wait = Exchange(send, awaited, 0, round=number + SEND, phase="distances")
         parts = {**(yield from heard(wait, MaskedDistances, first + SEND)), **parts}

@@ -27,7 +27,7 @@ from secfc.coded.messages import (
     Unheard,
 )
 from secfc.coded.silence import left_out
-from secfc.disclosure.compare.dealer import deal
+from secfc.disclosure.compare.dealer import begin_dealing, go_on_dealing
 from secfc.disclosure.compare.match import DEAL, Match, Seating, labels_of
 from secfc.disclosure.compare.rivals import rivals_of
 from secfc.disclosure.decoded.distances import Responders
@@ -155,12 +155,13 @@ class Committees:
         """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""
         question = match.question
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
-        game = match.schedule if match.opens else None
-        send = {} if self.keys is None else {match.corrected: deal(match, self.keys, game)}
+        if self.keys is not None:
+            left = yield from begin_dealing(match, self.keys, match.schedule if match.opens else None)
+            yield from go_on_dealing(match, left)
         players = {*match.responders, *match.committee, *self.seating.dealers}
         awaited = tuple(c for c in self.plan.clients if c in players)
         inbox = yield Exchange(
-            send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
+            {}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal"
         )
         return inbox, set(awaited) - set(inbox)
 

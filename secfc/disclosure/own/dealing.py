@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
 from field.compare import dealt
+from field.compare.portions import NEXT
 from field.compare.relabeling import Relabeling, Shared, Winning
+from field.compare.tables import Hand, Tables
 from field.secrets.coins import Coins
-from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, MaskedSum, Unheard
+from secfc.coded.dealing_messages import Corrections
+from secfc.coded.messages import MaskedBits, MaskedDistances, MaskedSum, Unheard
 from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
-from secfc.disclosure.compare.dealer import deal, lacking, table_streams
+from secfc.disclosure.compare.dealer import Dealt, begin_dealing, go_on_dealing, lacking, table_streams
+from secfc.disclosure.compare.feeding import Feed
 from secfc.disclosure.compare.hearing import NothingHeardError, added
 from secfc.disclosure.compare.match import DEAL, Match, Seating, check_words
 from secfc.disclosure.compare.member import Member
@@ -61,13 +65,17 @@ class Dealing:
 
     def begin(self, match: Match, steps: Steps, game: Relabeling | Winning | None) -> Role[Begun]:
         """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
-        missing = NOBODY_MISSED
+        missing, left = NOBODY_MISSED, cast("Dealt", iter(()))
         if self.name == self.member.dealer and self.member.dealt_to is not None:
             missing = lacking(match, self.member.dealt_to)
-            told = Unheard(0, NOBODY_MISSED) if missing.size else deal(match, self.member.dealt_to, game)
-            yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
-        due = sum(part.dealt for part in (game, match.rounding) if part is not None)
-        return Begun(game, missing, (yield from self.corrected(match, steps, due, first=True)))
+            if missing.size:
+                told = Unheard(0, NOBODY_MISSED)
+                yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
+            else:
+                left = yield from begin_dealing(match, self.member.dealt_to, game)
+        due = 0 if game is None else game.portions[0]
+        due += 0 if match.rounding is None else match.rounding.dealt
+        return Begun(game, missing, (yield from self.corrected(match, steps, due, first=True)), left=left)
 
     def moved(
         self, match: Match, steps: Steps, begun: Begun, measured: Measured, old: Shared | None
@@ -78,7 +86,8 @@ class Dealing:
             return None
         masked, tables = hand
         moves = game.play(masked, old, tables, self.coins, lead=self.name == match.committee[0])
-        return cast("tuple[Shared, bool | None]", (yield from self.opened_with(match, steps, moves)))
+        feed = Feed(match, self.name, self.member.dealer, game.portions, tables)
+        return cast("tuple[Shared, bool | None]", (yield from self.opened_with(match, steps, moves, feed)))
 
     def won(self, match: Match, steps: Steps, begun: Begun, measured: Measured) -> Role[Array | None]:
         """At a member its share of who wins each point, (K, words)."""
@@ -86,15 +95,20 @@ class Dealing:
         if hand is None or not isinstance(game, Winning):
             return None
         moves = game.play(*hand, lead=self.name == match.committee[0])
-        return cast("Array", (yield from self.opened_with(match, steps, moves)))
+        feed = Feed(match, self.name, self.member.dealer, game.portions, hand[1])
+        return cast("Array", (yield from self.opened_with(match, steps, moves, feed)))
 
     def hand(
         self, match: Match, steps: Steps, begun: Begun, measured: Measured
-    ) -> Role[tuple[Array, dealt.Tables] | None]:
-        """What a member compares: masked distances, from rounded centers if these are, and tables."""
+    ) -> Role[tuple[Array, Hand] | None]:
+        """What a member compares: masked distances, from rounded centers if these are, and tables.
+
+        Whoever deals is no member, and goes on dealing here.
+        """
         measured, begun = yield from self.rounded(match, steps, begun, measured)
         masked = yield from self.masked(match, steps, measured)
         if masked is None:
+            yield from go_on_dealing(match, begun.left)
             return None
         corrections = begun.corrections
         if corrections is None:
@@ -165,7 +179,7 @@ class Dealing:
             raise Stalled(steps.step, gone)
         return check_words(dealer, only(take({dealer: told}, Corrections), dealer).words, (words,))
 
-    def opened_with(self, match: Match, steps: Steps, game: dealt.Moves) -> Role[Any]:
+    def opened_with(self, match: Match, steps: Steps, game: dealt.Moves, feed: Feed) -> Role[Any]:
         """The result of a game of the committee, all of whom open what it yields."""
         clients, basis = match.plan.clients, match.plan.code.basis
 
@@ -180,8 +194,16 @@ class Dealing:
                 opening = game.send(told)
             except StopIteration as done:
                 return done.value
+            if opening is NEXT:
+                try:
+                    yield from feed(steps.step)
+                    told = None
+                except NothingHeardError as silence:
+                    gone = {clients.index(c) for c in silence.missing if c != SERVER}
+                    raise Stalled(steps.step, gone) from None
+                continue
             told = yield from opened(basis, match.committee, self.name, opening, talk)
 
-    def tables(self, match: Match, corrections: Array | None) -> dealt.Tables:
+    def tables(self, match: Match, corrections: Array | None) -> Hand:
         """What the dealer made for this member, with a stream that both expand."""
-        return dealt.Tables(table_streams(match, self.member.mine, (0,))[0], corrections)
+        return Tables(table_streams(match, self.member.mine, (0,))[0], corrections).take()

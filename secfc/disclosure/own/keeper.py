@@ -42,6 +42,7 @@ from secfc.coded.messages import (
 )
 from secfc.coded.policy import Kept, Measured, Sharing
 from secfc.coded.silence import NOBODY_MISSED
+from secfc.disclosure.compare.feeding import asks_no_more
 from secfc.disclosure.compare.match import DEAL, Match
 from secfc.disclosure.compare.participant import Participant, shown_in
 from secfc.disclosure.decoded.distances import hidden
@@ -415,6 +416,7 @@ class Keeper:
         steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
         for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
             yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
+        yield from asks_no_more(match, self.name)
 
     def told(self, match: Match, answer: Role[Message | None]) -> Role[None]:
         """Answer the server, and if I am in the committee, tell all clients before it what I tell it."""

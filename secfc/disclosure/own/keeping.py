@@ -14,7 +14,7 @@ from secfc.coded.messages import CodedCosts, CodedGains, Ended, LabelShare, Reve
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Sharing
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
-from secfc.disclosure.compare.dealer import Game, deal
+from secfc.disclosure.compare.dealer import Game, begin_dealing, go_on_dealing
 from secfc.disclosure.compare.match import DEAL, Match, labels_of
 from secfc.disclosure.compare.rivals import Centers
 from secfc.disclosure.compare.server import Committees, Seats
@@ -211,12 +211,12 @@ class SharedRuns:
         """What these clients answer.  game: what is dealt for, beside the rounding of centers."""
         committees, question = self.committees, match.question
         yield Exchange(to_all(committees.desk.there, question), round=question.round, phase="assign")
-        send = {}
         rounds = match.rounding is not None and not match.opens
         if committees.keys is not None and (game is not None or rounds):
-            send = {match.corrected: deal(match, committees.keys, game)}
+            left = yield from begin_dealing(match, committees.keys, game)
+            yield from go_on_dealing(match, left)
         return (
-            yield Exchange(send, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal")
+            yield Exchange({}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal")
         )
 
     # --- the end

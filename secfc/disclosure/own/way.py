@@ -6,14 +6,15 @@ labels in the same form, so all that is computed of them, and told of them, is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from field.code.blind import PairKeys
 from field.compare.relabeling import Relabeling, Shared, Winning
+from secfc.coded.dealing_messages import Corrections
 from secfc.coded.policy import Measured
 from secfc.disclosure.compare.match import Match, Seating
 from secfc.disclosure.joint.steps import Seats, Steps
@@ -27,18 +28,19 @@ class Begun:
     """A question that a client began to answer.
 
     game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
-    seats: of a committee without a dealer, at a member.
+    seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
     """
 
     game: Relabeling | Winning | None
     missing: Array
     corrections: Array | None = None
     seats: Seats | None = None
+    left: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
 
     @property
     def due(self) -> int:
-        """Words that are dealt for the game."""
-        return 0 if self.game is None else self.game.dealt
+        """Words of the first portion that is dealt for the game."""
+        return 0 if self.game is None else self.game.portions[0]
 
 
 class Way(Protocol):
