@@ -55,7 +55,9 @@ def figures(rows: list[Row]) -> Iterator[tuple[str, Callable[[Figure], None]]]:
             yield f"{cell['work']}-{name}", lambda figure, c=cell, r=members: rates(figure, c, r)
     members = [r for r in rows if r["cell"].get("script") == "scale"]
     if members:
-        yield "scale", lambda figure: scale(figure, members)
+        yield "scale", lambda figure, r=members: scale(figure, r)
+    if len({r["cell"]["m"] for r in members}) > 1:
+        yield "scale-over-m", lambda figure, r=members: curves(figure, r)
     members = [r for r in rows if r["cell"].get("script") == "resilience"]
     for work, n, lanes in sorted({(r["work"], r["cell"]["n"], r["cell"]["lanes"]) for r in members}):
         part = [r for r in members if (r["work"], r["cell"]["n"], r["cell"]["lanes"]) == (work, n, lanes)]
@@ -160,6 +162,38 @@ def scale(figure: Figure, rows: list[Row]) -> None:
     figure.legend(loc="outside lower center", fontsize="small")
 
 
+def curves(figure: Figure, rows: list[Row]) -> None:
+    """What a step of large runs takes over their points, log-log, a line a policy and kind of centers."""
+    from matplotlib.ticker import LogLocator
+
+    parts = {
+        "step_cpu_s": "processor seconds a step, all parties",
+        "step_mb": "megabytes that a step sends",
+        "peak_gib": "peak memory of all parties, GiB",
+        "step_rounds": "rounds a step",
+    }
+    lines: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda r: r["cell"]["m"]):
+        label = f"{row['policy'].split('(')[0]}, {row['cell']['centers']} centers"
+        lines.setdefault(label, []).append(row)
+    panels = figure.subplots(2, 2, sharex=True).flat
+    for axes, (key, title) in zip(panels, parts.items(), strict=True):
+        for (label, members), marker in zip(lines.items(), "osD^v", strict=False):
+            axes.plot(
+                [r["cell"]["m"] for r in members], [r[key] for r in members], marker=marker, label=label
+            )
+        axes.set(xscale="log", yscale="log")
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.set_title(title, fontsize="medium")
+        axes.grid(visible=True, which="major", alpha=0.3)
+    for axes in figure.axes[2:]:
+        axes.set_xlabel("points m")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+
+
 def resilience(figure: Figure, rows: list[Row]) -> None:
     """What each way costs over the plain one, a group of bars a size; a dashed line at a target."""
     axes = figure.subplots()
@@ -232,21 +266,26 @@ def accuracy(figure: Figure, table: int, rows: list[Row]) -> None:
 
 def draw(rows: list[Row], folder: Path) -> list[Path]:
     """Write every picture that the rows allow."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Canvas
-
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, paint in figures(rows):
         wide = name.startswith(("ratio", "encode", "decode", "scale", "resilience", "quality"))
         height = 9 if name == "quality" else 5
         width = 10 if name.startswith("dp") else 8 if wide else 6.4
-        figure = Canvas(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
-        paint(figure)
         paths.append(folder / f"{name}.png")
-        figure.savefig(paths[-1], dpi=120)
+        write(paint, paths[-1], width, height)
     return paths
+
+
+def write(paint: Callable[[Figure], None], path: Path, width: float = 8, height: float = 5) -> None:
+    """Write one picture, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    figure = Canvas(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    paint(figure)
+    figure.savefig(path, dpi=120)
 
 
 @click.command(help=__doc__.split("\n")[0])

@@ -4,6 +4,7 @@
     python -m benchmarks.scale --disclosure assignments      # the default policy of SecFC, to put beside it
     python -m benchmarks.scale --m 10000000 --d 20 --k 4 --n 5
     python -m benchmarks.scale --disclosure assignments --centers rounded --d 20 --k 8 --n 5 --t 1
+    python -m benchmarks.scale --ladder 1000000 --d 20 --k 8 --n 5 --t 1 --picture scale.png
 
 All n clients and the server run in this process.  Every client's points lie in a file of its own, written
 in chunks and read through `numpy.memmap`, so nobody holds points in memory.  What remains is what the
@@ -15,8 +16,9 @@ Two lanes, 60 bits, are chosen at any m, and the finest scale that they hold for
 `steps_per_bound` says how many steps there are between 0 and the largest absolute value.  (Left to itself
 SecFC takes a third lane where these are fewer than 256, and drops it while every cluster is small.)
 
-Under the default policy exact centers leave few steps for so many points: say how many there are with
-`--scale`, or round the centers.  Below the table is what a step sends, the one that sends most, by message.
+Under the default policy exact centers leave few steps for so many points: the largest power of two that fits
+with fewer masks than rows is taken, if `--scale` says no other.  Below the table is what a step sends, the
+one that sends most, by message.
 
 Times are wall times of this process; those with cpu in their name are processor times, of all clients for
 the sharing, and of one client (mean) and of the server for an iteration.  On a virtual machine the first
@@ -24,6 +26,9 @@ touch of memory can cost more than the arithmetic: compare `user_s` and `system_
 
 Memory is the peak of the resident set; pages of mapped files count in it while they are resident.  One
 setting a process, since that peak never falls.
+
+`--ladder M` runs `Distances()` and the default policy with exact and with rounded centers side by side, from
+10,000 points to M, each in a process of its own: one table, and with `--picture` four curves of it.
 """
 
 from __future__ import annotations
@@ -34,6 +39,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +50,30 @@ import click
 import numpy as np
 
 import secfc
-from benchmarks.common import Row, run_grid, show
+from benchmarks.common import Row, require, run_grid, show
+from benchmarks.plot import curves, write
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
+from secfc.algorithm import Public
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.transcript import Envelope, Transcript
 
 Array = Any
 
 DISCLOSURES = {"distances": secfc.Distances(), "assignments": secfc.AssignmentsOnly()}
+# What a ladder puts side by side: policy and centers.
+WAYS = (("distances", "exact"), ("assignments", "exact"), ("assignments", "rounded"))
+COLUMNS = (
+    "lanes",
+    "steps_per_bound",
+    "sharing_s",
+    "step_cpu_s",
+    "step_rounds",
+    "step_mb",
+    "peak_gib",
+)
+LEAST, REACH = 10_000, 16.0  # points; what values reach to
+SCALES = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)  # steps a unit, where those that would be chosen do not fit
 KIND = "step_mb_of_"  # a message
 CHUNK = 1 << 22  # numbers generated at a time
 
@@ -89,13 +113,48 @@ def warm_up(cell: Row) -> None:
     secfc.fit(small, federation)
 
 
-def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
-    """Times of one fit, by what the server waits for."""
+def ladder(cell: Row, most: int) -> Iterator[Row]:
+    """The cells of a ladder to so many points, of which each is to have a process of its own."""
+    sizes = [m for power in range(4, 10) for m in (10**power, 3 * 10**power) if LEAST <= m < most]
+    for m in (*sizes, most):
+        for disclosure, centers in WAYS:
+            yield cell | {"m": m, "disclosure": disclosure, "centers": centers}
+
+
+def alone(cell: Row, folder: Path | None) -> Iterator[Row]:
+    """`measure` in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield from pool.submit(all_of, cell, folder).result()
+
+
+def all_of(cell: Row, folder: Path | None) -> list[Row]:
+    """`measure`, for another process."""
+    return list(measure(cell, folder))
+
+
+def fitting(cell: Row, federation: secfc.Federation, bound: float) -> secfc.SecFC:
+    """The algorithm of a cell: where the steps that would be chosen do not fit, with as many as do.
+
+    Not with so many that the masks of rows' test are more than the rows.
+    """
     algorithm = secfc.SecFC(
         k=cell["k"], t=cell["t"], ell=cell["ell"], max_iter=cell["max_iter"], threads=cell["threads"],
         init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
         centers=cell["centers"], scale=cell["scale"], scratch=cell["scratch"],
     )  # fmt: skip
+    public = Public.of(federation, bound)
+    for scale in (None, *SCALES) if cell["scale"] is None else ():
+        with suppress(ValueError):
+            found = replace(algorithm, scale=scale)
+            plan = found.plan(public)
+            if plan.masks(0, 0) * plan.projections.words < plan.words(0, 0):
+                return found
+    return algorithm
+
+
+def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
+    """Times of one fit, by what the server waits for."""
+    algorithm = fitting(cell, federation, bound)
     shared, asked = [0.0], []
 
     def watch(party: str, exchange: Any) -> None:
@@ -167,7 +226,7 @@ def write_points(cell: Row, folder: Path) -> float:
     The points are clipped to the bound, so that it is known beforehand.
     """
     rng = np.random.default_rng(0)
-    d, bound = cell["d"], 16.0
+    d, bound = cell["d"], REACH
     centers = rng.uniform(-10, 10, (cell["k"], d)).astype(np.float32)
     for j, count in enumerate(counts(cell)):
         points = np.lib.format.open_memmap(folder / f"{j}.npy", "w+", np.float32, (count, d))
@@ -191,6 +250,10 @@ def mapped(cell: Row, folder: Path) -> Iterator[Array]:
 
 def peak() -> float:
     """The largest resident set of this process so far, in GiB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # where what `getrusage` tells begins with the process that started this one
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 2**20
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest / (2**30 if sys.platform == "darwin" else 2**20)
 
@@ -212,13 +275,20 @@ def held(cell: Row, lanes: int) -> float:
 @click.option("--disclosure", type=click.Choice(tuple(DISCLOSURES)), default="distances", show_default=True,
               help="Policy: what the server sees.")  # fmt: skip
 @click.option("--centers", type=click.Choice(["exact", "rounded"]), default="exact", show_default=True)
-@click.option("--scale", type=float, help="Integer steps a unit, of 16 units; chosen by the range otherwise.")
+@click.option(
+    "--scale",
+    type=float,
+    help="Integer steps a unit, of 16 units; chosen by the range otherwise, or as many as fit.",
+)
 @click.option("--max-iter", default=3, show_default=True, help="Iterations.")
 @click.option("--threads", default=1, show_default=True, help="Threads of a party.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Where the temporary folder of the points is made; they take 4 d bytes each.")  # fmt: skip
 @click.option("--scratch", type=click.Path(exists=True, file_okay=False),
               help="Where shares lie, in files that are mapped; in memory otherwise.")  # fmt: skip
+@click.option("--ladder", "most", type=click.IntRange(LEAST),
+              help="All policies and centers, from 10,000 points to so many.")  # fmt: skip
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Draw a ladder there.")
 @click.option("--quick", is_flag=True, help="A few thousand points.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Append rows to this file.")
 def main(
@@ -235,10 +305,12 @@ def main(
     threads: int,
     folder: Path | None,
     scratch: str | None,
+    most: int | None,
+    picture: Path | None,
     quick: bool,
     out: Path | None,
 ) -> None:
-    """Run one setting and print its row."""
+    """Run one setting and print its row, or a ladder and print its table."""
     if quick:
         m, d, k, n = 5000, 10, 4, 5
     if t is None:
@@ -247,8 +319,26 @@ def main(
         "m": m, "d": d, "k": k, "n": n, "ell": ell, "t": t, "max_iter": max_iter, "threads": threads,
         "disclosure": disclosure, "centers": centers, "scale": scale, "scratch": scratch,
     }  # fmt: skip
-    most = held(cell, MAX_LANES)
-    click.echo(f"the parties hold up to {most:.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
+    if picture is not None:
+        if most is None:
+            raise click.UsageError("a picture is drawn of a ladder: add --ladder 1000000")
+        require("matplotlib", "matplotlib", "plot")
+    if most is not None:
+        cells = [{"script": "scale", **step} for step in ladder(cell, most)]
+        rows = list(run_grid(cells, lambda c: alone(c, folder), out))
+        lines = [
+            [row["policy"].split("(")[0], row["cell"]["centers"], f"{row['cell']['m']:,}"]
+            + [f"{row[key]:.4g}" for key in COLUMNS]
+            for row in rows
+        ]
+        settings = ", ".join(f"{key}={cell[key]}" for key in ("d", "k", "n", "ell", "t"))
+        show(f"Scale, {settings}", ["policy", "centers", "m", *COLUMNS], lines)
+        if picture is not None:
+            write(lambda figure: curves(figure, rows), picture, 9, 6.5)
+            click.echo(f"wrote {picture}")
+        return
+    held_most = held(cell, MAX_LANES)
+    click.echo(f"the parties hold up to {held_most:.2f} GiB, their files {4 * m * d / 2**30:.2f} GiB")
     rows = list(run_grid([{"script": "scale", **cell}], lambda c: measure(c, folder), out))
     click.echo(", ".join(f"{key}={v}" for key, v in cell.items()))
     left_out = {"cell", "commit", "python", "numpy", "numba", "processor"}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from secfc.coded.dealing_messages import Corrections as Corrections
 from secfc.roles.checks import (
     check_centers_or_none,
     check_labels,

@@ -25,6 +25,9 @@ STEPS = 1 << 10
 ROUNDED_LANES = 2
 # Below this many words a block costs more masks than it has words.
 LEAST_BLOCK = 1 << 6
+# A client with no more words than these may have blocks of one, which leave the most steps and cost some 130
+# masks a word; beyond, that would be gigabytes.
+FEW_WORDS = 1 << 14
 
 
 class Ranged(Protocol):
@@ -134,17 +137,19 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
         way.disclosure, plain, public.d, size, ell, dealers, layout.multiple, colluding, rounds, aside
     )
     rows = layout.m if layout.mixed else max(layout.span(j)[1] for j in range(layout.n))
-    sizes = block_sizes(rows * public.d)
+    words = rows * public.d
+    sizes = block_sizes(words)
     if way.scale is not None:
-        return _given_scale(way, public, wish, sizes, Quantizer(way.scale, public.bound, way.rounding))
+        given = Quantizer(way.scale, public.bound, way.rounding)
+        return _given_scale(way, public, wish, (*sizes, _least(words, sizes)), given)
     if way.basis is not None:
-        # A field that was asked for may leave few steps: then every value is a block of its own.
-        return _finest(way, public, wish, way.basis, sizes)
+        # A field that was asked for may leave few steps.
+        return _finest(way, public, wish, way.basis, sizes, _least(words, sizes))
     least = ROUNDED_LANES if wish.rounds else way.disclosure.least_lanes
     for lanes in range(least, MAX_LANES + 1):
         basis = Basis(LANE_PRIMES[:lanes])
         if wish.common.most(basis, sizes[-1]) >= STEPS:
-            return _finest(way, public, wish, basis, sizes)
+            return _finest(way, public, wish, basis, sizes, sizes[-1])
     left = wish.common.most(Basis(LANE_PRIMES[:MAX_LANES]), sizes[-1])
     less = _less(way, wish.common, sizes[-1], STEPS)
     raise ValueError(
@@ -173,9 +178,16 @@ def block_sizes(words: int) -> tuple[int, ...]:
     return tuple(1 << b for b in range(top.bit_length() - 1, least.bit_length() - 2, -1))
 
 
-def _finest(way: Ranged, public: Public, wish: _Wish, basis: Basis, sizes: tuple[int, ...]) -> Range:
+def _least(words: int, sizes: tuple[int, ...]) -> int:
+    """The smallest block that may be taken where no other leaves the steps that were asked for."""
+    return 1 if words <= FEW_WORDS else sizes[-1]
+
+
+def _finest(
+    way: Ranged, public: Public, wish: _Wish, basis: Basis, sizes: tuple[int, ...], least: int
+) -> Range:
     common = wish.common
-    chosen = next((size for size in sizes if common.most(basis, size) >= STEPS), 1)
+    chosen = next((size for size in sizes if common.most(basis, size) >= STEPS), least)
     headroom, most = common.headroom(chosen), common.most(basis, chosen)
     scale = finest_scale(basis, headroom * wish.d, wish.m, public.bound, most=most)
     quantizer = Quantizer(scale, public.bound, way.rounding)
@@ -188,7 +200,6 @@ def _finest(way: Ranged, public: Public, wish: _Wish, basis: Basis, sizes: tuple
 def _given_scale(
     way: Ranged, public: Public, wish: _Wish, sizes: tuple[int, ...], quantizer: Quantizer
 ) -> Range:
-    sizes = (*sizes, 1)
     bases = [Basis(LANE_PRIMES[:lanes]) for lanes in range(1, MAX_LANES + 1)]
     if way.basis is not None:
         bases = [way.basis]

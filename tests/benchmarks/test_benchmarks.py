@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import json
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -196,6 +197,29 @@ def test_scale_explains_memory_and_large_files():
     text = invoke("scale", "--help")
     assert "memmap" in text
     assert "--m 10000000 --d 20" in text
+
+
+@pytest.mark.nightly
+def test_a_ladder_is_one_table_and_a_picture_of_processes_of_their_own(tmp_path):
+    out, picture = tmp_path / "scale.jsonl", tmp_path / "scale.png"
+    setting = ("--d", 4, "--k", 3, "--n", 3, "--t", 1)
+    text = invoke("scale", "--ladder", 20_000, *setting, "--picture", picture, "--out", out)
+    rows = rows_of(tmp_path, "scale")
+    assert {(r["cell"]["m"], r["cell"]["disclosure"], r["cell"]["centers"]) for r in rows} == {
+        (m, *way)
+        for m in (10_000, 20_000)
+        for way in (("distances", "exact"), ("assignments", "exact"), ("assignments", "rounded"))
+    }
+    assert text.count("AssignmentsOnly") == 4
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    # A peak that had been another's would be no smaller.
+    assert rows[-1]["peak_gib"] < rows[-2]["peak_gib"]
+    assert rows[-1]["step_mb"] < rows[-2]["step_mb"]
+
+
+def test_a_picture_of_one_setting_is_refused():
+    with pytest.raises(click.UsageError, match="add --ladder 1000000"):
+        importlib.import_module("benchmarks.scale").main.main(["--picture", "x.png"], standalone_mode=False)
 
 
 def test_every_picture_is_drawn(written, tmp_path):

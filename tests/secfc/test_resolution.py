@@ -256,3 +256,27 @@ def test_an_attack_is_refused_and_told_to_go_on_alike(files):
 def test_a_federation_is_judged_by_its_names():
     federation = secfc.Federation(split(census()).parties, NAMES)
     assert of_federation(federation, Quantizer(2.0**-12, 2.0**22)).names[2] == "'education'"
+
+
+# --- what steps cost ------------------------------------------------------------------------------
+
+
+def masks_a_word(m, scale, **parameters):
+    """How many words of masks go with a word of a client's rows."""
+    public = Public(("a", "b", "c", "d", "e"), (m // 5,) * 5, 20, 16.0)
+    plan = secfc.SecFC(8, 1, init="random", scale=scale, coarse="allow", **parameters).plan(public)
+    return plan.masks(0, 0) * plan.projections.words / plan.words(0, 0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0, 64.0])
+def test_the_test_of_many_rows_costs_few_masks(scale):
+    """A lane that is saved, or a step that is gained, is not worth a hundred times the rows."""
+    assert masks_a_word(100_000, scale) < 1
+
+
+def test_steps_for_which_masks_would_be_gigabytes_are_refused_with_a_remedy():
+    with pytest.raises(ValueError, match=r"4 lanes .*round centers .*at most 171 steps fit"):
+        masks_a_word(1_000_000, 16.0)
+    assert masks_a_word(1_000_000, 8.0) < 3
+    # Few rows may: it is the only way to have so many steps, and costs little.
+    assert masks_a_word(1000, 2.0**14) > 100
