@@ -121,7 +121,8 @@ def test_the_final_labels_alone_give_what_final_labels_allow():
     alone = judge(seen([[final]], 4, 8), points)
     simplex = share(Simplex((SERVER,), (final,), 4), points)
     # Directions of one labeling are the simplex; the judge may choose powers and ranks besides.
-    assert simplex - 1e-9 <= alone.share[0] < simplex + 0.05
+    # The search for it ends within a millionth, on any processor.
+    assert simplex - 1e-6 <= alone.share[0] < simplex + 0.05
     guess = seen([[final]], 4, 8).after(0)
     centered = np.eye(4)[final] - np.eye(4)[final].mean(axis=0)
     np.testing.assert_allclose(guess @ guess.T, centered @ centered.T, atol=1e-5)

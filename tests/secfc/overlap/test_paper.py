@@ -96,7 +96,7 @@ def test_forces_between_close_points_far_from_the_middle_are_not_lost_to_roundin
     squared = ((one[:, None] - other[None]) ** 2).sum(axis=2) / (span**2).sum()
     expected = pytest.approx(np.mean(1 / squared), rel=2e-5)
     assert forces.of_proxies([one, other, ends], np.arange(3), 2.0)[0, 1] == expected
-    if gap in (1e-2, 0.1):  # 32 bits alone would lose it
+    if gap == 1e-2:  # 32 bits alone would lose it, whichever order a processor adds in
         monkeypatch.setattr(forces, "FAR", 0)
         assert forces.of_proxies([one, other, ends], np.arange(3), 2.0)[0, 1] != expected
 
