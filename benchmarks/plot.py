@@ -168,7 +168,7 @@ def curves(figure: Figure, rows: list[Row]) -> None:
 
     parts = {
         "step_cpu_s": "processor seconds a step, all parties",
-        "step_mb": "megabytes that a step sends",
+        "step_mb": "megabytes that a step sends (dotted: the last one)",
         "peak_gib": "peak memory of all parties, GiB",
         "step_rounds": "rounds a step",
     }
@@ -179,9 +179,10 @@ def curves(figure: Figure, rows: list[Row]) -> None:
     panels = figure.subplots(2, 2, sharex=True).flat
     for axes, (key, title) in zip(panels, parts.items(), strict=True):
         for (label, members), marker in zip(lines.items(), "osD^v", strict=False):
-            axes.plot(
-                [r["cell"]["m"] for r in members], [r[key] for r in members], marker=marker, label=label
-            )
+            points = [r["cell"]["m"] for r in members]
+            (drawn,) = axes.plot(points, [r[key] for r in members], marker=marker, label=label)
+            if key == "step_mb":
+                axes.plot(points, [r["late_mb"] for r in members], ":", color=drawn.get_color())
         axes.set(xscale="log", yscale="log")
         axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")

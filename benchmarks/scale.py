@@ -17,12 +17,13 @@ Two lanes, 60 bits, are chosen at any m, and the finest scale that they hold for
 SecFC takes a third lane where these are fewer than 256, and drops it while every cluster is small.)
 
 Under the default policy exact centers leave few steps for so many points: the largest power of two that fits
-with fewer masks than rows is taken, if `--scale` says no other.  Below the table is what a step sends, the
-one that sends most, by message.
+with fewer masks than rows is taken, if `--scale` says no other.  Once few points move, a step of that policy
+asks in two questions (`secfc.disclosure.compare.asking`), so two steps are told of: the one that sends most,
+and the last one, whose names begin with `late_`.  Below the table is what both send, by message.
 
-Times are wall times of this process; those with cpu in their name are processor times, of all clients for
-the sharing, and of one client (mean) and of the server for an iteration.  On a virtual machine the first
-touch of memory can cost more than the arithmetic: compare `user_s` and `system_s`.
+Times are wall times of this process; those with cpu in their name are processor times: of all clients for
+the sharing, of all parties for a step, and of one client (mean) and of the server for an iteration.  On a
+virtual machine the first touch of memory can cost more than the arithmetic: compare `user_s` and `system_s`.
 
 Memory is the peak of the resident set; pages of mapped files count in it while they are resident.  One
 setting a process, since that peak never falls.
@@ -38,6 +39,7 @@ import resource
 import sys
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -55,6 +57,7 @@ from benchmarks.plot import curves, write
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
 from secfc.algorithm import Public
+from secfc.coded.moving_messages import CompareMoved
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.transcript import Envelope, Transcript
 
@@ -68,13 +71,15 @@ COLUMNS = (
     "steps_per_bound",
     "sharing_s",
     "step_cpu_s",
+    "late_cpu_s",
     "step_rounds",
     "step_mb",
+    "late_mb",
     "peak_gib",
 )
 LEAST, REACH = 10_000, 16.0  # points; what values reach to
 SCALES = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)  # steps a unit, where those that would be chosen do not fit
-KIND = "step_mb_of_"  # a message
+OF = "_mb_of_"  # a step and a message
 CHUNK = 1 << 22  # numbers generated at a time
 
 
@@ -155,13 +160,16 @@ def fitting(cell: Row, federation: secfc.Federation, bound: float) -> secfc.SecF
 def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     """Times of one fit, by what the server waits for."""
     algorithm = fitting(cell, federation, bound)
-    shared, asked = [0.0], []
+    shared, clocks = (0.0, 0.0), list[tuple[int, float, float]]()
 
     def watch(party: str, exchange: Any) -> None:
+        nonlocal shared
         if party == "server" and exchange.phase in ("assign", "finish"):
-            asked.append(time.perf_counter())
+            second = any(isinstance(body, CompareMoved) for body in exchange.send.values())
+            if not second:  # of one step
+                clocks.append((exchange.round // STRIDE, time.perf_counter(), time.process_time()))
         elif exchange.phase == "share":
-            shared[0] = time.perf_counter()
+            shared = time.perf_counter(), time.process_time()
 
     timed = Timed(algorithm)
     start, before = time.perf_counter(), os.times()
@@ -169,9 +177,11 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     whole, after = time.perf_counter() - start, os.times()
     clients = [timed.seconds[name] for name in federation.names]
     # The first question is asked early and waits for the end of the sharing.
-    sharing, steps = shared[0] - start, np.diff([shared[0], *asked[1:]])
+    sharing, steps = shared[0] - start, np.diff([shared[0], *(wall for _, wall, _ in clocks[1:])])
+    worked = np.diff([shared[1], *(cpu for _, _, cpu in clocks[1:])])
     server = timed.seconds["server"]
-    rounds, sent = said(result.transcript)
+    told = said(result.transcript, [number for number, _, _ in clocks])
+    most, last = max(range(len(told)), key=lambda i: sum(told[i][1].values())), len(told) - 1
     return {
         "policy": str(DISCLOSURES[cell["disclosure"]]),
         "n_iter": result.n_iter,
@@ -185,10 +195,8 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
         "sharing_cpu_s": sum(phases["share"] for phases in clients),
         "client_cpu_s": float(np.mean([loop(phases) for phases in clients])) / len(steps),
         "server_cpu_s": (loop(server) + server["finish"]) / len(steps),
-        "step_cpu_s": (sum(map(loop, clients)) + loop(server) + server["finish"]) / len(steps),
-        "step_rounds": rounds,
-        "step_mb": sum(sent.values()) / 1e6,
-        **{f"{KIND}{kind}": nbytes / 1e6 for kind, nbytes in sent.items()},
+        **of_step("step", worked[most], *told[most]),
+        **of_step("late", worked[last], *told[last]),
         "fit_s": whole,
         "user_s": after.user - before.user,
         "system_s": after.system - before.system,
@@ -196,20 +204,38 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     }
 
 
-def said(transcript: Transcript) -> tuple[int, dict[str, int]]:
-    """The rounds of the step that sends most, and its bytes by kind of message, most first.
+def of_step(name: str, cpu: float, rounds: int, sent: dict[str, int]) -> Row:
+    """The columns of one step: processor seconds, rounds, and bytes by kind of message."""
+    kinds = {f"{name}{OF}{kind}": nbytes / 1e6 for kind, nbytes in sent.items()}
+    told = {f"{name}_rounds": rounds, f"{name}_mb": sum(sent.values()) / 1e6}
+    return {f"{name}_cpu_s": float(cpu), **told, **kinds}
 
-    That is one in which no cluster is empty, if there is such a step.
+
+def said(transcript: Transcript, begun: list[int]) -> list[tuple[int, dict[str, int]]]:
+    """The rounds of each step, and its bytes by kind of message, most first.
+
+    begun: the numbers of the questions that steps begin with, and of what comes after the last one.
     """
-    steps: dict[int, list[Envelope]] = {}
+    steps: list[list[Envelope]] = [[] for _ in begun[1:]]
     for e in transcript.envelopes:
-        if e.round >= ITERATE:
-            steps.setdefault(e.round // STRIDE, []).append(e)
-    step = max(steps.values(), key=lambda said: sum(e.nbytes for e in said))
-    kinds: dict[str, int] = {}
-    for e in step:
-        kinds[e.kind] = kinds.get(e.kind, 0) + e.nbytes
-    return len({e.round for e in step}), dict(sorted(kinds.items(), key=lambda item: -item[1]))
+        step = bisect_right(begun, e.round // STRIDE) - 1
+        if e.round >= ITERATE and 0 <= step < len(steps):
+            steps[step].append(e)
+    out = []
+    for step_said in steps:
+        kinds: dict[str, int] = {}
+        for e in step_said:
+            kinds[e.kind] = kinds.get(e.kind, 0) + e.nbytes
+        order = sorted(kinds.items(), key=lambda item: -item[1])
+        out.append((len({e.round for e in step_said}), dict(order)))
+    return out
+
+
+def part(row: Row, step: str) -> Iterator[tuple[str, float]]:
+    """Megabytes of a step by message."""
+    for key, value in row.items():
+        if key.startswith(step + OF):
+            yield key.removeprefix(step + OF), value
 
 
 # --- data ------------------------------------------------------------------------------------------
@@ -342,11 +368,13 @@ def main(
     rows = list(run_grid([{"script": "scale", **cell}], lambda c: measure(c, folder), out))
     click.echo(", ".join(f"{key}={v}" for key, v in cell.items()))
     left_out = {"cell", "commit", "python", "numpy", "numba", "processor"}
-    keys = [key for key in rows[0] if key not in left_out and not key.startswith(KIND)]
+    keys = [key for key in rows[0] if key not in left_out and OF not in key]
     lines = [[key, v if isinstance(v := rows[0][key], str) else f"{v:.4g}"] for key in keys]
     show(f"Scale, {rows[0]['policy']}", ["quantity", "value"], lines)
-    sent = [[key.removeprefix(KIND), f"{mb:.4g}"] for key, mb in rows[0].items() if key.startswith(KIND)]
-    show("What a step sends", ["message", "MB"], sent)
+    parts = [dict(part(rows[0], step)) for step in ("step", "late")]
+    kinds = dict.fromkeys(kind for sent in parts for kind in sent)
+    sent = [[kind, *(f"{megabytes.get(kind, 0):.4g}" for megabytes in parts)] for kind in kinds]
+    show("What steps send", ["message", "the most, MB", "the last one, MB"], sent)
 
 
 if __name__ == "__main__":

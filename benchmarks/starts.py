@@ -42,9 +42,9 @@ class Counting(PlainSource):
         super().__init__(points)
         self.compared = self.sums_only = self.steps = 0
 
-    def step(self, labels: Array, k: int) -> Any:
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Any:
         self.compared, self.steps = self.compared + k, self.steps + 1
-        return super().step(labels, k)
+        return super().step(labels, k, moved)
 
     def halved(self, labels: Array, c: int) -> Any:
         self.compared, self.steps = self.compared + 2, self.steps + 1

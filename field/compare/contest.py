@@ -32,6 +32,7 @@ class Contest:
     comparisons: (a, b, u, v) each, the bit [u D_b < v D_a].
     literals, wanted: (outcomes, f): outcome h wins where all comparisons literals[h] equal wanted[h].
     At most one outcome wins a point.  labels: (codes,) what each code means; outcome h has code h + first.
+    shift: what was added to rows at most, in absolute value.
     """
 
     sizes: tuple[int, ...]
@@ -40,6 +41,7 @@ class Contest:
     wanted: Array
     labels: Array
     first: int = 0
+    shift: int = 0
 
     @classmethod
     def nearest(cls, clusters: Array) -> Contest:
@@ -98,6 +100,21 @@ class Contest:
             np.arange(2, dtype=np.int32),
         )  # fmt: skip
 
+    @classmethod
+    def unbeaten(cls, clusters: Array) -> Contest:
+        """Whether no other center is nearer to a point than that of its own cluster: 1 if so, else 0.
+
+        A row for each other cluster of these sizes that is not empty, in their order, as
+        `field.code.leads` has them: above 0 if that center wins.
+        """
+        _, sizes = _alive(clusters)
+        others = len(sizes) - 1
+        widest = max(math.lcm(a, b) for a in sizes for b in sizes)
+        return cls(
+            (widest,) * others, tuple((q, q, 0, 1) for q in range(others)), np.arange(others)[None],
+            np.zeros((1, others), np.bool_), np.arange(2, dtype=np.int32), first=1, shift=1,
+        )  # fmt: skip
+
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
             raise ValueError(
@@ -106,7 +123,7 @@ class Contest:
 
     @property
     def outcomes(self) -> int:
-        return len(self.sizes)
+        return len(self.literals)
 
     @property
     def places(self) -> int:
@@ -126,9 +143,11 @@ class Contest:
         return np.array(table, np.uint64).reshape(-1, 2, len(primes))
 
     def needed(self, d: int, max_int: int) -> int:
-        """What the modulus must exceed: twice the largest |u D_b - v D_a| of d features up to max_int."""
+        """What the modulus must exceed: twice the largest |u D_b - v D_a|, shifted, of d features up to
+        max_int."""
         bounds = [distance_bound(d, max_int, size) for size in self.sizes]
-        return 2 * max((max(u * bounds[b], v * bounds[a]) for a, b, u, v in self.comparisons), default=0)
+        largest = max((max(u * bounds[b], v * bounds[a]) for a, b, u, v in self.comparisons), default=0)
+        return 2 * (largest + self.shift)
 
     def lanes(self, primes: tuple[int, ...], d: int, max_int: int) -> int:
         """The fewest of these primes, in order, that decide every comparison.

@@ -210,6 +210,46 @@ def slice_differences(
         out[block, LANE_BITS * lanes :] = np.uint64(0)
 
 
+# --- points and the clusters they are in ------------------------------------------------------------
+
+
+@compiled()
+def leads(values: Any, own: Any, near: Any, far: Any, one: Any, p: Any, out: Any) -> None:
+    """out[j, i] = far[a, h] values[a, i] - near[a, h] values[h, i] + one [h < a], modulo p = 2**30 - c.
+
+    values (K, m) and out (K - 1, m) uint32; own (m,) with a = own[i], h the j-th other than a; near, far
+    (K, K) canonical uint64.
+    """
+    c = np.uint64(1 << LANE_BITS) - p
+    for j in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            a = own[i]
+            h = j if j < a else j + 1
+            # Two products below 2**60, and one.
+            x = _times(far[a, h], values[a, i]) + _times(p - near[a, h], values[h, i])
+            if h < a:
+                x += one
+            out[j, i] = _canonical(x, p, c)
+
+
+@compiled()
+def leads_alike(values: Any, own: Any, one: Any, p: Any, out: Any) -> None:
+    """The same where near and far are 1."""
+    for j in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            a = own[i]
+            h = j if j < a else j + 1
+            # Below 3 p: twice p is taken off at most.
+            x = np.uint64(values[a, i]) + p - np.uint64(values[h, i])
+            if h < a:
+                x += one
+            if x >= p:
+                x -= p
+            if x >= p:
+                x -= p
+            out[j, i] = x
+
+
 # --- the leaves: digits of a few bits --------------------------------------------------------------
 
 

@@ -162,6 +162,10 @@ class Disclosure(Protocol):
         """How labels stay shared through a run; None where steps open them, or runs are one question."""
         ...
 
+    def seating(self, plan: Plan) -> Any:
+        """Who compares, if a step may ask in two questions (`secfc.disclosure.compare.asking`); else None."""
+        ...
+
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:
         """Of the noise on the squared distances that the server sees, to clusters of these labels (m,).
 
@@ -239,6 +243,9 @@ class Exactly:
 
     @property
     def sharing(self) -> Sharing | None:
+        return None
+
+    def seating(self, plan: Plan) -> Any:
         return None
 
     def deviation(self, plan: Plan, labels: Array, k: int) -> float:

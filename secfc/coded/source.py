@@ -30,8 +30,8 @@ WholeRun = Callable[[Array, int, int, Stepper], Role[Trace]]
 class Labeling(Protocol):
     """What turns replies into labels."""
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
-        """The next assignment after labels (m,) in [-1, k)."""
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        """The next assignment after labels (m,) in [-1, k), of which the step before moved so many."""
         ...
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -146,8 +146,8 @@ class CodedSource:
             raise ValueError("no clusters grow here: the plan should have been refused")
         return self.growing(moves)
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
-        return self.labeling.step(labels, k)
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        return self.labeling.step(labels, k, moved)
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return self.labeling.separated(labels, k, factor)
@@ -187,7 +187,7 @@ class Decoding:
     quorum: Quorum
     threads: int = 1
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         values = yield from self.quorum.replies(labels, k)
         sizes = cluster_sizes(labels, k)
         code, offset = self.quorum.plan.code, self.quorum.offset(labels, k)

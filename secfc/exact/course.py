@@ -32,9 +32,12 @@ from secfc.coded.messages import (
     MeasureGains,
     MeasureLosses,
 )
+from secfc.coded.moving_messages import CompareMoved, CompareOwn
 from secfc.coded.plan import Plan
 from secfc.coded.policy import Exposure
-from secfc.disclosure.compare.rivals import rivals_of
+from secfc.disclosure.compare.asking import asks_first
+from secfc.disclosure.compare.match import Seating
+from secfc.disclosure.compare.rivals import moved_in, rivals_of
 from secfc.disclosure.joint.messages import Cluster
 from secfc.disclosure.own.messages import Advance, Cleave, Deliver, Locate, MeasureSplits, Show, Weigh
 from secfc.lloyd.loop import Step, Trace, Weighed, lloyd
@@ -105,12 +108,13 @@ Course = Generator[Due, Array, Array]
 class Foreseen:
     """A `lloyd.Source` of what would be asked: its fragments yield what is due instead of exchanges.
 
-    exposes: what the policy shows the server, which decides how it asks.  started: whether the start is
-    drawn, so that a restart may end.
+    exposes: what the policy shows the server, which decides how it asks.  seating: who compares where a step
+    may take two questions; None where it never does.  started: whether the start is drawn, so that a restart
+    may end.
     """
 
-    def __init__(self, plan: Plan, exposes: Exposure) -> None:
-        self.plan, self.exposes, self.started = plan, exposes, False
+    def __init__(self, plan: Plan, exposes: Exposure, seating: Seating | None = None) -> None:
+        self.plan, self.exposes, self.seating, self.started = plan, exposes, seating, False
 
     @property
     def compares(self) -> bool:
@@ -127,13 +131,24 @@ class Foreseen:
             known = yield Due(Compare, k, labels, factor, result=result)
         return known
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
+        if self.seating is not None and asks_first(self.plan, labels, sizes, moved, self.seating):
+            return Step((yield from self.ask_first(labels, k)), None)
         told = yield from self.ask(labels, k, sizes)
         if not self.started:
             # A start goes on with them: every point has a nearest center if there is any, whatever is said.
             told = np.clip(told, 0 if sizes.any() else -1, k - 1).astype(np.int32)
         return Step(told, None)
+
+    def ask_first(self, labels: Array, k: int) -> Asking:
+        """The same, of points that another center wins alone; -1 for one in the first answer."""
+        told: Array = yield Due(CompareOwn, k, labels)
+        moved = told < 0
+        if moved.any():
+            bits = np.packbits(moved, bitorder="little")
+            told = yield Due(CompareMoved, k, labels, more=(bits,))
+        return told
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.ask(labels, k, cluster_sizes(labels, k), factor))
@@ -192,12 +207,14 @@ class Foreseen:
 
 
 def more_of(question: Assignment) -> tuple[Array, ...]:
-    """What only its kind of question has, of those about labels that stay shared."""
+    """What only its kind of question has."""
     match question:
         case Cleave():
             return (question.directions,)
         case MeasureSplits():
             return (question.sides,)
+        case CompareMoved():
+            return (question.moved,)
     return ()
 
 
@@ -212,6 +229,10 @@ def told(question: Assignment, due: Due) -> Array:
         if due.kind is MeasureSplits:
             return question.groups
         return np.array([-1 - question.run])  # no label is below 0 there
+    if due.kind is CompareOwn:
+        # Either who moved is asked for, or what their labels became is asked about.
+        other = question.labels != due.labels
+        return np.where(moved_in(question) if isinstance(question, CompareMoved) else other, -1, due.labels)
     whole = question.halves and not due.halves
     return question.labels // 2 if whole else question.labels
 

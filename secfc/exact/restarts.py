@@ -28,6 +28,7 @@ class Restarts:
 
     def __init__(self, plan: Plan, policy: Disclosure, rng: np.random.Generator) -> None:
         self.plan, self.exposes, self.sharing = plan, policy.exposes, policy.sharing
+        self.seating = policy.seating(plan)
         self.drawing = Drawing(plan.init, plan.m, plan.choice)
         self.each = generators(rng, plan.n_init)
 
@@ -37,7 +38,7 @@ class Restarts:
         return map(self.restart, self.each)
 
     def restart(self, own: np.random.Generator) -> Asking:
-        plan, source = self.plan, Foreseen(self.plan, self.exposes)
+        plan, source = self.plan, Foreseen(self.plan, self.exposes, self.seating)
         labels, k = yield from self.drawing(own, source)
         trace = yield from source.lloyd(labels, k, plan.max_iter)
         if plan.n_init > 1 and source.compares:

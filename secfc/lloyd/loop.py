@@ -58,8 +58,11 @@ class Weighed:
 class Stepper(Protocol):
     """Where steps come from: a role fragment, driven with `yield from`."""
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
-        """The next assignment after labels (m,) in [-1, k)."""
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        """The next assignment after labels (m,) in [-1, k).
+
+        moved: how many of them the step before changed, None if there was none.
+        """
         ...
 
 
@@ -227,15 +230,16 @@ def cheaper(a: Trace, b: Trace) -> bool:
 
 def lloyd(labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
     """Lloyd's heuristic from labels (m,) until nothing changes or max_iter steps are done."""
-    history = [compact_labels(labels)]
+    history, moved = [compact_labels(labels)], None
     for _ in range(max_iter):
-        step = yield from source.step(labels, k)
+        step = yield from source.step(labels, k, moved)
         history.append(compact_labels(step.labels))
-        if np.array_equal(step.labels, labels):
+        moved = int(np.count_nonzero(step.labels != labels))
+        if not moved:
             return Trace(k, tuple(history), step.within, True)
         labels = step.labels
     # The cost belongs to the labels that are returned, so their own centers are measured once more.
-    step = yield from source.step(labels, k)
+    step = yield from source.step(labels, k, moved)
     return Trace(k, tuple(history), step.within, bool(np.array_equal(step.labels, labels)))
 
 
@@ -270,7 +274,7 @@ class PlainSource:
             high[:, own], low[:, own] = part.high, part.low
         return Exact(high, low)
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         return _nobody(step_of(self.scaled(labels, k), labels, k))
 
     def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:

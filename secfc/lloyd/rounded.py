@@ -37,7 +37,7 @@ class RoundedSource:
         """Rounded centers (k, d) in steps of the grid, and how many points each stands for (k,)."""
         return self.about(self.sums(labels, k), cluster_sizes(labels, k))
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         centers, stand = self.centers(labels, k)
         found = distances(self.plain.points, centers, stand)
         within = scaled_costs(found.within(labels), cluster_sizes(labels, k), self.fraction)

@@ -19,7 +19,7 @@ from secfc.exact.plaintext import Lloyd
 from secfc.fitting import fit
 from secfc.planning.blocks import Blocks
 from secfc.planning.costs import Cost, Kind, line, mean, total
-from secfc.planning.rehearsal import STEPS, Asked, Rehearsal, made_up, rehearse, resident
+from secfc.planning.rehearsal import STEPS, THEN, Asked, Rehearsal, made_up, rehearse, resident
 
 # The first rehearsal loads and builds what later ones find there.  The second is of so many rows that its
 # work can be told from what any message costs, the third of so many more that its messages would have about
@@ -34,7 +34,7 @@ class Priced:
     """What questions cost.
 
     order: the questions of a rehearsal, in their order; kinds: their costs at the real number of rows.
-    step: a step of the last clusters.  steps: how many a rehearsal took.  rows: of the rehearsals.
+    step: a step of the last clusters, as the last one.  steps: how many a rehearsal took.  rows: of these.
     growth: bytes that all parties need beside what was loaded.
     """
 
@@ -112,9 +112,13 @@ def priced(algorithm: Any, public: Public, plan: Any) -> Priced:
     order = tuple(asked for asked, _ in high.questions)
     steps = [asked for asked in order if asked and asked[0] in STEPS]
     last = steps[-1] if steps else None
+    step, taken = Cost(), 0
+    if last is not None:
+        step = kinds[last] + kinds.get((THEN, *last[1:]), Cost())
+        taken = sum(asked[1:] == last[1:] for asked in steps)
     return Priced(
-        order, kinds, Cost() if last is None else kinds[last], sum(asked == last for asked in order if asked),
-        (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard, last, machine(),
+        order, kinds, step, taken, (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard,
+        last, machine(),
     )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
 # () and comes once.
 Asked = tuple[Any, ...]
 
-# Questions in which the last clusters take a step.
-STEPS = ("Assignment", "Compare", "Advance")
+# Questions with which the last clusters take a step, and one that may follow in the same step.
+STEPS, THEN = ("Assignment", "Compare", "CompareOwn", "Advance"), "CompareMoved"
 BOX, SIGMA = 0.7, 0.15  # of made-up points, in bounds
 
 

@@ -87,6 +87,8 @@ CONTENTS = {
     "NoiseShares": "shares of noise, each step",
     "MaskSeed": "seeds of masks",
     "Compare": "labels of all points, each step",
+    "CompareOwn": "labels of all points, each step",
+    "CompareMoved": "labels, and which points move",
     "MaskedDistances": "masked distances, each step",
     "MaskedSum": "sums of masked distances",
     "MaskedCenters": "masked sums of clusters, each step",

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
-PROTOCOL = 9
+PROTOCOL = 10
 
 # A description is not longer, in bytes: 10,000 clients, with names of 25 letters, fit.
 MAXIMUM = 1 << 20

@@ -742,6 +742,28 @@ SCENARIOS = {
         m=IN_BLOCKS,
         expected=sizes_between,
     ),
+    # Bytes cost all, rounds nothing: steps in which few points move take two questions.
+    "labels only, moved points alone": Scenario(
+        vary(
+            BASE,
+            disclosure=secfc.AssignmentsOnly(),
+            init=secfc.RandomLabels(),
+            network=Link(0.0, 1.0),
+            max_iter=6,
+        ),
+        m=40,
+    ),
+    "rounded centers, moved points alone, a client deals": Scenario(
+        vary(
+            BASE,
+            disclosure=secfc.AssignmentsOnly("client-4"),
+            centers="rounded",
+            init=Bisecting(),
+            network=Link(0.0, 1.0),
+            max_iter=6,
+        ),
+        m=40,
+    ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),

@@ -22,6 +22,7 @@ from secfc.algorithm import Public
 from secfc.coded import dealing_messages as dealing
 from secfc.coded import merging_messages as merging
 from secfc.coded import messages as own
+from secfc.coded import moving_messages as moving
 from secfc.coded import rounding_messages as rounding
 from secfc.coded import union_messages as united
 from secfc.coded import validity_messages as rows
@@ -99,6 +100,18 @@ def halvings(draw, cls=own.Halve):
     k = 2 * draw(st.integers(1, 50))
     more = (np.array([2, 0], np.int32), 1, 1) if cls is own.CompareHalves else ()
     return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(0, k)), NOBODY, *more)
+
+
+@st.composite
+def in_two(draw, cls):
+    k = draw(st.integers(1, 50))
+    labels = draw(vectors_of_labels(0, k))
+    more = ()
+    if cls is moving.CompareMoved:
+        moved = np.zeros(max(1, len(labels)), np.bool_)
+        moved[draw(st.integers(0, len(moved) - 1))] = True
+        labels, more = np.resize(labels, len(moved)), (np.packbits(moved, bitorder="little"),)
+    return cls(draw(st.integers(0, 2**63 - 1)), k, labels, NOBODY, np.array([2, 0], np.int32), 1, 1, *more)
 
 
 def vectors_of_labels(lowest, k):
@@ -377,6 +390,8 @@ MESSAGES = {
     ),
     own.Halve: halvings(),
     own.CompareHalves: halvings(own.CompareHalves),
+    moving.CompareOwn: in_two(moving.CompareOwn),
+    moving.CompareMoved: in_two(moving.CompareMoved),
     own.MeasureGains: halvings(own.MeasureGains),
     own.MeasureLosses: losses(),
     own.CodedGains: st.builds(own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2))),
@@ -616,6 +631,19 @@ def examples():
         own.Halve(8, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
         own.CompareHalves(
             9, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32), np.array([1, 4], np.int32), 0, 1
+        ),
+        moving.CompareOwn(
+            9, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32), np.array([1, 4], np.int32), 0, 1
+        ),
+        moving.CompareMoved(
+            9,
+            4,
+            np.array([0, 3], np.int8),
+            np.array([0, 3], np.int32),
+            np.array([1, 4], np.int32),
+            0,
+            1,
+            np.array([2], np.uint8),
         ),
         own.MeasureGains(10, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
         own.MeasureLosses(

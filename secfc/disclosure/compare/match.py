@@ -22,7 +22,7 @@ from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
 from secfc.coded.messages import Compare, LabelShare, Measure
 from secfc.coded.plan import Plan
-from secfc.disclosure.compare.rivals import Rivals, Sides, rivals_of
+from secfc.disclosure.compare.rivals import Rivals, Sides, rivals_in
 from secfc.roles.accept import check_residues
 from secfc.roles.exchange import SERVER, STRIDE, PartyId, SuspectedParties, faulty
 
@@ -36,7 +36,7 @@ DEAL, SEND, SUM, OPEN = range(1, 5)
 GIVEN, PORTIONS = STRIDE - 64, 32
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _schedule(
     contest: Contest, count: int, basis: Basis, m: int, d: int, max_int: int
 ) -> Schedule | Tournament:
@@ -70,6 +70,22 @@ class Seating:
         return () if self.dealer is None else (self.dealer,)
 
 
+NOBODY = Seating(0)
+
+
+def arranged(plan: Plan, contest: Contest, m: int, seating: Seating) -> Schedule | Tournament | InTurn:
+    """How a contest of so many points goes: all pairs of rows, or what costs least if dealt, in blocks."""
+    basis, count = plan.code.basis, 1
+    if seating.dealer is not None and not contest.first:
+        alike = plan.fraction is not None
+        count = groups(contest.outcomes, basis, m, seating.size, plan.network, alike=alike)
+    whole = _schedule(contest, count, basis, m, plan.d, plan.proven)
+    if seating.dealer is None:
+        return whole
+    size = block(whole, seating.size, plan.network)
+    return whole if size >= m else InTurn(whole, size)
+
+
 @dataclass(frozen=True, eq=False)
 class Match:
     """A contest over the plan's points and who plays: responders send masked distances, members compare.
@@ -101,7 +117,7 @@ class Match:
         if self.hidden:
             return Sides(self.sizes)
         weights = self.plan.weights(self.sizes)
-        return rivals_of(type(self.question), self.question.labels, weights, self.question.factor)
+        return rivals_in(self.question, weights, self.plan.code.ell)
 
     @cached_property
     def rounding(self) -> Rounding | None:
@@ -151,24 +167,21 @@ class Match:
 
     @cached_property
     def schedule(self) -> Schedule | Tournament | InTurn:
-        """How the comparison goes: all pairs of clusters, or what costs least if dealt, in blocks."""
+        """How the comparison goes, see `arranged`; undivided where nothing is compared."""
         plan, contest = self.plan, self.contest
         if self.hidden:
             return Schedule(contest, plan.code.basis, plan.m)
-        basis, count = plan.code.basis, 1
-        if self.opens and self.question.factor == 1 and self.seating.dealer is not None:
-            alike = plan.fraction is not None
-            count = groups(contest.outcomes, basis, plan.m, self.seating.size, plan.network, alike=alike)
-        whole = _schedule(contest, count, basis, plan.m, plan.d, plan.proven)
-        if self.seating.dealer is None or not self.opens:
-            return whole
-        size = block(whole, self.seating.size, plan.network)
-        return whole if size >= plan.m else InTurn(whole, size)
+        return arranged(plan, contest, self.m, self.seating if self.opens else NOBODY)
+
+    @cached_property
+    def m(self) -> int:
+        """Points that are compared."""
+        return self.rivals.points(self.plan.m)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Of distances: how many of a point compete, points."""
-        return self.rivals.rows, self.plan.m
+        return self.rivals.rows, self.m
 
     @cached_property
     def responders(self) -> tuple[PartyId, ...]:
@@ -190,8 +203,8 @@ class Match:
         Few distances are summed up by the corrected member alone, many by all members.
         """
         size, first = len(self.committee), self.question.corrected
-        count = max(1, min(size, self.shape[0] * self.plan.m // WORTH_SPLITTING))
-        parts = cuts(self.plan.m, count)
+        count = max(1, min(size, self.shape[0] * self.m // WORTH_SPLITTING))
+        parts = cuts(self.m, count)
         return {self.committee[(first + i) % size]: part for i, part in enumerate(parts)}
 
     @cached_property

@@ -29,7 +29,7 @@ from secfc.coded.policy import Measured
 from secfc.coded.silence import NOBODY_MISSED
 from secfc.disclosure.compare.hearing import Begun
 from secfc.disclosure.compare.match import Match, Seating, labels_of
-from secfc.disclosure.compare.rivals import rivals_of
+from secfc.disclosure.compare.rivals import rivals_in
 from secfc.disclosure.decoded.distances import check_responders, hidden, masked
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, FaultyServer, PartyId, Role, take, to_all
 from secfc.roles.messages import Message
@@ -125,8 +125,7 @@ class Participant:
     def match(self, question: Compare, sizes: Array) -> Match:
         """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.check_players(question)
-        rivals = rivals_of(type(question), question.labels, sizes, question.factor)
-        if rivals.foregone(self.plan.m) is not None:
+        if rivals_in(question, sizes, self.plan.code.ell).foregone(self.plan.m) is not None:
             raise FaultyServer(
                 SERVER, "asked to compare what sizes decide: fewer than two clusters with points"
             )

@@ -1,4 +1,4 @@
-"""What is compared of every point: its distances to all centers, or to both halves of its own cluster."""
+"""What is compared of points: distances to all centers, to their own and others, to halves of a cluster."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.halves import widest
+from field.code.leads import leads
 from field.compare.contest import Contest
 from secfc.coded.messages import Assignment
+from secfc.coded.moving_messages import CompareMoved, CompareOwn
 from secfc.coded.policy import Measured
 
 Array = NDArray[Any]
@@ -30,21 +32,32 @@ class Rivals(Protocol):
         """How many distances of a point compete."""
         ...
 
+    def points(self, m: int) -> int:
+        """Of how many of m points distances compete."""
+        ...
+
     def foregone(self, m: int) -> Array | None:
         """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
         ...
 
     def distances(self, measured: Measured, lanes: int) -> Array:
-        """The coded rows (lanes, rows, m): a share, secret."""
+        """The coded rows (lanes, rows, points): a share, secret."""
         ...
 
     def labels(self, winners: Array) -> Array:
-        """The labels (m,) int32 that winners (m,) mean."""
+        """The labels (m,) int32 that winners (points,) mean."""
         ...
 
 
+class Everyone:
+    """All points compete."""
+
+    def points(self, m: int) -> int:
+        return m
+
+
 @dataclass(frozen=True, eq=False)
-class Centers:
+class Centers(Everyone):
     """The nearest center of clusters of these sizes (k,), for a factor above 1 the one that much nearer."""
 
     sizes: Array
@@ -77,7 +90,79 @@ class Centers:
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class Own(Everyone):
+    """Whether no other center wins a point from that of its cluster: a label is then as before, else -1.
+
+    own: (m,) in [0, k), the cluster of each point.  sizes: (k,) of those that distances are measured to.
+    ell: segments of a point.
+    """
+
+    own: Array
+    sizes: Array
+    ell: int
+
+    @cached_property
+    def alive(self) -> Array:
+        """The clusters that take part: those with points."""
+        return np.flatnonzero(self.sizes > 0)
+
+    @cached_property
+    def contest(self) -> Contest:
+        return _unbeaten(tuple(self.sizes.tolist()))
+
+    @property
+    def rows(self) -> int:
+        return len(self.alive) - 1
+
+    def foregone(self, m: int) -> Array | None:
+        return self.own.astype(np.int32) if self.rows < 1 else None
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        number = np.zeros(len(self.sizes), np.int64)
+        number[self.alive] = np.arange(len(self.alive))
+        values = Centers(self.sizes).distances(measured, lanes)
+        basis = measured.rows.basis.prefix(lanes)
+        return leads(basis, values, number[self.own], self.sizes[self.alive], self.ell)
+
+    def labels(self, winners: Array) -> Array:
+        return np.where(winners == 1, self.own, -1).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """The nearest centers of some points alone; the others keep their labels (m,).  moved: bits (m,)."""
+
+    own: Array
+    sizes: Array
+    moved: Array
+
+    @property
+    def contest(self) -> Contest:
+        return Centers(self.sizes).contest
+
+    @property
+    def rows(self) -> int:
+        return Centers(self.sizes).rows
+
+    def points(self, m: int) -> int:
+        return int(np.count_nonzero(self.moved))
+
+    def foregone(self, m: int) -> Array | None:
+        known = Centers(self.sizes).foregone(m)
+        return None if known is None else self.labels(known[self.moved])
+
+    def distances(self, measured: Measured, lanes: int) -> Array:
+        rows, sums = measured.rows.select(np.flatnonzero(self.moved)), measured.sums
+        return Centers(self.sizes).distances(replace(measured, rows=rows, compute=lambda: sums), lanes)
+
+    def labels(self, winners: Array) -> Array:
+        out: Array = self.own.astype(np.int32)
+        out[self.moved] = winners
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Halves(Everyone):
     """The nearer half of a point's own cluster, after halves (m,) in [0, 2 c) of these sizes (2 c,).
 
     Of every point one number competes, whose sign says which half is nearer: the difference of its distances,
@@ -110,7 +195,7 @@ class Halves:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class Sides(Everyone):
     """The nearest center of clusters whose sizes nobody knows; sizes: (k,), 0 where nothing can be.
 
     Of every point a number competes for each two clusters, whose sign says which is nearer
@@ -147,9 +232,30 @@ def rivals_of(kind: type[Assignment], labels: Array, sizes: Array, factor: int =
     return Halves(labels, sizes) if kind.halves else Centers(sizes, factor)
 
 
+def rivals_in(question: Assignment, sizes: Array, ell: int) -> Rivals:
+    """What this question compares.  ell: segments of a point."""
+    match question:
+        case CompareOwn():
+            return Own(question.labels, sizes, ell)
+        case CompareMoved():
+            return Moved(question.labels, sizes, moved_in(question))
+    return rivals_of(type(question), question.labels, sizes, getattr(question, "factor", 1))
+
+
+def moved_in(question: CompareMoved) -> Array:
+    """Which points moved, (m,) truth values."""
+    bits = np.unpackbits(question.moved, count=len(question.labels), bitorder="little")
+    return bits.astype(np.bool_)
+
+
 @lru_cache(maxsize=8)
 def _sign(width: int) -> Contest:
     return Contest.sign(width)
+
+
+@lru_cache(maxsize=8)
+def _unbeaten(sizes: tuple[int, ...]) -> Contest:
+    return Contest.unbeaten(np.array(sizes))
 
 
 @lru_cache(maxsize=8)

@@ -26,7 +26,9 @@ from secfc.coded.messages import (
     MeasureLosses,
     Unheard,
 )
+from secfc.coded.moving_messages import CompareMoved, CompareOwn
 from secfc.coded.silence import left_out
+from secfc.disclosure.compare.asking import asks_first
 from secfc.disclosure.compare.dealer import begin_dealing, go_on_dealing
 from secfc.disclosure.compare.match import DEAL, Match, Seating, labels_of
 from secfc.disclosure.compare.rivals import rivals_of
@@ -74,8 +76,15 @@ class Committees:
             # Who sent no seed takes no part: no attempt is begun that could not be dealt.
             quorum.silent |= {c for j, c in enumerate(self.plan.clients) if j not in keys.peers}
 
-    def step(self, labels: Array, k: int) -> Role[Step]:
-        return Step((yield from self.compare(labels, cluster_sizes(labels, k))), None)
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        sizes = cluster_sizes(labels, k)
+        if not asks_first(self.plan, labels, sizes, moved, self.seating):
+            return Step((yield from self.compare(labels, sizes)), None)
+        found = yield from self.compare(labels, sizes, CompareOwn)
+        if (found < 0).any():
+            bits = np.packbits(found < 0, bitorder="little")
+            found = yield from self.compare(labels, sizes, CompareMoved, moved=bits)
+        return Step(found, None)
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.compare(labels, cluster_sizes(labels, k), factor=factor))
@@ -166,12 +175,15 @@ class Committees:
         return inbox, set(awaited) - set(inbox)
 
     def compare(
-        self, labels: Array, sizes: Array, kind: type[Compare] = Compare, factor: int = 1
+        self, labels: Array, sizes: Array, kind: type[Compare] = Compare, factor: int = 1, **more: Any
     ) -> Role[Array]:
-        """The labels (m,) int32 that the centers of clusters of these sizes give, to a question of a kind."""
+        """The labels (m,) int32 that the centers of clusters of these sizes give, to a question of a kind.
+
+        more: what only this kind has.
+        """
         known = rivals_of(kind, labels, sizes, factor).foregone(self.plan.m)
         while known is None:
-            question = self.players(labels, len(sizes), factor, kind)
+            question = self.players(labels, len(sizes), factor, kind, **more)
             match = Match(self.plan, question, sizes, self.seating)
             inbox, gone = yield from self.asked(match)
             shares, reports = self.sorted(match, inbox, LabelShare)
@@ -180,12 +192,15 @@ class Committees:
             self.quorum.silent |= self.lost(match, gone, reports)
         return known
 
-    def players(self, labels: Array, k: int, factor: int = 1, kind: type[Compare] = Compare) -> Compare:
+    def players(
+        self, labels: Array, k: int, factor: int = 1, kind: type[Compare] = Compare, **more: Any
+    ) -> Compare:
         """A question to those who are able, with its committee."""
         seats = self.seats()
         return kind(
-            seats.round, k, compact_labels(labels), seats.responders, seats.committee, seats.corrected, factor
-        )
+            seats.round, k, compact_labels(labels), seats.responders, seats.committee, seats.corrected,
+            factor, **more,
+        )  # fmt: skip
 
     def seats(self) -> Seats:
         """Who plays next, and the number of the question that they play for.

@@ -97,6 +97,10 @@ class Budgeted(ABC):
         if not 0 < self.center_share < 1:
             raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
+    def seating(self, plan: Plan) -> None:
+        """No step asks in two questions."""
+        return None
+
     @abstractmethod
     def contributors(self, n: int) -> int:
         """How many parties add noise."""
