@@ -98,12 +98,24 @@ BITS = ("client -> client", "MaskedBits")
 def test_comparisons_of_many_rows_are_planned_in_blocks():
     """From 2 * 131,072 rows on, as `field.compare.shapes.block` has it."""
     one, two = (secfc.plan(WAY, 5, m, 2) for m in (262_080, 262_208))
-    once = one.step.messages[BITS] / 2  # of two members
-    assert two.step.messages[BITS] == 2 * one.step.messages[BITS]
-    assert two.step.rounds == one.step.rounds + once + 2  # and a portion of what is dealt is asked for
-    assert two.step.messages["client -> server", "Ready"] == 1
-    assert two.step.nbytes == pytest.approx(one.step.nbytes, rel=0.1)
+    whole, halves = (plan.priced.kinds["Compare", 3] for plan in (one, two))
+    once = whole.messages[BITS] / 2  # of two members
+    assert halves.messages[BITS] == 2 * whole.messages[BITS]
+    assert halves.rounds == whole.rounds + once + 2  # and a portion of what is dealt is asked for
+    assert halves.messages["client -> server", "Ready"] == 1
+    assert halves.nbytes == pytest.approx(whole.nbytes, rel=0.1)
     assert two.memory < one.memory
+
+
+def test_a_step_in_two_questions_is_planned_as_one():
+    way = secfc.SecFC(6, 1, init="random", max_iter=8, coarse="allow")
+    found = secfc.plan(way, 5, 200_000, 4)
+    kinds = [asked[0] for asked in found.priced.order if asked]
+    assert {"Compare", "CompareOwn", "CompareMoved"} <= set(kinds)
+    assert found.priced.steps == kinds.count("Compare") + kinds.count("CompareOwn")
+    both = [found.priced.kinds[kind, 6].nbytes for kind in ("CompareOwn", "CompareMoved")]
+    assert found.step.nbytes == pytest.approx(sum(both))
+    assert sum(both) < 0.8 * found.priced.kinds["Compare", 6].nbytes
 
 
 @pytest.mark.nightly
