@@ -133,9 +133,8 @@ class Foreseen:
 
     def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
-        if self.seating is not None and asks_first(self.plan, labels, sizes, moved, self.seating):
-            return Step((yield from self.ask_first(labels, k)), None)
-        told = yield from self.ask(labels, k, sizes)
+        first = self.seating is not None and asks_first(self.plan, labels, sizes, moved, self.seating)
+        told = yield from (self.ask_first(labels, k) if first else self.ask(labels, k, sizes))
         if not self.started:
             # A start goes on with them: every point has a nearest center if there is any, whatever is said.
             told = np.clip(told, 0 if sizes.any() else -1, k - 1).astype(np.int32)
@@ -229,12 +228,13 @@ def told(question: Assignment, due: Due) -> Array:
         if due.kind is MeasureSplits:
             return question.groups
         return np.array([-1 - question.run])  # no label is below 0 there
-    if due.kind is CompareOwn:
-        # Either who moved is asked for, or what their labels became is asked about.
-        other = question.labels != due.labels
-        return np.where(moved_in(question) if isinstance(question, CompareMoved) else other, -1, due.labels)
     whole = question.halves and not due.halves
-    return question.labels // 2 if whole else question.labels
+    after: Array = question.labels // 2 if whole else question.labels
+    if due.kind is not CompareOwn:
+        return after
+    # Either points that moved are asked for, or what their labels became is asked about.
+    moved = moved_in(question) if isinstance(question, CompareMoved) else after != due.labels
+    return np.where(moved, -1, due.labels)
 
 
 def prediction(plan: Plan, exposes: Exposure, sizes: Array) -> Iterator[Course]:

@@ -156,7 +156,9 @@ def test_few_points_a_fast_network_and_many_that_move_are_asked_at_once():
     assert asks_first(slow, labels, sizes, 8, seating)
     assert not asks_first(plan, labels, sizes, 8, seating)  # rounds would cost more than bytes
     assert not asks_first(slow, labels, sizes, 160, seating)  # nearly all are compared again
-    assert not asks_first(slow, labels, sizes, None, seating)  # nobody counted
+    assert not asks_first(slow, labels, sizes, None, seating)  # nobody counted, and random labels all move
+    split = dataclasses.replace(slow, init=Bisecting())
+    assert asks_first(split, labels, sizes, None, seating)  # after splits few do
     assert not asks_first(slow, labels, sizes, 8, Seating(2))  # nobody deals
     assert not asks_first(slow, np.where(labels == 0, -1, labels), sizes, 8, seating)
     assert not asks_first(slow, labels % 2, cluster_sizes(labels % 2, 5), 8, seating)  # one comparison anyway
@@ -254,7 +256,8 @@ def test_messages_refuse_what_no_server_would_ask(change, rule):
         CompareOwn(0, 2, np.array([0, -1], np.int8), some, some, 0, 1)
 
 
-def test_a_client_that_missed_a_question_follows_again(monkeypatch):
+@pytest.mark.parametrize("init", [RandomLabels(), Bisecting()])
+def test_a_client_that_missed_a_question_follows_again(init):
     # It did not hear the second question of a step, so it takes what moved from the next one.
     data, seen = federation(n=6), []
 
@@ -264,7 +267,7 @@ def test_a_client_that_missed_a_question_follows_again(monkeypatch):
             return () if len(seen) == 1 else (e,)
         return (e,)
 
-    assert same(run(data, faults=faults), plain(data))
+    assert same(run(data, init=init, faults=faults), plain(data, init=init))
     assert len(seen) > 1
 
 
