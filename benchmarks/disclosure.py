@@ -82,8 +82,8 @@ POLICIES = {
 # (n, t, m, d, k)
 SETTINGS = [(10, 4, 1000, 20, 4), (10, 4, 10_000, 100, 4), (10, 1, 10_000, 20, 4), (16, 1, 16_384, 100, 16)]
 QUICK = [(5, 1, 100, 5, 3)]
-# Questions that are a step.
-ASKED = ("Assignment", "Compare", "Advance")
+# Questions that steps begin with.
+ASKED = ("Assignment", "Compare", "CompareOwn", "Advance")
 # Steps of the long run; of each run so many, or two if one takes this many seconds.
 STEPS, REPEATS, SLOW = 10, 5, 2.0
 
