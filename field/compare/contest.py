@@ -29,9 +29,10 @@ class Contest:
     """Comparisons, and the outcomes they decide.
 
     sizes: (k,) points of each cluster, all positive: row h of the distances belongs to cluster h.
-    comparisons: (a, b, u, v) each, the bit [u D_b < v D_a].
-    literals, wanted: (outcomes, f): outcome h wins where all comparisons literals[h] equal wanted[h].
-    At most one outcome wins a point.  labels: (codes,) what each code means; outcome h has code h + first.
+    comparisons: (a, b, u, v) each, the bit [u D_b < v D_a] of rows a and b.
+    literals, wanted: (outcomes, f): outcome h, mostly cluster h, wins where all comparisons literals[h] equal
+    wanted[h].  At most one outcome wins a point.  labels: (codes,) what each code means; outcome h has code
+    h + first.
     shift: what was added to rows at most, in absolute value.
     """
 

@@ -34,6 +34,9 @@ from field.compare.levels import TREES as TREES
 from field.compare.levels import Level as Level
 from field.compare.levels import levels as levels
 from field.compare.portions import Portion, dealt_in
+from field.compare.products import ONES as ONES
+from field.compare.products import deal_multiply as deal_multiply
+from field.compare.products import multiply as multiply
 from field.compare.sliced import Differences as Differences
 from field.compare.sliced import Values as Values
 from field.compare.tables import NOTHING, Deck, Hand, total
@@ -47,7 +50,6 @@ Array = NDArray[Any]
 # A member's moves: yields what it opens, is sent the sum of what all opened (`together`).
 Moves = Generator[Array, Any, Any]
 
-ONES = np.uint64(2**64 - 1)
 # A table of 2**5 - 6 products takes five bits to one in a round; more bits would cost far more dealing.
 WIDEST = 5
 # Blocks that are expanded and used at once: a few hundred kilobytes, which stay in cache.
@@ -334,25 +336,6 @@ def _per_comparison(schedule: Schedule, sliced: Array) -> Array:
     return sliced.reshape(-1)[: schedule.words].reshape(-1, schedule.per)
 
 
-def multiply(bits: Array, masks: Array, groups: tuple[int, ...], hand: Hand, constant: Any) -> Array:
-    """A share of the product of each group: (outcomes, groups, per), of masked bits (outcomes, f, per)."""
-    outcomes, _, per = bits.shape
-    out = np.empty((outcomes, len(groups), per), np.uint64)
-    begin = 0
-    for number, size in enumerate(groups):
-        table = hand.table(np.empty((2**size - 1 - size, outcomes, per), np.uint64))
-        terms, row = [np.broadcast_to(constant, (outcomes, per))], 0
-        for d in range(size):
-            terms.append(masks[:, begin + d])
-            terms.extend(table[row : row + 2**d - 1])
-            row += 2**d - 1
-        for d in range(size - 1, -1, -1):
-            terms = [(terms[s] & bits[:, begin + d]) ^ terms[2**d + s] for s in range(2**d)]
-        out[:, number] = terms[0]
-        begin += size
-    return out
-
-
 def codes(contest: Contest, wins: Array) -> Array:
     """The binary digits (places, per) of the winner's code, from bits (or shares) of who wins, (k, per)."""
     out = np.zeros((contest.places, wins.shape[1]), np.uint64)
@@ -429,20 +412,3 @@ def deal_factors(schedule: Schedule, masks: Array, deck: Deck) -> Array:
         deal_multiply(masks, groups, deck)
         masks = deck.masks((len(masks), len(groups), schedule.per))
     return masks
-
-
-def deal_multiply(masks: Array, groups: tuple[int, ...], deck: Deck) -> None:
-    """Tables of the products of masks (outcomes, f, per) over subsets of two and more of each group."""
-    outcomes, _, per = masks.shape
-    begin = 0
-    for size in groups:
-        table = deck.table((2**size - 1 - size, outcomes, per))
-        subsets, row = [np.broadcast_to(ONES, (outcomes, per))], 0
-        for d in range(size):
-            mask = masks[:, begin + d]
-            fresh = [subset & mask for subset in subsets[1:]]
-            for product in fresh:
-                table[row] ^= product
-                row += 1
-            subsets += [mask, *fresh]
-        begin += size

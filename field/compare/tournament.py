@@ -1,30 +1,40 @@
-"""The nearest of many centers in two rounds of contests: winners of small groups, then the winners' winner.
+"""The nearest of many centers in several levels of contests: winners of small groups, then winners of these.
 
-Comparing all pairs of k centers takes k (k - 1) / 2 comparisons; groups of g take k (g - 1) / 2 and then
-k / g (k / g - 1) / 2.  Who won a group stays secret: its place is opened under a mask that only the dealer
-knows, and from that every member finds shares of the winner's distance and squared size under fresh masks.
-With M = D + rho and S = s**2 + sigma opened, and x = s_a**2 D_b - s_b**2 D_a,
+Comparing all pairs of k centers takes k (k - 1) / 2 comparisons; groups of g take k (g - 1) / 2, then a final
+of all pairs of the k / g winners, or groups of these again: k - 1 comparisons if every group is a pair.  Who
+won a group stays secret: its place p is opened as i = p + s, digit by digit, under a mask s that only the
+dealer knows (of a pair that is the bit of its comparison), and from that every member finds shares of the
+winner's value under a fresh mask f.  Of values V_v = D_v + rho_v, public among members, it is
+
+    D_p + f = V_i - sum_(u > 0) [s = u] (V_i - V_(i + u)) + T_i,   T_v = f - rho_(v + s),
+
+linear in what is dealt in shares: g - 1 bits [s = u] and the entries of T, modulo every prime.
+
+Where sizes differ, winners' squared sizes are secret too, and selected in the same way (they have no masks at
+the first level, and take no table there).  With M = D + rho and S = s**2 + sigma opened, and
+x = s_a**2 D_b - s_b**2 D_a,
 
     2 x + r = 2 (S_a (M_b - rho_b) - S_b (M_a - rho_a) + M_a sigma_b - M_b sigma_a) + fresh,
     r = fresh - 2 (sigma_a rho_b - sigma_b rho_a),
 
 linear in what is shared, and the dealer knows r: so a comparison goes on as in `field.compare.dealt`.  Sizes
-are not divided by common factors here, as which sizes meet is a secret.  Where all sizes are equal, as those
-of rounded centers are, winners' distances alone are opened under fresh masks, and compared as any others.
+are not divided by common factors here, as which sizes meet is a secret.
+
+Who won is a path from the final down: products of bits that are opened by then (`field.compare.paths`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from field.compare import bitslice
+from field.compare import paths
 from field.compare.contest import Contest
 from field.compare.dealt import (
     Differences,
@@ -41,6 +51,8 @@ from field.compare.dealt import (
     factors,
     multiply,
 )
+from field.compare.heats import Heat, grouping, heat, nearest_of
+from field.compare.paths import Paths
 from field.compare.portions import Portion
 from field.compare.tables import NOTHING, Deck, Hand, residue_words
 from field.ring.basis import Basis
@@ -49,31 +61,41 @@ from field.secrets.coins import Coins
 
 Array = NDArray[Any]
 
-# Shares of what of each group's winner meets the bit that says whether the group wins: (groups, rows, per).
-Secrets = Callable[[Array], Array]
-
 
 @dataclass(frozen=True, eq=False)
 class Tournament:
     """Everything public about a contest for the nearest of many centers; plays like a
     `field.compare.dealt.Schedule`.
 
-    contest: `Contest.nearest` of all clusters.  A code is a place within a group, and its group above.
-    count: groups, at least two, of at least two clusters each.
+    contest: `Contest.nearest` of all clusters.  A code is a place within a group of the first level, above it
+    that group's place within one of the next, and so on, and the group that wins the final.
+    counts: groups of each level, fewer than contestants, and two at least; the winners of the last meet in
+    the final.  Groups are even, of neighbors; of one only if all clusters have the same size.
+
+    Raises ValueError for other counts.
     """
 
     contest: Contest
     basis: Basis
     m: int
-    count: int
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        before, least = (self.contest.outcomes, *self.counts), 1 if self.alike else 2
+        fewer = all(b < a and a // b >= least for a, b in zip(before, self.counts, strict=False))
+        if not self.counts or self.counts[-1] < 2 or not fewer:
+            raise ValueError(
+                f"counts={self.counts} groups of {before[0]} clusters: give at each level fewer than contest "
+                f"it, of {least} at least each, and two or more in the end"
+            )
 
     @staticmethod
-    def needed(contest: Contest, count: int, d: int, max_int: int) -> int:
+    def needed(contest: Contest, counts: tuple[int, ...], d: int, max_int: int) -> int:
         """What the modulus must exceed: as `Contest.needed`, without dividing by common factors."""
         squares = _squares(contest)
         bounds: list[int] = [distance_bound(d, max_int, size) for size in contest.sizes]
-        groups = _grouping(contest.outcomes, count)
-        inner = max(_group(contest, group).needed(d, max_int) for group in groups)
+        groups = grouping(contest.outcomes, counts[0])
+        inner = max(nearest_of(contest.sizes, group).needed(d, max_int) for group in groups)
         crossed = [
             2 * squares[a] * bounds[b] for x in groups for y in groups if x is not y for a in x for b in y
         ]
@@ -85,92 +107,104 @@ class Tournament:
         return len(set(self.contest.sizes)) == 1
 
     @cached_property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The clusters of each group, ascending."""
-        return _grouping(self.contest.outcomes, self.count)
+    def heats(self) -> tuple[Heat, ...]:
+        """All levels but the final."""
+        sizes, out = self.contest.sizes, []
+        for count in self.counts:
+            out.append(heat(sizes, count))
+            sizes = (1,) * count
+        return tuple(out)
+
+    @cached_property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The contests of all levels but the final."""
+        return tuple(Schedule(level.contest, self.basis, self.m) for level in self.heats)
+
+    @cached_property
+    def final(self) -> Schedule:
+        """The contest among the last groups' winners."""
+        return Schedule(_all_pairs(self.counts[-1]), self.basis, self.m)
 
     @property
     def places(self) -> int:
         """Binary digits of a code."""
-        return self.digits + self.outer.contest.places
+        return sum(level.digits for level in self.heats) + self.final.contest.places
 
     @property
     def labels(self) -> Array:
         """(codes,) what each code means, -1 for none."""
-        return np.append(self.contest.labels, np.int32(-1))[self.members.reshape(-1)]
-
-    @property
-    def digits(self) -> int:
-        """Binary digits of a place within a group."""
-        return max(1, (max(map(len, self.groups)) - 1).bit_length())
-
-    @cached_property
-    def members(self) -> Array:
-        """(groups, 2**digits) the cluster at each place, -1 for none."""
-        out = np.full((len(self.groups), 1 << self.digits), -1, np.int64)
-        for group, rows in enumerate(self.groups):
-            out[group, : len(rows)] = rows
-        return out
-
-    @cached_property
-    def inner(self) -> Schedule:
-        """The contests within all groups, as one: outcome h is the cluster h."""
-        literals: list[list[int]] = []
-        wanted: list[list[bool]] = []
-        comparisons: list[tuple[int, int, int, int]] = []
-        most = max(map(len, self.groups)) - 1
-        for rows in self.groups:
-            own = _group(self.contest, rows)
-            for row, signs in zip(own.literals.tolist(), own.wanted.tolist(), strict=True):
-                more = most - len(row)
-                literals.append([len(comparisons) + q for q in row + row[:1] * more])
-                wanted.append(signs + signs[:1] * more)
-            comparisons += [(rows[a], rows[b], u, v) for a, b, u, v in own.comparisons]
-        contest = Contest(
-            self.contest.sizes, tuple(comparisons), np.array(literals), np.array(wanted), self.contest.labels
-        )
-        return Schedule(contest, self.basis, self.m)
-
-    @cached_property
-    def outer(self) -> Schedule:
-        """The contest among the groups' winners; ties go to the lower group."""
-        return Schedule(Contest.nearest(np.ones(len(self.groups), np.int64)), self.basis, self.m)
+        known = self.contest.labels[:, None]
+        for level in self.heats:
+            none = np.full((1, known.shape[1]), -1, np.int32)
+            known = np.concatenate([known, none])[level.members].reshape(level.count, -1)
+        return known.reshape(-1)
 
     @property
     def per(self) -> int:
-        return self.inner.per
+        return self.final.per
 
     @property
     def squares(self) -> Array:
-        """(lanes, k) squared sizes, residues."""
-        return np.array([[s % p for s in _squares(self.contest)] for p in self.basis.primes], np.uint64)
+        """(lanes, k, 1) squared sizes, residues."""
+        table = [[s % p for s in _squares(self.contest)] for p in self.basis.primes]
+        return np.array(table, np.uint32)[:, :, None]
+
+    @property
+    def kinds(self) -> int:
+        """How many values of a winner are secret: its distance, and where sizes differ its squared size."""
+        return 1 if self.alike else 2
+
+    def tables(self, level: int) -> tuple[int, ...]:
+        """Entries of the tables that are dealt for each value of a winner of this level."""
+        size = self.heats[level].members.shape[1]
+        if self.alike:
+            return (size,)
+        return (size, size if level else 0)
 
     @property
     def dealt(self) -> int:
         """Words that the dealer sends to one member."""
-        return self._dealt(self.digits)
-
-    @property
-    def openings(self) -> tuple[int, ...]:
-        """Words that a member opens in each round of `compete`."""
-        count, pairs = self.count, len(self.outer.contest.pairs)
-        shown = (count,) if self.alike else (2 * count, pairs)
-        shared = (residue_words(self.basis, (n, self.m)) for n in shown)
-        chosen = count * self.digits * self.per
-        return (*self.inner.openings, chosen, *shared, *self.outer.openings)
+        return self._dealt(codes=True)
 
     @property
     def dealt_wins(self) -> int:
         """Words that are dealt to one member for `wins`."""
-        return self._dealt(self.members.shape[1] - 1)
+        return self._dealt(codes=False)
 
-    def _dealt(self, rows: int) -> int:
-        """The same, if so many bits of each group's winner meet the bit that says whether the group wins."""
-        groups, size = self.members.shape
-        last = self.outer.products[-1][0] + 1
-        longer = rows * (2**last - 1 - last) * groups * self.per
-        ones, tables = (residue_words(self.basis, (groups, n, self.m)) for n in (size - 1, size))
-        return int(self.inner.dealt + ones + tables + self.outer.dealt + longer)
+    def _dealt(self, *, codes: bool) -> int:
+        words, grown = self.final.dealt, self.final.products[-1][0]
+        for level in range(len(self.heats) - 1, -1, -1):
+            full, size = len(self.heats[level].full), self.heats[level].members.shape[1]
+            for entries in (size - 1, *self.tables(level)):
+                words += residue_words(self.basis, (full, entries, self.m))
+            longer = paths.rows(grown, self._secrets(level, codes=codes))
+            words += self.schedules[level].dealt + longer * self.per
+            grown += 1
+        return int(words)
+
+    def _secrets(self, level: int, *, codes: bool) -> int:
+        """Bits that say who won the groups of this level: digits of places where nothing else is needed."""
+        stage = self.heats[level]
+        return len(stage.full) * stage.digits if codes and level == 0 else len(stage.places)
+
+    @property
+    def openings(self) -> tuple[int, ...]:
+        """Words that a member opens in each round of `compete`."""
+        out: list[int] = []
+        for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
+            out += [*self._crossed(level, schedule), *schedule.openings]
+            if not stage.pairs:
+                out.append(self._secrets(level, codes=True) * self.per)
+            out.append(residue_words(self.basis, (self.kinds * len(stage.full), self.m)))
+        return (*out, *self._crossed(len(self.heats), self.final), *self.final.openings)
+
+    def _crossed(self, level: int, schedule: Schedule) -> tuple[int, ...]:
+        """What is opened before a level's comparisons."""
+        if self.alike or not level:
+            return ()
+        return (residue_words(self.basis, (len(schedule.contest.pairs), self.m)),)
+
+    # --- committee
 
     def compete(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
         """See `field.compare.dealt.compete`."""
@@ -178,58 +212,89 @@ class Tournament:
 
     def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of the codes' binary digits, as `field.compare.dealt.Schedule.codes`."""
-        groups, digits = yield from self._play(masked, hand, constant, self._digits)
-        return self._codes(groups, digits)
+        path, won = yield from self._play(masked, hand, constant, codes=True)
+        digits = [codes(self.final.contest, path.won)]
+        for level in range(len(self.heats) - 1, 0, -1):
+            wins, path = path.longer(self.heats[level], *won[level], hand)
+            digits.append(_digits(self.heats[level], wins))
+        digits.append(path.times(self.heats[0], *won[0], hand))
+        return np.concatenate(digits[::-1])
 
     def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
         """A member's share of who wins each point, as `field.compare.dealt.Schedule.wins`."""
-        groups, others = yield from self._play(masked, hand, constant, self._places)
-        # Who wins in the group that wins is nobody but the first, or one of the others.
-        inside = np.stack([groups ^ np.bitwise_xor.reduce(others, axis=0), *others], axis=1)
-        return np.ascontiguousarray(inside[self.members >= 0])
+        path, won = yield from self._play(masked, hand, constant, codes=False)
+        out = path.won
+        for level in range(len(self.heats) - 1, -1, -1):
+            others, path = path.longer(self.heats[level], *won[level], hand)
+            out = _all(self.heats[level], out, others)
+        return out
 
-    def _play(self, masked: Array, hand: Hand, constant: Any, secrets: Secrets) -> Moves:
-        """Shares of which group wins, (groups, per), and of that times each of its secrets, rows of it."""
+    def _play(self, masked: Array, hand: Hand, constant: Any, *, codes: bool) -> Moves:
+        """The final's paths; of every level who won its groups, opened and under which masks, two arrays."""
+        rows, fresh, won = masked[:, None], None, []
+        for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
+            met = yield from self._met(schedule, rows, fresh, hand, constant)
+            bits, masks = yield from compare(schedule, met, hand, constant)
+            if not stage.pairs:
+                bits, masks = yield from factors(schedule, bits, masks, hand, constant)
+                wins = multiply(bits, masks, schedule.products[-1], hand, constant)[:, 0]
+                found = self._found(level, wins[stage.outcomes], codes=codes)
+                masks = hand.masks(found.shape)
+                bits = yield found ^ masks
+            won.append((bits, masks))
+            rows, fresh = yield from self._select(level, rows, self._numbers(level, bits), hand, constant)
+        met = yield from self._met(self.final, rows, fresh, hand, constant)
+        bits, masks = yield from compare(self.final, met, hand, constant)
+        bits, masks = yield from factors(self.final, bits, masks, hand, constant)
+        return Paths.final(bits, masks, hand, constant), won
+
+    def _met(self, schedule: Schedule, rows: Array, fresh: Array | None, hand: Hand, constant: Any) -> Moves:
+        """What contestants are compared by, of their values (lanes, values, n, m).
+
+        fresh: shares of the masks of these; None at the first level, and where sizes do not matter.
+        """
+        if fresh is None:
+            return Differences(schedule, rows[:, 0])
         from field.kernels import comparing
 
-        basis, (groups, size), primes = self.basis, self.members.shape, np.array(self.basis.primes, np.uint64)
-        # Within the groups.
-        bits, masks = yield from compare(self.inner, Differences(self.inner, masked), hand, constant)
-        bits, masks = yield from factors(self.inner, bits, masks, hand, constant)
-        wins = multiply(bits, masks, self.inner.products[-1], hand, constant)[:, 0]
-        found = secrets(wins)
-        hiding = hand.masks(found.shape)
-        winners = yield found ^ hiding
-        # The winners, under fresh masks.
-        shape = (1 if self.alike else 2, groups, self.m)
-        ones, shifted = (hand.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
-        fresh = hand.uniform(basis, shape)
-        share = np.empty((basis.lanes, *shape), np.uint32)
-        comparing.select(
-            np.ascontiguousarray(masked), self.squares, self.members, self._numbers(winners), ones, shifted,
-            fresh, constant != 0, primes, share,
-        )  # fmt: skip
+        pairs = schedule.contest.pairs
+        share = hand.uniform(self.basis, (len(pairs), self.m))
+        comparing.cross(rows, fresh, pairs, constant != 0, np.array(self.basis.primes, np.uint64), share)
+        return Values(schedule, (yield share))
+
+    def _select(self, level: int, rows: Array, index: Array, hand: Hand, constant: Any) -> Moves:
+        """The values of a level's winners under fresh masks, and shares of these where they are needed.
+
+        index: (full, m) places plus secret numbers.
+        """
+        from field.kernels import comparing
+
+        stage, basis, primes = self.heats[level], self.basis, np.array(self.basis.primes, np.uint64)
+        full, size = len(stage.full), stage.members.shape[1]
+        ones = hand.residues(basis, (full, size - 1, self.m))
+        tables = [hand.residues(basis, (full, entries, self.m)) for entries in self.tables(level)]
+        fresh = hand.uniform(basis, (self.kinds, full, self.m))
+        share = np.empty((basis.lanes, *fresh.shape[1:]), np.uint32)
+        for q, table in enumerate(tables):
+            values = np.ascontiguousarray(rows[:, q]) if q == 0 or level else self.squares
+            comparing.select(
+                values, stage.members[stage.full], index, ones, table, fresh, q, constant != 0, primes, share
+            )
         selected = yield share
-        met: Differences | Values
-        if self.alike:
-            met = Differences(self.outer, selected[:, 0])
-        else:
-            pairs = self.outer.contest.pairs
-            share = hand.uniform(basis, (len(pairs), self.m))
-            comparing.cross(selected, fresh, pairs, constant != 0, primes, share)
-            met = Values(self.outer, (yield share))
-        # Among them.
-        bits, masks = yield from compare(self.outer, met, hand, constant)
-        bits, masks = yield from factors(self.outer, bits, masks, hand, constant)
-        wins = multiply(bits, masks, self.outer.products[-1], hand, constant)[:, 0]
-        # What is secret of the winning group: the same product with one factor more.
-        products = []
-        for row in range(found.shape[1]):
-            longer = [
-                np.concatenate([x, y[:, row, None]], axis=1) for x, y in ((bits, winners), (masks, hiding))
-            ]
-            products.append(multiply(longer[0], longer[1], (bits.shape[1] + 1,), hand, constant)[:, 0])
-        return wins, products
+        return _going_on(stage, rows, selected), None if self.alike else fresh
+
+    def _found(self, level: int, bits: Array, *, codes: bool) -> Array:
+        """Shares of what is opened of who won the groups, of the places' bits (places, per)."""
+        return self.heats[level].digits_of(bits) if codes and level == 0 else bits
+
+    def _numbers(self, level: int, bits: Array) -> Array:
+        """(full, m) numbers whose digits, or whose places' bits, these are, as `_found` has them."""
+        stage = self.heats[level]
+        if len(bits) != len(stage.full) * stage.digits:
+            bits = stage.digits_of(bits)
+        return stage.numbers(bits, self.m)
+
+    # --- dealer
 
     def deal(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
@@ -257,72 +322,55 @@ class Tournament:
 
     def deal_codes(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `codes`, into a deck for more than this contest."""
-        self._deal(rho, deck, self.digits)
+        terms, won = self._deal(rho, deck, codes=True)
+        for level in range(len(self.heats) - 1, 0, -1):
+            terms = paths.deal_longer(terms, self.heats[level], won[level], deck)
+        paths.deal_times(terms, self.heats[0], won[0], deck)
 
     def deal_wins(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `wins`, into a deck for more than this contest."""
-        self._deal(rho, deck, self.members.shape[1] - 1)
+        terms, won = self._deal(rho, deck, codes=False)
+        for level in range(len(self.heats) - 1, -1, -1):
+            terms = paths.deal_longer(terms, self.heats[level], won[level], deck)
 
-    def _deal(self, rho: Array, deck: Deck, rows: int) -> None:
-        """The dealer's part of `_play` with so many rows of secrets a group."""
+    def _deal(self, rho: Array, deck: Deck, *, codes: bool) -> tuple[Array, list[Array]]:
+        """The dealer's part of `_play`: the products of the final's masks, and the masks of who won."""
+        rows, won = rho[:, None], []
+        for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
+            masks = deal_compare(schedule, self._deal_met(level, schedule, rows, deck), deck)
+            if not stage.pairs:
+                deal_multiply(deal_factors(schedule, masks, deck), schedule.products[-1], deck)
+                masks = deck.masks((self._secrets(level, codes=codes), self.per))
+            won.append(masks)
+            rows = self._deal_select(level, rows, self._numbers(level, masks), deck)
+        masks = deal_compare(self.final, self._deal_met(len(self.heats), self.final, rows, deck), deck)
+        return paths.deal_final(deal_factors(self.final, masks, deck), deck), won
+
+    def _deal_met(self, level: int, schedule: Schedule, rows: Array, deck: Deck) -> Differences | Values:
+        """What the compared numbers exceed those of `_met` by, of the masks (lanes, values, n, m)."""
+        if self.alike or not level:
+            return Differences(schedule, rows[:, 0])
         from field.kernels import comparing
 
-        basis = self.basis
-        (groups, size), primes = self.members.shape, np.array(self.basis.primes, np.uint64)
-        masks = deal_compare(self.inner, Differences(self.inner, rho), deck)
-        deal_multiply(deal_factors(self.inner, masks, deck), self.inner.products[-1], deck)
-        hiding = deck.masks((groups, rows, self.per))
-        ones, shifted = (deck.residues(basis, (groups, n, self.m)) for n in (size - 1, size))
-        comparing.conceal(rho, self.members, self._numbers(hiding), primes, ones, shifted)
-        fresh = deck.uniform(basis, (1 if self.alike else 2, groups, self.m))
-        met: Differences | Values
-        if self.alike:
-            met = Differences(self.outer, fresh[:, 0])
-        else:
-            pairs = self.outer.contest.pairs
-            r = deck.uniform(basis, (len(pairs), self.m))
-            comparing.crossed(fresh, pairs, primes, r)
-            met = Values(self.outer, r)
-        masks = deal_compare(self.outer, met, deck)
-        last = deal_factors(self.outer, masks, deck)
-        deal_multiply(last, self.outer.products[-1], deck)
-        for row in range(rows):
-            longer = np.concatenate([last, hiding[:, row, None]], axis=1)
-            deal_multiply(longer, (longer.shape[1],), deck)
+        pairs = schedule.contest.pairs
+        r = deck.uniform(self.basis, (len(pairs), self.m))
+        comparing.crossed(rows, pairs, np.array(self.basis.primes, np.uint64), r)
+        return Values(schedule, r)
 
-    def _places(self, wins: Array) -> Array:
-        """A share of whether each but the first wins its group, (groups, size - 1, per), of wins (k, per)."""
-        out = np.zeros((*self.members[:, 1:].shape, self.per), np.uint64)
-        there = self.members[:, 1:] >= 0
-        out[there] = wins[self.members[:, 1:][there]]
-        return out
+    def _deal_select(self, level: int, rows: Array, secret: Array, deck: Deck) -> Array:
+        """The dealer's part of `_select`: the fresh masks.  secret: (full, m) numbers that places exceed."""
+        from field.kernels import comparing
 
-    def _digits(self, wins: Array) -> Array:
-        """A share of each group's winner's place, (groups, digits, per), of who wins its group (k, per)."""
-        return self._place(self._places(wins))
-
-    def _place(self, places: Array) -> Array:
-        """The binary digits of a place, (groups, digits, per), of bits of all places but the first."""
-        out = np.zeros((len(places), self.digits, self.per), np.uint64)
-        for number in range(1, places.shape[1] + 1):
-            for place in range(self.digits):
-                if number >> place & 1:
-                    out[:, place] ^= places[:, number - 1]
-        return out
-
-    def _numbers(self, planes: Array) -> Array:
-        """(groups, m) uint8 numbers with these binary digits, or these bits of places (groups, rows, per).
-
-        A group has two places and one digit, or more places than digits.
-        """
-        if planes.shape[1] > self.digits:
-            planes = self._place(planes)
-        return np.stack([bitslice.numbers(group, self.m).astype(np.uint8) for group in planes])
-
-    def _codes(self, wins: Array, digits: list[Array]) -> Array:
-        """A share of the code (places, per): each group's digits if it wins (groups, per), and who wins."""
-        below = np.stack([np.bitwise_xor.reduce(digit, axis=0) for digit in digits])
-        return np.concatenate([below, codes(self.outer.contest, wins)])
+        stage, basis, primes = self.heats[level], self.basis, np.array(self.basis.primes, np.uint64)
+        full, size = len(stage.full), stage.members.shape[1]
+        comparing.indicate(secret, primes, deck.residues(basis, (full, size - 1, self.m)))
+        tables = [deck.residues(basis, (full, entries, self.m)) for entries in self.tables(level)]
+        fresh = deck.uniform(basis, (self.kinds, full, self.m))
+        for q, table in enumerate(tables):
+            if table.shape[2]:
+                masks = np.ascontiguousarray(rows[:, q])
+                comparing.conceal(masks, stage.members[stage.full], secret, primes, table, fresh, q)
+        return _going_on(stage, rows, fresh)
 
 
 def _squares(contest: Contest) -> list[int]:
@@ -330,10 +378,36 @@ def _squares(contest: Contest) -> list[int]:
     return [(size // common) ** 2 for size in contest.sizes]
 
 
-def _grouping(k: int, count: int) -> tuple[tuple[int, ...], ...]:
-    """So many even groups of neighbors."""
-    return tuple(tuple(range(g * k // count, (g + 1) * k // count)) for g in range(count))
+@lru_cache(maxsize=64)
+def _all_pairs(count: int) -> Contest:
+    return Contest.nearest(np.ones(count, np.int64))
 
 
-def _group(contest: Contest, rows: Sequence[int]) -> Contest:
-    return Contest.nearest(np.array([contest.sizes[h] for h in rows]))
+def _going_on(stage: Heat, rows: Array, winners: Array) -> Array:
+    """Values of the next level's contestants, (lanes, values, count, m): winners', and of who was alone."""
+    if not len(stage.alone):
+        return winners
+    out = np.empty((*winners.shape[:2], stage.count, winners.shape[3]), winners.dtype)
+    out[:, :, stage.full] = winners
+    out[:, :, stage.alone] = rows[:, :, stage.members[stage.alone, 0]]
+    return out
+
+
+def _digits(stage: Heat, wins: Array) -> Array:
+    """The place's digits (digits, per) of whoever wins, of the bits of the places (places, per)."""
+    out = np.zeros((stage.digits, wins.shape[1]), np.uint64)
+    for place, bit in zip(stage.places[:, 1].tolist(), wins, strict=True):
+        for digit in range(stage.digits):
+            if place >> digit & 1:
+                out[digit] ^= bit
+    return out
+
+
+def _all(stage: Heat, groups: Array, others: Array) -> Array:
+    """Who wins, (n, per), of which group (count, per), and who of those that are not the first of theirs."""
+    out = np.empty((len(stage.sizes), groups.shape[1]), np.uint64)
+    out[stage.members[:, 0]] = groups  # who wins in the group that wins is its first, or one of the others
+    for (group, _, contestant), bit in zip(stage.places.tolist(), others, strict=True):
+        out[contestant] = bit
+        out[stage.members[group, 0]] ^= bit
+    return out

@@ -445,118 +445,135 @@ def _turn(rows: Any, at: Any, width: Any) -> None:
 
 
 @compiled(inline="always")
-def _load(residues: Any, members: Any, begin: Any, width: Any, rows: Any) -> None:
-    """rows[v] = residues[members[v], begin : begin + width], zero for no member."""
+def _load(values: Any, members: Any, begin: Any, width: Any, rows: Any) -> None:
+    """rows[v] = values[members[v], begin : begin + width], zero for no member; values may be constants."""
     for v in range(members.size):
         row = rows[v]
-        if members[v] >= 0:
-            source = residues[members[v], begin : begin + width]
-            for i in range(width):
-                row[i] = source[i]
-        else:
+        if members[v] < 0:
             for i in range(width):
                 row[i] = np.uint32(0)
+        elif values.shape[1] == 1:
+            constant = np.uint32(values[members[v], 0])
+            for i in range(width):
+                row[i] = constant
+        else:
+            source = values[members[v], begin : begin + width]
+            for i in range(width):
+                row[i] = source[i]
 
 
 @compiled()
-def conceal(rho: Any, members: Any, secret: Any, primes: Any, ones: Any, tables: Any) -> None:
-    """What the dealer's residues exceed ones and tables by, in place, for every group.
+def indicate(secret: Any, primes: Any, ones: Any) -> None:
+    """What [secret number = 1 .. g - 1] exceed ones (lanes, groups, g - 1, m) by, in place.
 
-    rho (lanes, rows, m); members as in `select`; secret (groups, m) numbers below g.  ones (lanes, groups,
-    g - 1, m): whether the number is 1 .. g - 1; tables (lanes, groups, g, m): rho of the row at each place
-    plus the number, digit by digit.
+    secret (groups, m): numbers below g.
     """
-    size, m = members.shape[1], rho.shape[2]
+    for lane in range(ones.shape[0]):
+        p = np.uint32(primes[lane])
+        for group in range(ones.shape[1]):
+            at = secret[group]
+            for u in range(ones.shape[2]):
+                share = ones[lane, group, u]
+                for i in range(at.size):
+                    total = np.uint32(at[i] == u + 1) + p - share[i]
+                    share[i] = total - p if total >= p else total
+
+
+@compiled()
+def conceal(masks: Any, members: Any, secret: Any, primes: Any, tables: Any, fresh: Any, q: Any) -> None:
+    """What the dealer's residues exceed tables by, in place, for every group.
+
+    masks (lanes, rows, m), members and q as values in `select`; secret (groups, m) numbers below g.
+    tables: fresh less the mask of the row at each place plus the number, digit by digit, (lanes, groups, g,
+    m); or (lanes, groups, g - 1, m) of all places but the first.  Then fresh[:, q] is that of the first, and
+    becomes fresh in place.
+    """
+    size, m = members.shape[1], secret.shape[1]
+    free = size - tables.shape[2]
     rows = np.empty((size, POINTS), np.uint32)
-    for lane in range(rho.shape[0]):
+    for lane in range(masks.shape[0]):
         p = np.uint32(primes[lane])
         for group in range(members.shape[0]):
             for begin in range(0, m, POINTS):
                 width = min(POINTS, m - begin)
-                at = secret[group, begin : begin + width]
-                _load(rho[lane], members[group], begin, width, rows)
-                _turn(rows, at, width)
-                for u in range(1, size):
-                    share = ones[lane, group, u - 1, begin : begin + width]
+                _load(masks[lane], members[group], begin, width, rows)
+                _turn(rows, secret[group, begin : begin + width], width)
+                new = fresh[lane, q, group, begin : begin + width]
+                if free:
+                    row = rows[0]
                     for i in range(width):
-                        total = np.uint32(at[i] == u) + p - share[i]
-                        share[i] = total - p if total >= p else total
-                for v in range(size):
-                    share, row = tables[lane, group, v, begin : begin + width], rows[v]
+                        total = new[i] + row[i]
+                        new[i] = total - p if total >= p else total
+                for v in range(free, size):
+                    share, row = tables[lane, group, v - free, begin : begin + width], rows[v]
                     for i in range(width):
-                        total = row[i] + p - share[i]
+                        # Three residues and 2 p: below 2**32.
+                        gap = new[i] + p - row[i]
+                        gap = gap - p if gap >= p else gap
+                        total = gap + p - share[i]
                         share[i] = total - p if total >= p else total
 
 
 @compiled()
 def select(
-    masked: Any,
-    squares: Any,
+    values: Any,
     members: Any,
     index: Any,
     ones: Any,
     tables: Any,
     fresh: Any,
+    q: Any,
     lead: Any,
     primes: Any,
     out: Any,
 ) -> None:
-    """A member's shares of the winners' distances and squared sizes, under fresh masks, for every group.
+    """A member's shares of a value of the winner under a fresh mask, for every group: row q of out.
 
-    masked (lanes, rows, m), squares (lanes, rows): public; members (groups, g) rows of a group, -1 for none,
-    g a power of two; index (groups, m) the winner's place plus a secret number of the dealer, digit by digit;
-    ones (lanes, groups, g - 1, m) shares of whether that number is 1 .. g - 1; tables (lanes, groups, g, m)
-    shares of the dealer's mask of the row at each place plus that number; fresh, out (lanes, 2, groups, m),
-    or (lanes, 1, groups, m) for distances alone.
+    values (lanes, rows, m), or (lanes, rows, 1) if all points have the same: public; members (groups, g) rows
+    of a group, -1 for none, g a power of two; index (groups, m) the winner's place plus a secret number of
+    the dealer, digit by digit; ones (lanes, groups, g - 1, m) shares of whether that number is 1 .. g - 1;
+    tables (lanes, groups, g, m) shares of the fresh mask less that of the row at each place plus that number,
+    or (lanes, groups, g - 1, m) with fresh[:, q] for the first place, or none where values have no masks, and
+    fresh[:, q] is the fresh mask; fresh, out (lanes, values, groups, m).
     """
-    size, m = members.shape[1], masked.shape[2]
+    size, m = members.shape[1], index.shape[1]
+    free = size - tables.shape[2]
     rows = np.empty((size, POINTS), np.uint32)
-    masks, wide = np.empty_like(rows), np.empty_like(rows)
+    masks = np.empty_like(rows)
     total = np.empty(POINTS, np.uint64)
-    for lane in range(masked.shape[0]):
+    for lane in range(values.shape[0]):
         p = primes[lane]
         c = np.uint64(1 << LANE_BITS) - p
         for group in range(members.shape[0]):
             for begin in range(0, m, POINTS):
                 width = min(POINTS, m - begin)
                 at = index[group, begin : begin + width]
-                _load(masked[lane], members[group], begin, width, rows)
-                for v in range(size):
-                    square = np.uint32(squares[lane, members[group, v]] if members[group, v] >= 0 else 0)
-                    share = tables[lane, group, v, begin : begin + width]
-                    mask, same = masks[v], wide[v]
+                _load(values[lane], members[group], begin, width, rows)
+                _turn(rows, at, width)
+                own = fresh[lane, q, group, begin : begin + width]
+                for v in range(size if free < size else 1):
+                    share = own if v < free else tables[lane, group, v - free, begin : begin + width]
+                    mask = masks[v]
                     for i in range(width):
                         mask[i] = share[i]
-                        same[i] = square
-                _turn(rows, at, width)
-                _turn(masks, at, width)
-                if out.shape[1] == 2:
-                    _turn(wide, at, width)
-                mask = masks[0]
+                if free < size:
+                    _turn(masks, at, width)
+                first, mask = rows[0], masks[0]
                 for i in range(width):
-                    mask[i] = np.uint32(p) - mask[i]
-                for q in range(out.shape[1]):
-                    values = wide if q else rows
-                    first = values[0]
-                    own = fresh[lane, q, group, begin : begin + width]
+                    total[i] = np.uint64(mask[i])
+                if lead:
                     for i in range(width):
-                        total[i] = np.uint64(own[i])
-                    if q == 0:
-                        for i in range(width):
-                            total[i] += np.uint64(mask[i])
-                    if lead:
-                        for i in range(width):
-                            total[i] += np.uint64(first[i])
-                    for u in range(1, size):
-                        one = ones[lane, group, u - 1, begin : begin + width]
-                        other = values[u]
-                        for i in range(width):
-                            # A residue below 2**30 times a difference below 2**31.
-                            gap = np.uint64(other[i]) + p - np.uint64(first[i])
-                            total[i] += _canonical(_times(one[i], gap), p, c)
-                    share = out[lane, q, group, begin : begin + width]
+                        total[i] += np.uint64(first[i])
+                for u in range(1, size):
+                    one = ones[lane, group, u - 1, begin : begin + width]
+                    other = rows[u]
                     for i in range(width):
-                        share[i] = np.uint32(_canonical(total[i], p, c))
+                        # A residue below 2**30 times a difference below 2**31.
+                        gap = np.uint64(other[i]) + p - np.uint64(first[i])
+                        total[i] += _canonical(_times(one[i], gap), p, c)
+                share = out[lane, q, group, begin : begin + width]
+                for i in range(width):
+                    share[i] = np.uint32(_canonical(total[i], p, c))
 
 
 @compiled()

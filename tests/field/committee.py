@@ -9,7 +9,7 @@ from field.secrets.coins import SeededCoins
 
 def tournament(contest, basis, m):
     """In groups of up to four."""
-    return Tournament(contest, basis, m, -(-contest.outcomes // 4))
+    return Tournament(contest, basis, m, (-(-contest.outcomes // 4),))
 
 
 def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):

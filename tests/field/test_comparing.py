@@ -126,28 +126,37 @@ def test_selection_and_crossing_equal_their_definitions(lead):
     small, points, each = np.array(primes, np.uint64), np.arange(m), np.arange(groups)[:, None]
     rho, ones, tables = residues(7), residues(groups, size - 1), residues(groups, size)
     secret = rng.integers(0, size, (groups, m)).astype(np.uint8)
-    new_ones, new_tables = ones.copy(), tables.copy()
-    comparing.conceal(rho, members, secret, small, new_ones, new_tables)
-    at = np.arange(size)[:, None] ^ secret[:, None]
-    turned = member_rows(rho)[:, each[:, :, None], at, points]
+    new_ones = ones.copy()
+    comparing.indicate(secret, small, new_ones)
     wanted = secret[:, None] == np.arange(1, size)[:, None]
     np.testing.assert_array_equal(new_ones, (wanted - ones.astype(object)) % p[..., None])
-    np.testing.assert_array_equal(new_tables, (turned - tables.astype(object)) % p[..., None])
 
     masked, fresh, index = residues(7), residues(2, groups), secret
-    squares = np.stack([rng.integers(0, q, 7) for q in primes]).astype(np.uint64)
-    out = np.empty_like(fresh)
-    comparing.select(masked, squares, members, index, ones, tables, fresh, lead, small, out)
-    rows = member_rows(masked)
-    sizes = member_rows(np.repeat(squares[:, :, None], m, axis=2))
-    for q, values in enumerate((rows, sizes)):
-        near = values[:, each, index, points]
-        want = fresh[:, q].astype(object) + lead * near
-        for u in range(1, size):
-            want += ones[:, :, u - 1].astype(object) * (values[:, each, index ^ u, points] - near)
-        if q == 0:
-            want -= tables[:, each, index, points].astype(object)
-        np.testing.assert_array_equal(out[:, q], want % p)
+    squares = np.stack([rng.integers(0, q, 7) for q in primes]).astype(np.uint32)[:, :, None]
+    at = np.arange(size)[:, None] ^ secret[:, None]
+    turned = member_rows(rho)[:, each[:, :, None], at, points]
+    for free in (0, 1, size):
+        # All entries are dealt, or all but the first, which the fresh mask is told from; or values are bare.
+        for q, values in enumerate((masked, squares)):
+            before, part = fresh.astype(object), np.ascontiguousarray(tables[:, :, free:])
+            if free < size:
+                new, after = part.copy(), fresh.copy()
+                comparing.conceal(rho, members, secret, small, new, after, q)
+                before[:, q] += (free == 1) * turned[:, :, 0]
+                np.testing.assert_array_equal(after, before % p[..., None])
+                want = before[:, q][:, :, None] - turned[:, :, free:] - part.astype(object)
+                np.testing.assert_array_equal(new, want % p[..., None])
+            out = fresh.copy()
+            comparing.select(values, members, index, ones, part, fresh, q, lead, small, out)
+            np.testing.assert_array_equal(out[:, 1 - q], fresh[:, 1 - q])
+            wide = member_rows(np.broadcast_to(values, masked.shape))
+            near = wide[:, each, index, points]
+            want = lead * near
+            for u in range(1, size):
+                want += ones[:, :, u - 1].astype(object) * (wide[:, each, index ^ u, points] - near)
+            entries = np.concatenate([np.repeat(fresh[:, q, :, None], free, axis=2), part], axis=2)
+            want += entries[:, each, index, points].astype(object)
+            np.testing.assert_array_equal(out[:, q], want % p)
 
     selected, noise = residues(2, groups), residues(len(pairs))
     M, S = selected.astype(object).transpose(1, 0, 2, 3)

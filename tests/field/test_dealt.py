@@ -86,7 +86,7 @@ def test_tournaments_of_many_clusters(k, members):
     # The range: cross-multiplied without common factors, and never above the plan's bound.
     d, eta = 3, 50
     bound = distance_bound(d, eta, 1) * 2
-    needed = Tournament.needed(contest, -(-k // 4), d, eta)
+    needed = Tournament.needed(contest, (-(-k // 4),), d, eta)
     top = sorted(sizes.tolist())[-2:]
     assert contest.needed(d, eta) <= needed <= bound * (top[0] * top[1]) ** 2
     assert needed <= planned(d, eta, int(sizes.sum()))
@@ -103,11 +103,19 @@ class Unlike(Tournament):
 
 
 def unlike(contest, basis, m):
-    return Unlike(contest, basis, m, 3)
+    return Unlike(contest, basis, m, (3,))
+
+
+def levels_of_unlike(contest, basis, m):
+    return Unlike(contest, basis, m, (6, 3))
+
+
+def pairs(contest, basis, m):
+    return Tournament(contest, basis, m, (6, 3, 2))
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", [Schedule, tournament, unlike])
+@pytest.mark.parametrize("kind", [Schedule, tournament, unlike, levels_of_unlike, pairs])
 def test_many_clusters_at_the_edge_of_the_range(kind, lanes):
     basis = Basis(LANE_PRIMES[:lanes])
     half = (basis.modulus - 1) // 2
@@ -230,26 +238,35 @@ def test_openings_on_the_real_modulus_are_uniform():
     assert not uniform_bits(bare, 1e-6)
 
 
-@pytest.mark.parametrize(("sizes", "opened"), [(np.arange(12, 0, -1), 3), (np.full(12, 16), 2)])
-def test_openings_of_a_tournament_are_uniform(sizes, opened):
+@pytest.mark.parametrize(("sizes", "counts", "opened"), [
+    (np.arange(12, 0, -1), (3,), 3), (np.full(12, 16), (3,), 2), (np.arange(12, 0, -1), (6, 3), 5),
+    (np.full(12, 16), (6, 3, 2), 4), (np.full(12, 16), (6, 2), 3),
+])  # fmt: skip
+@pytest.mark.parametrize("won", [0, 1, 11])
+def test_openings_of_a_tournament_are_uniform(sizes, counts, opened, won):
     basis = Basis(LANE_PRIMES[:3])
-    scaled = np.repeat(np.arange(1, 13).astype(object)[:, None] * 10**6, 64 * 64, axis=1)
+    far = np.roll(np.arange(1, 13), won).astype(object) * 10**6
+    scaled = np.repeat(far[:, None] * (sizes.astype(object) ** 2)[:, None], 64 * 64, axis=1)
     contest = Contest.nearest(sizes)
+
+    def kind(contest, basis, m):
+        return Tournament(contest, basis, m, counts)
 
     def all_uniform(views):
         residues = [v for v in views if v.dtype != np.uint64]
-        # Masked distances, selected winners, and differences of these where sizes make them no sums.
+        # Masked distances, selected winners of each level, and differences of these where sizes make them no
+        # sums.
         assert len(residues) == opened
         whole = (
             uniform_residues(lane, p, 1e-6) for v in residues for lane, p in zip(v, basis.primes, strict=True)
         )
         return uniform_bits(views, 1e-6) and all(whole)
 
-    got, views = play(contest, basis, scaled, 2, 1, kind=tournament)
-    assert set(got.tolist()) == {0}
+    got, views = play(contest, basis, scaled, 2, 1, kind=kind)
+    assert set(got.tolist()) == {won}
     assert all_uniform(views)
     _, bare = play(
-        contest, basis, scaled, 2, 1, streams=lambda j: SeededCoins(1, "the same for all"), kind=tournament
+        contest, basis, scaled, 2, 1, streams=lambda j: SeededCoins(1, "the same for all"), kind=kind
     )
     assert not all_uniform(bare)
 

@@ -13,6 +13,7 @@ from field.compare.dealt import Schedule, Tables, together
 from field.compare.portions import NEXT
 from field.compare.relabeling import Relabeling, Shared, codes, rows_of
 from field.compare.secret_step import last_of_one_hot
+from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import Coins, SeededCoins
 from tests.field.committee import tournament
@@ -73,11 +74,19 @@ def added(basis, shares):
     return bits, last_of_one_hot(basis, parts)
 
 
-@pytest.mark.parametrize("kind", [Schedule, tournament])
+def halved(contest, basis, m):
+    """Levels of two and three in a group."""
+    counts = [contest.outcomes // 2]
+    while counts[-1] > 3:
+        counts.append(counts[-1] // 2)
+    return Tournament(contest, basis, m, tuple(counts))
+
+
+@pytest.mark.parametrize("kind", [Schedule, tournament, halved])
 @pytest.mark.parametrize("k", [2, 3, 5, 9, 16, 17])
 @pytest.mark.parametrize("members", [2, 4])
 def test_bits_and_residues_are_the_labels_and_the_change_is_told(kind, k, members):
-    if kind is tournament and k < 5:
+    if kind is not Schedule and k < 5:
         return
     m = 130
     sizes = np.random.default_rng(k).integers(1, 2**10, k)

@@ -6,7 +6,7 @@ import pytest
 from field.compare.contest import Contest
 from field.compare.dealt import Schedule, labels, together
 from field.compare.in_turn import InTurn
-from field.compare.shapes import FEW, LEAST, MOST, block, groups
+from field.compare.shapes import FEW, LEAST, MANY, MOST, ROUNDS, block, levels
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.network import Network
@@ -19,66 +19,119 @@ def words(opened):
     return opened.size if opened.dtype == np.uint64 else -(-opened.size // 2)
 
 
-@pytest.mark.parametrize("lanes", [2, 3, 4])
-@pytest.mark.parametrize(("k", "count"), [(2, 1), (7, 1), (20, 1), (4, 2), (5, 2), (9, 3), (33, 7), (12, 2)])
-@pytest.mark.parametrize("alike", [False, True])
-def test_what_is_opened_is_foretold_round_by_round(k, count, lanes, alike):
-    sizes = np.full(k, 16) if alike else np.arange(1, k + 1)
-    contest, basis = Contest.nearest(sizes), Basis(LANE_PRIMES[:lanes])
+def of(counts):
+    """A contest of this shape."""
 
     def kind(contest, basis, m):
-        return Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
+        return Tournament(contest, basis, m, counts) if counts else Schedule(contest, basis, m)
 
-    schedule, _, (_, *opened) = shared(contest, basis, tied(range(1, k + 1), 130, 2**9, k), 2, k, kind=kind)
+    return kind
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("k", "counts"),
+    [
+        (2, ()), (7, ()), (20, ()), (4, (2,)), (5, (2,)), (9, (3,)), (33, (7,)), (12, (2,)), (16, (8, 4, 2)),
+        (33, (8, 2)), (17, (8, 3)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("alike", [False, True])
+def test_what_is_opened_is_foretold_round_by_round(k, counts, lanes, alike):
+    sizes = np.full(k, 16) if alike else np.arange(1, k + 1)
+    contest, basis, scaled = (
+        Contest.nearest(sizes),
+        Basis(LANE_PRIMES[:lanes]),
+        tied(range(1, k + 1), 130, 2**9, k),
+    )
+    schedule, _, (_, *opened) = shared(contest, basis, scaled, 2, k, kind=of(counts))
     assert schedule.openings == tuple(map(words, opened))
 
 
-def seconds(count, k, basis, m, members, network, alike):
+def seconds(counts, k, basis, m, members, network, alike):
     contest = Contest.nearest(np.full(k, 16) if alike else np.arange(1, k + 1))
-    shape = Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
+    shape = of(counts)(contest, basis, m)
     nbytes = 8 * (shape.dealt + members * (members - 1) * sum(shape.openings))
     return network.seconds(len(shape.openings), nbytes)
 
 
 @pytest.mark.parametrize("members", [2, 4])
-@pytest.mark.parametrize("k", [5, 8, 9, 16, 40])
+@pytest.mark.parametrize("k", [3, 5, 8, 9, 16, 40])
 @pytest.mark.parametrize("m", [100, 10**4, 10**6])
 @pytest.mark.parametrize("network", [Network(), Network(0.0), Network(0.2, 1e9), Network(0.001, 1e6)])
 @pytest.mark.parametrize("alike", [False, True])
 def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network, alike):
-    basis = Basis(LANE_PRIMES[:3])
-    taken = groups(k, basis, m, members, network, alike=alike)
+    basis, least = Basis(LANE_PRIMES[:3]), 1 if alike else 2
+    taken = levels(k, basis, m, members, network, alike=alike)
     cost = seconds(taken, k, basis, m, members, network, alike)
-    for count in {1, *(-(-k // size) for size in range(2, min(k, 7)))}:
-        if count == 1 or k // count > 1:
+    tried = [(), *((-(-k // size),) for size in range(2, min(k, 7)))]
+    tried += [(a, b) for a in range(2, k) for b in range(2, a) if k // a >= least and a // b >= least][::7]
+    pairs = [k]
+    while alike and pairs[-1] > 2:
+        pairs.append(-(-pairs[-1] // 2))
+        tried.append(tuple(pairs[1:]))
+    for counts in tried:
+        if not counts or k // counts[0] >= least:
             # Sizes between those that are tried change little.
-            assert cost <= 1.02 * seconds(count, k, basis, m, members, network, alike)
+            assert cost <= 1.02 * seconds(counts, k, basis, m, members, network, alike)
 
 
 def test_the_network_decides():
     basis = Basis(LANE_PRIMES[:4])
-    assert groups(8, basis, 10**3, 2, Network()) == 1 < groups(8, basis, 10**6, 2, Network())
-    assert groups(8, basis, 10**3, 2, Network(latency=0.0)) > 1
-    assert groups(8, basis, 10**6, 2, Network(latency=1e4)) == 1
-    for k in range(2, FEW + 1):
-        assert groups(k, basis, 10**6, 2, Network(latency=0.0)) == 1
+    assert levels(8, basis, 10**3, 2, Network()) == () != levels(8, basis, 10**6, 2, Network())
+    assert levels(8, basis, 10**3, 2, Network(latency=0.0))
+    assert levels(8, basis, 10**6, 2, Network(latency=1e4)) == ()
+    for alike in (False, True):
+        for k in range(2, FEW + 1):
+            assert levels(k, basis, 10**6, 2, Network(latency=0.0), alike=alike) == ()
+        for lanes in range(1, 5):
+            assert levels(MANY, Basis(LANE_PRIMES[:lanes]), 90, 2, Network(latency=0.0), alike=alike)
+        # Few points of some clusters meet at once, many in levels of few each.
+        assert levels(8, basis, 10**2, 2, Network(), alike=alike) == ()
+        shapes = [levels(32, basis, 10**e, 2, Network(), alike=alike) for e in range(7)]
+        assert [len(counts) for counts in shapes] == sorted(len(counts) for counts in shapes)
+        assert len(shapes[0]) < 2
+        assert len(shapes[-1]) > 2
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_labels_are_the_same_in_all_shapes(count):
-    sizes = np.random.default_rng(count).integers(1, 2**10, 9)
+def test_pairs_of_equal_sizes_take_one_comparison_less_than_there_are_clusters():
+    for k in range(2, 40):
+        counts = [k]
+        while counts[-1] > 2:
+            counts.append(-(-counts[-1] // 2))
+        shape = of(tuple(counts[1:]))(Contest.nearest(np.full(k, 3)), Basis(LANE_PRIMES[:2]), 64)
+        stages = (*shape.schedules, shape.final) if k > 2 else (shape,)
+        assert sum(len(stage.contest.comparisons) for stage in stages) == k - 1
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_rounds_of_all_blocks_fit_a_question(alike, monkeypatch):
+    basis = Basis(LANE_PRIMES[:4])
+    for k, m in ((2, 10**8), (40, 10**8), (300, 10**8)):
+        counts = levels(k, basis, m, 2, Network(0.0), alike=alike)
+        shape = of(counts)(Contest.nearest(np.full(k, 2) if alike else np.arange(1, k + 1)), basis, m)
+        blocks = -(-m // block(shape, 2, Network(0.0)))
+        assert len(shape.openings) * blocks <= ROUNDS
+        assert len(shape.openings) * MOST <= ROUNDS or blocks < MOST
+    # Where there is room for fewer, the shape takes fewer as well.
+    monkeypatch.setattr("field.compare.shapes.ROUNDS", 12)
+    counts = levels(39, basis, 10**6, 2, Network(0.0), alike=alike)
+    shape = of(counts)(Contest.nearest(np.full(39, 2) if alike else np.arange(1, 40)), basis, 10**6)
+    assert len(shape.openings) <= 12
+    assert -(-(10**6) // block(shape, 2, Network(0.0))) == 1
+
+
+@pytest.mark.parametrize("counts", [(), (2,), (3,), (4,), (4, 2)])
+def test_labels_are_the_same_in_all_shapes(counts):
+    sizes = np.random.default_rng(len(counts)).integers(1, 2**10, 9)
     scaled = tied(sizes.tolist(), 200, 2**20, 9)
-
-    def kind(contest, basis, m):
-        return Schedule(contest, basis, m) if count == 1 else Tournament(contest, basis, m, count)
-
     basis = Basis(LANE_PRIMES[:3])
-    schedule, shares, _ = shared(Contest.nearest(sizes), basis, scaled, 3, count, kind=kind)
+    schedule, shares, _ = shared(Contest.nearest(sizes), basis, scaled, 3, 1, kind=of(counts))
     assert labels(schedule, together(basis, shares)).tolist() == reference.nearest(scaled, sizes.tolist())
 
 
 @pytest.mark.parametrize("m", [1, 63, 64, 65, 128, 200])
-@pytest.mark.parametrize("kind", [Schedule, tournament])
+@pytest.mark.parametrize("kind", [Schedule, tournament, of((5, 3, 2))])
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_blocks_of_rows_decide_alike_and_open_what_is_foretold(kind, lanes, m):
     basis = Basis(LANE_PRIMES[:lanes])

@@ -333,7 +333,7 @@ def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
 
 def prepare(algorithm: SecFC, plan: Any) -> None:
     """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
-    from field.compare.shapes import FEW
+    from field.compare.shapes import FEW, MANY
     from secfc.cli.tiny import tiny_run
     from secfc.coded.network import Network
     from secfc.data.inputs import InputError
@@ -343,7 +343,7 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
     # Other kernels compare many, in groups where bytes alone cost.
     many = not isinstance(algorithm.k, int) or algorithm.k > FEW
     small = replace(
-        algorithm, k=FEW + 1 if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
+        algorithm, k=MANY if many else 2, network=Network(latency=0.0), t=1, ell=1, n_init=1,
         max_iter=3, scale=None, largest=None, basis=None if code is None else code.basis,
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
         liars=min(algorithm.liars, 1), workers=None, disclosure=small_disclosure(algorithm),
@@ -390,7 +390,7 @@ def small_disclosure(algorithm: SecFC) -> Disclosure:
 
 def compile_all() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.compare.shapes import FEW
+    from field.compare.shapes import MANY
     from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
     from secfc.cli.tiny import few_points, tiny_run
@@ -429,7 +429,7 @@ def compile_all() -> None:
             FinalLabelsOnly(),
         ):  # fmt: skip
             tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
-        tiny_run(SecFC(FEW + 1, 1, max_iter=1, basis=basis, network=Network(latency=0.0)))
+        tiny_run(SecFC(MANY, 1, max_iter=1, basis=basis, network=Network(latency=0.0)))
         tiny_run(SecFC(2, 1, max_iter=1, basis=basis, centers="rounded"))
     for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
         tiny_run(SecFC(2, 1, max_iter=2, disclosure=comparing))

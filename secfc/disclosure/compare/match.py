@@ -16,7 +16,7 @@ from field.compare.contest import Contest
 from field.compare.dealt import Schedule
 from field.compare.in_turn import InTurn
 from field.compare.rounding import Rounding
-from field.compare.shapes import block, groups
+from field.compare.shapes import block, levels
 from field.compare.tournament import Tournament
 from field.kernels.threads import cuts
 from field.ring.basis import Basis, lanes_for
@@ -38,16 +38,16 @@ GIVEN, PORTIONS = STRIDE - 64, 32
 
 @lru_cache(maxsize=32)
 def _schedule(
-    contest: Contest, count: int, basis: Basis, m: int, d: int, max_int: int
+    contest: Contest, counts: tuple[int, ...], basis: Basis, m: int, d: int, max_int: int
 ) -> Schedule | Tournament:
-    """Of so many groups; public as well, over as few lanes of the basis as decide the contest."""
+    """In levels of so many groups; public as well, over as few lanes of the basis as decide the contest."""
 
     def lanes(needed: int) -> Basis:
         return basis.prefix(lanes_for(needed, basis.primes))
 
-    if count == 1:
+    if not counts:
         return Schedule(contest, lanes(Schedule.needed(contest, d, max_int)), m)
-    return Tournament(contest, lanes(Tournament.needed(contest, count, d, max_int)), m, count)
+    return Tournament(contest, lanes(Tournament.needed(contest, counts, d, max_int)), m, counts)
 
 
 def committee_size(t: int) -> int:
@@ -75,11 +75,11 @@ NOBODY = Seating(0)
 
 def arranged(plan: Plan, contest: Contest, m: int, seating: Seating) -> Schedule | Tournament | InTurn:
     """How a contest of so many points goes: all pairs of rows, or what costs least if dealt, in blocks."""
-    basis, count = plan.code.basis, 1
+    basis, counts = plan.code.basis, tuple[int, ...]()
     if seating.dealer is not None and not contest.first:
         alike = plan.fraction is not None
-        count = groups(contest.outcomes, basis, m, seating.size, plan.network, alike=alike)
-    whole = _schedule(contest, count, basis, m, plan.d, plan.proven)
+        counts = levels(contest.outcomes, basis, m, seating.size, plan.network, alike=alike)
+    whole = _schedule(contest, counts, basis, m, plan.d, plan.proven)
     if seating.dealer is None:
         return whole
     size = block(whole, seating.size, plan.network)

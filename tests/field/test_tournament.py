@@ -1,0 +1,141 @@
+"""Tournaments of every shape: exact, of the foretold cost, and what selecting a winner shows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from field.compare.bitslice import unpack
+from field.compare.contest import Contest
+from field.compare.dealt import Tables, labels, together
+from field.compare.in_turn import InTurn
+from field.compare.portions import NEXT
+from field.compare.relabeling import Winning
+from field.compare.shapes import all_levels
+from field.compare.tournament import Tournament
+from field.ring.basis import LANE_PRIMES, Basis
+from field.secrets.coins import SeededCoins
+from tests.field.committee import shared
+from tests.field.test_dealt import tied
+from tests.nightly import by_night, short
+from tests.oracles import field as reference
+
+SHAPES = [
+    (k, counts, alike)
+    for alike in (True, False)
+    for k in range(3, 18)
+    for counts in all_levels(k, alike=alike)
+    if counts
+]
+# Groups of one and two, of two and three, pairs of threes: one of each kind by day, all by night.
+BY_DAY = {
+    (3, (2,)), (4, (2,)), (5, (3, 2)), (6, (3, 2)), (7, (2,)), (9, (3,)), (9, (5, 3, 2)), (11, (3, 2)),
+    (13, (7, 4, 2)), (13, (4, 2)), (16, (8, 4, 2)), (16, (4, 2)), (17, (9, 5, 3, 2)), (17, (6, 2)),
+    (17, (9, 5)), (17, (5, 2)), (17, (2,)),
+}  # fmt: skip
+
+
+def drawn(k, alike, seed):
+    """Sizes, and distances (k, 70) of which many tie."""
+    sizes = np.full(k, 7) if alike else np.random.default_rng(seed).integers(1, 2**9, k)
+    return sizes, tied(sizes.tolist(), 70, 2**18, seed)
+
+
+def wins(contest, basis, scaled, members, seed, kind):
+    """(who wins (k, m), the words of each portion that were dealt, all of which were used)."""
+    game = Winning(kind(contest, basis, scaled.shape[1]))
+    rho = basis.sample(scaled.shape, SeededCoins(seed, "rho"))
+    masked = basis.add(basis.reduce(scaled), rho)
+    streams = [lambda j=j: SeededCoins(seed, f"member {j}") for j in range(members)]
+    portions = game.deal(rho, [stream() for stream in streams], 0)
+    dealt = [next(portions)]
+    hands = [Tables(stream(), None if j else dealt[0]).take() for j, stream in enumerate(streams)]
+    moves = [game.play(masked, hand, lead=j == 1) for j, hand in enumerate(hands)]
+    opened, shares = None, []
+    while not shares:
+        openings = []
+        for move in moves:
+            try:
+                openings.append(move.send(opened))
+            except StopIteration as end:
+                shares.append(end.value)
+        if openings and openings[0] is NEXT:
+            used_up(hands[0])
+            dealt.append(next(portions))
+            hands[0].feed(dealt[-1])
+            opened = None
+        elif openings:
+            opened = together(basis, openings)
+    used_up(hands[0])
+    assert next(portions, None) is None
+    assert game.portions == tuple(map(len, dealt))
+    return unpack(together(basis, shares), scaled.shape[1])
+
+
+def used_up(hand):
+    """No word is left of what the corrected member got."""
+    with pytest.raises(ValueError, match="reshape"):
+        hand.table(np.empty(1, np.uint64))
+
+
+@pytest.mark.parametrize(("k", "counts", "alike"), [
+    *(shape for shape in SHAPES if shape[:2] in BY_DAY),
+    *by_night(*(shape for shape in SHAPES if shape[:2] not in BY_DAY)),
+])  # fmt: skip
+def test_every_shape_decides_alike_at_the_cost_that_is_foretold(k, counts, alike):
+    members = 2 + (k + len(counts)) % 3
+    sizes, scaled = drawn(k, alike, k)
+    contest, basis = Contest.nearest(sizes), Basis(LANE_PRIMES[:3])
+
+    def kind(contest, basis, m):
+        return Tournament(contest, basis, m, counts)
+
+    want = reference.nearest(scaled, sizes.tolist())
+    shape, shares, (_, *opened) = shared(contest, basis, scaled, members, k, kind=kind)
+    assert labels(shape, together(basis, shares)).tolist() == want
+    words = [v.size if v.dtype == np.uint64 else -(-v.size // 2) for v in opened]
+    assert list(shape.openings) == words
+    assert (wins(contest, basis, scaled, members, k, kind) == (np.arange(k)[:, None] == want)).all()
+
+
+@settings(deadline=None, max_examples=short(25, nightly=400))
+@given(
+    st.sampled_from(SHAPES), st.integers(1, 140), st.integers(2, 4), st.booleans(), st.integers(0, 2**20),
+)  # fmt: skip
+def test_labels_and_bits_are_those_of_plaintext(shape, m, members, turns, seed):
+    k, counts, alike = shape
+    sizes, _ = drawn(k, alike, seed)
+    scaled = tied(sizes.tolist(), m, 2 ** (1 + seed % 18), seed)
+
+    def kind(contest, basis, m):
+        whole = Tournament(contest, basis, m, counts)
+        return InTurn(whole, 64) if turns else whole
+
+    contest, basis = Contest.nearest(sizes), Basis(LANE_PRIMES[:3])
+    want = reference.nearest(scaled, sizes.tolist())
+    game, shares, _ = shared(contest, basis, scaled, members, seed, kind=kind)
+    assert labels(game, together(basis, shares)).tolist() == want
+    assert (wins(contest, basis, scaled, members, seed, kind) == (np.arange(k)[:, None] == want)).all()
+
+
+def test_where_all_distances_are_equal_the_first_cluster_wins():
+    for k, counts, _ in SHAPES[:: short(9, nightly=1)]:
+        scaled = np.full((k, 3), 10**6, object)
+        for sizes in (np.full(k, 2), np.arange(k, 0, -1)):
+            contest = Contest.nearest(sizes)
+            try:
+                shape = Tournament(contest, Basis(LANE_PRIMES[:2]), 3, counts)
+            except ValueError:
+                continue  # groups of one, where sizes differ
+            rows = scaled * np.array([s * s for s in sizes.tolist()], object)[:, None]
+            _, shares, _ = shared(contest, shape.basis, rows, 2, k, kind=lambda *_, shape=shape: shape)
+            assert labels(shape, together(shape.basis, shares)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("sizes", "counts"), [
+    ([1] * 8, ()), ([1] * 8, (8,)), ([1] * 8, (4, 4)), ([1] * 8, (4, 1)), ([1, 2] * 4, (5,)),
+    ([1, 2] * 4, (4, 3)),
+])  # fmt: skip
+def test_groups_that_make_no_tournament_are_refused(sizes, counts):
+    with pytest.raises(ValueError, match="groups of 8 clusters: give at each level fewer than contest it"):
+        Tournament(Contest.nearest(np.array(sizes)), Basis(LANE_PRIMES[:1]), 1, counts)
