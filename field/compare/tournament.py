@@ -10,6 +10,19 @@ winner's value under a fresh mask f.  Of values V_v = D_v + rho_v, public among 
 
 linear in what is dealt in shares: g - 1 bits [s = u] and the entries of T, modulo every prime.
 
+Nobody but the dealer needs f alone where winners' values are compared as any others are, as where all sizes
+are equal, like those of rounded centers.  There T_0 is whatever the members' streams of masks sum up to, so
+that it takes no correction, and f = T_0 + rho_s, which the dealer knows.  What is opened stays uniform, given
+all that any members but one, and all that was opened, tell:
+
+- f is uniform and independent of rho, s and the distances, as T_0 is: in it is the stream of the member that
+  is left, which serves nothing else.  So is D_p + f, even where i = 0 and that member's T_0 is used;
+- T_v = T_0 + rho_s - rho_(v + s) is dealt: whoever gets corrections has it plus that member's stream of
+  tables, used for this alone.  If that member gets them itself, others see streams of their own.  With i
+  public, a member's share of one T_v at most is in what it opens, and corrections and opened value together
+  are as many independent uniform residues as there are of T_0 and of streams of tables;
+- f is fresh for every group and level, and masks the winner in comparisons and selections after that.
+
 Where sizes differ, winners' squared sizes are secret too, and selected in the same way (they have no masks at
 the first level, and take no table there).  With M = D + rho and S = s**2 + sigma opened, and
 x = s_a**2 D_b - s_b**2 D_a,
@@ -17,8 +30,9 @@ x = s_a**2 D_b - s_b**2 D_a,
     2 x + r = 2 (S_a (M_b - rho_b) - S_b (M_a - rho_a) + M_a sigma_b - M_b sigma_a) + fresh,
     r = fresh - 2 (sigma_a rho_b - sigma_b rho_a),
 
-linear in what is shared, and the dealer knows r: so a comparison goes on as in `field.compare.dealt`.  Sizes
-are not divided by common factors here, as which sizes meet is a secret.
+linear in what is shared, and the dealer knows r: so a comparison goes on as in `field.compare.dealt`.  For
+this members need shares of rho and sigma, so these are what streams of masks sum up to, and all entries of T
+are dealt.  Sizes are not divided by common factors here, as which sizes meet is a secret.
 
 Who won is a path from the final down: products of bits that are opened by then (`field.compare.paths`).
 """
@@ -158,7 +172,7 @@ class Tournament:
         """Entries of the tables that are dealt for each value of a winner of this level."""
         size = self.heats[level].members.shape[1]
         if self.alike:
-            return (size,)
+            return (size - 1,)
         return (size, size if level else 0)
 
     @property

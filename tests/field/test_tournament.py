@@ -1,5 +1,8 @@
 """Tournaments of every shape: exact, of the foretold cost, and what selecting a winner shows."""
 
+from collections import Counter
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -139,3 +142,69 @@ def test_where_all_distances_are_equal_the_first_cluster_wins():
 def test_groups_that_make_no_tournament_are_refused(sizes, counts):
     with pytest.raises(ValueError, match="groups of 8 clusters: give at each level fewer than contest it"):
         Tournament(Contest.nearest(np.array(sizes)), Basis(LANE_PRIMES[:1]), 1, counts)
+
+
+# --- privacy ----------------------------------------------------------------------------------------
+
+
+def selections(p, distances, place, viewer, *, free=("mask", "table")):
+    """How often a member of two sees each view of one selection among two, over all other coins.
+
+    Everything modulo p.  viewer 0 gets corrections, 1 has streams alone.  free: the streams behind the first
+    entry of the table and the second; of one name, the control: one stream serves both.
+    """
+    every, seen = range(p), Counter()
+    for rho in product(every, repeat=2):
+        masked = [(d + r) % p for d, r in zip(distances, rho, strict=True)]
+        for s in range(2):
+            index = place ^ s
+            # A stream of the one that gets no corrections for the bit, and both members' streams of masks.
+            for one, *streams in product(every, repeat=4):
+                names = {"mask": streams[0], "table": streams[1]}
+                masks = [streams[2], names[free[0]]]
+                first = sum(masks)
+                fresh = first + rho[s]
+                second = fresh - rho[1 ^ s]
+                ones = [(s - one) % p, one]
+                tables = [[masks[0], second - names[free[1]]], [masks[1], names[free[1]]]]
+                lead = [1, 0]
+                shares = [
+                    (
+                        lead[j] * masked[index] + ones[j] * (masked[1 ^ index] - masked[index])
+                        + tables[j][index]
+                    ) % p
+                    for j in range(2)
+                ]  # fmt: skip
+                assert sum(shares) % p == (distances[place] + fresh) % p
+                mine = ones[viewer], *(entry % p for entry in tables[viewer])
+                seen[(*masked, index, *mine, *shares)] += 1
+    return seen
+
+
+@pytest.mark.parametrize("viewer", [0, 1])
+def test_a_member_sees_the_same_whoever_wins_and_whatever_the_distances_are(viewer):
+    p = 3
+    views = [
+        selections(p, distances, place, viewer)
+        for distances in product(range(p), repeat=2)
+        for place in range(2)
+    ]
+    assert all(view == views[0] for view in views)
+    assert len(views[0]) > 1
+    # What is opened is uniform, whatever else the member knows.
+    opened = Counter()
+    for (*known, one, other), times in views[0].items():
+        opened[tuple(known), (one + other) % p] += times
+    assert set(opened.values()) == {views[0].total() // len(opened)}
+    assert len(opened) == p * len({known for known, _ in opened})
+
+
+@pytest.mark.parametrize("viewer", [0, 1])
+def test_one_stream_for_both_entries_of_a_table_is_seen(viewer):
+    """The control: the fresh mask's stream masks what corrections tell, and these undo it."""
+    views = [
+        selections(3, distances, place, viewer, free=("mask", "mask"))
+        for distances in product(range(3), repeat=2)
+        for place in range(2)
+    ]
+    assert any(view != views[0] for view in views) == (viewer == 0)
