@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 import secfc
 from field import SeededCoins
+from field.compare.shapes import MOST
 from secfc.algorithm import Public
 from secfc.coded.dealing_messages import Corrections, Ready
+from secfc.coded.messages import Compare
 from secfc.coded.network import Network as Line
+from secfc.disclosure.compare.match import GIVEN, OPEN, PORTIONS, Match, Seating, committee_size
 from secfc.lloyd.starts import RandomLabels
 from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, ProtocolError
 from secfc.transport import wire
@@ -102,6 +105,25 @@ def test_a_portion_is_made_while_the_last_one_is_used():
     assert {party for party, kind in order if kind == "Corrections"} == {SERVER}
     # Another member gets them in every question.
     assert len({party for party, kind in order if kind == "Ready"}) == 2
+
+
+@pytest.mark.parametrize("centers", ["exact", "rounded"])
+@pytest.mark.parametrize("k", [8, 40])
+def test_rounds_of_all_blocks_are_below_those_in_which_portions_are_given(k, centers):
+    """Where bytes alone cost, so that there are as many levels and blocks as ever."""
+    m, line = 64 * MOST, Line(latency=0.0)
+    way = secfc.SecFC(k, t=2, network=line, init="random", centers=centers, largest=2 * m // k)
+    public = dataclasses.replace(
+        Public.of(federation(), 6.0), session=bytes(32), seed=1, counts=(m, *[0] * 4)
+    )
+    everyone, members = np.arange(N, dtype=np.int32), np.arange(committee_size(2), dtype=np.int32)
+    question = Compare(ITERATE, k, np.zeros(m, np.int8), everyone, members, 0, 1)
+    match = Match(way.plan(public), question, m // k - np.arange(k) % 3, Seating(len(members), SERVER))
+    schedule = match.schedule
+    assert len(schedule.whole.counts) >= (3 if k == 40 else 1)
+    assert 1 < len(schedule.parts) <= min(MOST, PORTIONS)
+    # Each opening takes two rounds of members that add up parts; some forty go before and after.
+    assert match.begun + OPEN + 2 * len(schedule.openings) + 40 < GIVEN
 
 
 # --- transports ----------------------------------------------------------------------------------
