@@ -275,7 +275,7 @@ class SecFC:
     categorical values without asking. coarse: what to do where rounding leaves a feature fewer than 8 steps
     of its spread (`secfc.data.resolution`): "refuse" raises InputError, "warn" warns as it does below 64,
     "allow" does neither. network: what a round and a byte cost between the parties: where clients compare for
-    a dealer, the centers meet in the shape that costs least, all pairs or groups and a final, with the same
+    a dealer, the centers meet in the shape that costs least, all pairs or groups in levels, with the same
     labels. workers: who holds shares and computes, names of clients, or a number of them, which is spread
     evenly over the clients; None for all. At least 2 (ell + t - 1) + 1 are needed, and one more for each that
     may be lost. All other clients deal, hear the labels of their own rows and the sizes in the end, and may
