@@ -15,11 +15,12 @@ from field.compare.in_turn import InTurn
 from field.compare.portions import NEXT
 from field.compare.relabeling import Winning
 from field.compare.shapes import all_levels
+from field.compare.tables import Deck, Hand
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 from tests.field.committee import shared
-from tests.field.test_dealt import tied
+from tests.field.test_dealt import tied, uniform_residues
 from tests.nightly import by_night, short
 from tests.oracles import field as reference
 
@@ -208,3 +209,35 @@ def test_one_stream_for_both_entries_of_a_table_is_seen(viewer):
         for place in range(2)
     ]
     assert any(view != views[0] for view in views) == (viewer == 0)
+
+
+@pytest.mark.parametrize("sizes", [[3] * 8, [3, 4] * 4])
+def test_a_winner_under_its_fresh_mask_is_uniform_beside_what_was_opened_before(sizes, monkeypatch):
+    """Of points that are all alike, 44 x 3 tests at 1e-7 each; the control has no streams of masks."""
+    basis = Basis(LANE_PRIMES[:3])
+    far = np.array([5, 4, 9, 9, 7, 8, 3, 6], object) * np.array([s * s for s in sizes], object) * 10**6
+    scaled = np.repeat(far[:, None], 64 * 64, axis=1)
+
+    def kind(contest, basis, m):
+        return Tournament(contest, basis, m, (4, 2))
+
+    def all_uniform():
+        shape, shares, views = shared(Contest.nearest(np.array(sizes)), basis, scaled, 2, 1, kind=kind)
+        assert set(labels(shape, together(basis, shares)).tolist()) == {6}
+        before, winners = [v[:, 0] if v.ndim == 4 else v for v in views if v.dtype != np.uint64][:2]
+        # What winners differ by from contestants, and from one another.
+        gaps = [
+            basis.add(winners[:, a], basis.negate(others[:, b]))
+            for others in (before, winners) for a in range(4) for b in range(others.shape[1])
+            if others is before or a != b
+        ]  # fmt: skip
+        return all(
+            uniform_residues(lane, p, 1e-7) for gap in gaps for lane, p in zip(gap, basis.primes, strict=True)
+        )
+
+    assert all_uniform()
+    for side in (Hand, Deck):
+        monkeypatch.setattr(
+            side, "uniform", lambda _, basis, shape: np.zeros((basis.lanes, *shape), basis.dtype)
+        )
+    assert not all_uniform()
