@@ -20,9 +20,9 @@ Array = NDArray[Any]
 class Heat:
     """The contests of one level.  Whoever is alone in a group goes on without one.
 
-    sizes: (n,) of the contestants' clusters, all 1 where they are equal or secret.  count: even groups of
-    neighbors, fewer than contestants, so that ties go to the lower contestant in a group, and to the lower
-    group later.
+    sizes: (n,) of the contestants' clusters, all 1 where they are equal or secret.  count: groups, fewer than
+    contestants.  They are even, and of neighbors: a tie goes to the lower contestant of a group, and later to
+    the lower group, so to the lowest of all.
     """
 
     sizes: tuple[int, ...]

@@ -48,23 +48,23 @@ class Paths:
         """Shares of who wins everything, (n, per)."""
         return _folded(self.terms, self.bits)
 
-    def longer(self, heat: Heat, bits: Array, masks: Array, hand: Hand) -> tuple[Array, Paths]:
-        """Shares of who of the places (places, per) wins everything, and the paths of all contestants.
+    def through(self, heat: Heat, bits: Array, masks: Array, hand: Hand) -> tuple[Array, Array]:
+        """Shares of who of the places (places, per) wins everything, and of what their factors add to terms.
 
         bits, masks: (places, per) of who wins its group, opened and their masks.
         """
         group = heat.places[:, 0]
         own = self._own(group, masks, hand)
-        won = _folded(self.terms[:, group] & bits ^ own, self.bits[:, group])
-        first, alone = _firsts(heat)
+        return _folded(self.terms[:, group] & bits ^ own, self.bits[:, group]), own
+
+    def longer(self, heat: Heat, bits: Array, own: Array) -> Paths:
+        """Those of all contestants; bits, own: as in `through`."""
         factor = np.empty((len(heat.sizes), bits.shape[1]), np.uint64)
+        first, alone = _firsts(heat)
         factor[heat.places[:, 2]], factor[alone] = bits, ONES
         factor[first] = ~_by_group(heat, bits)
-        whose = _whose(heat)
-        return won, Paths(
-            np.concatenate([self.bits[:, whose], factor[None]]),
-            np.concatenate([self.terms[:, whose], _grown(heat, own)]),
-        )
+        factors = np.concatenate([self.bits[:, _whose(heat)], factor[None]])
+        return Paths(factors, longer(self.terms, heat, own))
 
     def times(self, heat: Heat, bits: Array, masks: Array, hand: Hand) -> Array:
         """Shares of the place's digits in the group that wins everything, (digits, per).
@@ -89,9 +89,16 @@ def deal_final(masks: Array, deck: Deck) -> Array:
     return np.stack(subsets(masks, table))
 
 
-def deal_longer(terms: Array, heat: Heat, masks: Array, deck: Deck) -> Array:
-    """Tables for `Paths.longer`; the products of masks of all contestants, (2**(f + 1), n, per)."""
-    own = _deal_own(terms, heat.places[:, 0], masks, deck)
+def deal_through(terms: Array, heat: Heat, masks: Array, deck: Deck) -> Array:
+    """Tables for `Paths.through`; what the places' factors add to terms."""
+    return _deal_own(terms, heat.places[:, 0], masks, deck)
+
+
+def longer(terms: Array, heat: Heat, own: Array) -> Array:
+    """The terms of all contestants, (2**(f + 1), n, per), of groups' terms and what the places' factors add.
+
+    A member's shares, or the dealer's products.
+    """
     return np.concatenate([terms[:, _whose(heat)], _grown(heat, own)])
 
 

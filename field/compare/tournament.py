@@ -229,8 +229,10 @@ class Tournament:
         path, won = yield from self._play(masked, hand, constant, codes=True)
         digits = [codes(self.final.contest, path.won)]
         for level in range(len(self.heats) - 1, 0, -1):
-            wins, path = path.longer(self.heats[level], *won[level], hand)
-            digits.append(_digits(self.heats[level], wins))
+            stage, (bits, masks) = self.heats[level], won[level]
+            wins, own = path.through(stage, bits, masks, hand)
+            digits.append(_digits(stage, wins))
+            path = path.longer(stage, bits, own)
         digits.append(path.times(self.heats[0], *won[0], hand))
         return np.concatenate(digits[::-1])
 
@@ -239,8 +241,11 @@ class Tournament:
         path, won = yield from self._play(masked, hand, constant, codes=False)
         out = path.won
         for level in range(len(self.heats) - 1, -1, -1):
-            others, path = path.longer(self.heats[level], *won[level], hand)
-            out = _all(self.heats[level], out, others)
+            stage, (bits, masks) = self.heats[level], won[level]
+            others, own = path.through(stage, bits, masks, hand)
+            out = _all(stage, out, others)
+            if level:
+                path = path.longer(stage, bits, own)
         return out
 
     def _play(self, masked: Array, hand: Hand, constant: Any, *, codes: bool) -> Moves:
@@ -338,14 +343,17 @@ class Tournament:
         """The dealer's part of `codes`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=True)
         for level in range(len(self.heats) - 1, 0, -1):
-            terms = paths.deal_longer(terms, self.heats[level], won[level], deck)
+            own = paths.deal_through(terms, self.heats[level], won[level], deck)
+            terms = paths.longer(terms, self.heats[level], own)
         paths.deal_times(terms, self.heats[0], won[0], deck)
 
     def deal_wins(self, rho: Array, deck: Deck) -> None:
         """The dealer's part of `wins`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=False)
         for level in range(len(self.heats) - 1, -1, -1):
-            terms = paths.deal_longer(terms, self.heats[level], won[level], deck)
+            own = paths.deal_through(terms, self.heats[level], won[level], deck)
+            if level:
+                terms = paths.longer(terms, self.heats[level], own)
 
     def _deal(self, rho: Array, deck: Deck, *, codes: bool) -> tuple[Array, list[Array]]:
         """The dealer's part of `_play`: the products of the final's masks, and the masks of who won."""
