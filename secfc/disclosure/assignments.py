@@ -21,7 +21,7 @@ from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, opened, room_to_compare
 from secfc.disclosure.compare.dealt import Dealt
 from secfc.disclosure.compare.match import Seating, committee_size
-from secfc.disclosure.joint.undealt import Undealt
+from secfc.disclosure.joint.undealt import Undealt, seating
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 
@@ -63,8 +63,8 @@ class AssignmentsOnly(Exactly):
     def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
         return self.how.server(plan, screening)
 
-    def seating(self, plan: Plan) -> Seating | None:
-        return None if self.dealer is None else Seating(committee_size(plan.code.t), self.dealer)
+    def seating(self, plan: Plan) -> Seating:
+        return seating(plan) if self.dealer is None else Seating(committee_size(plan.code.t), self.dealer)
 
     def learned(self, plan: Plan) -> tuple[str, ...]:
         labels = "all labels and cluster sizes, in every iteration (so did every client)"

@@ -248,43 +248,43 @@ class SecFC:
     k: clusters, or `Elbow(most, least)` to choose k on the way of the first start, which must be
     `Bisecting()` or `Splitting()`; also "auto", "2..12". t: colluding clients tolerated; t + 1 may read all
     that others share; None for the most that the clients allow, up to a third of them
-    (`secfc.exact.collusion`).
-    ell: segments of a point; more mean less work and traffic, and no more privacy (`secfc.exact.cautions`).
-    n >= 2 (ell + t - 1) + 1 clients are needed. init: a start (`Bisecting()`, `RandomLabels()`,
-    `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or its word in the
-    shell, as "k-means++"; None for the best that the policy allows: `Bisecting()`, under `OwnLabels()`
-    `Splitting()`, under final labels and noise `RandomLabels()`. n_init: restarts, the cheapest is kept.
-    max_iter: steps a restart. scale: integers per data unit, None for the finest that two lanes hold (three,
-    if distances are compared). basis: primes, None to choose; `Basis((MERSENNE_61,))` is the paper's field,
-    for `Distances()`. rounding: "nearest", or "floor" (eq. (3)). largest: points of the largest cluster that
-    distances are exact for, None for all m. A smaller number (if distances are compared unseen, below m / 2)
-    buys a finer automatic scale; a run in which a cluster outgrows it ends with RangeExceeded. threads:
-    processor threads for distances and decoding; changes no result. liars: how many clients may lie; labels
-    are exact all the same. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 liars. Found, named and
-    no longer asked are those whose replies are read, or whose dealt shares are checked: the server reads as
-    many replies as it needs, so who lies in others, and changes nothing by it, may stay unnamed. Needs
-    `Open()` membership and `Distances()`. membership: who contributes which rows, `Open()` or `Private()`
-    (hides who owns which); also "open" or "private". disclosure: what the server may see, by default the
-    labels, `AssignmentsOnly()`; else `Distances()`, or noisy ones; also "assignments", "own-labels",
-    "final-labels" or "distances" (`secfc.exact.words`). smallest_center: points of the smallest cluster whose
-    center is opened; smaller ones stay closed, a row of NaN. The center of one point is that point, and who
-    owns one of two reads the other. predictions: new points that may be labeled after the run, None for ten
-    times as many as it has. Each label of a chosen point tells a side of a hyperplane between two hidden
-    centers: enough fix the centers. reveal_centers: True, or the names of at least ell + t clients that
-    consent to open the centers. So many are needed to compute them; t + 1 that collude can read small or
+    (`secfc.exact.collusion`). ell: segments of a point; more mean less work and traffic, and no more privacy
+    (`secfc.exact.cautions`). n >= 2 (ell + t - 1) + 1 clients are needed. init: a start (`Bisecting()`,
+    `RandomLabels()`, `RandomPoints()`, `KMeansPlusPlus()`, `CenterSeparation()`, `GivenLabels(labels)`), or
+    its word in the shell, as "k-means++"; None for the best that the policy allows: `Bisecting()`, under
+    `OwnLabels()` `Splitting()`, under final labels and noise `RandomLabels()`. n_init: restarts, the cheapest
+    is kept. max_iter: steps a restart. scale: integers per data unit, None for the finest that two lanes hold
+    (three, if distances are compared). basis: primes, None to choose; `Basis((MERSENNE_61,))` is the paper's
+    field, for `Distances()`. rounding: "nearest", or "floor" (eq. (3)). largest: points of the largest
+    cluster that distances are exact for, None for all m. A smaller number (if distances are compared unseen,
+    below m / 2) buys a finer automatic scale; a run in which a cluster outgrows it ends with RangeExceeded.
+    threads: processor threads for distances and decoding; changes no result. liars: how many clients may lie;
+    labels are exact all the same. Each needs two more clients, n >= 2 (ell + t - 1) + 1 + 2 liars. Found,
+    named and no longer asked are those whose replies are read, or whose dealt shares are checked: the server
+    reads as many replies as it needs, so who lies in others, and changes nothing by it, may stay unnamed.
+    Needs `Open()` membership and `Distances()`. membership: who contributes which rows, `Open()` or
+    `Private()` (hides who owns which); also "open" or "private". disclosure: what the server may see, by
+    default the labels, `AssignmentsOnly()`; else `Distances()`, or noisy ones; also "assignments",
+    "own-labels", "final-labels" or "distances" (`secfc.exact.words`). smallest_center: points of the smallest
+    cluster whose center is opened; smaller ones stay closed, a row of NaN. The center of one point is that
+    point, and who owns one of two reads the other. predictions: new points that may be labeled after the run,
+    None for ten times as many as it has. Each label of a chosen point tells a side of a hyperplane between
+    two hidden centers: enough fix the centers. reveal_centers: True, or the names of at least ell + t clients
+    that consent to open the centers. So many are needed to compute them; t + 1 that collude can read small or
     categorical values without asking. coarse: what to do where rounding leaves a feature fewer than 8 steps
     of its spread (`secfc.data.resolution`): "refuse" raises InputError, "warn" warns as it does below 64,
     "allow" does neither. network: what a round and a byte cost between the parties: where clients compare for
-    a dealer, the centers meet in the shape that costs least, all pairs or groups in levels, with the same
-    labels. workers: who holds shares and computes, names of clients, or a number of them, which is spread
-    evenly over the clients; None for all. At least 2 (ell + t - 1) + 1 are needed, and one more for each that
-    may be lost. All other clients deal, hear the labels of their own rows and the sizes in the end, and may
-    leave in between; t counts colluding workers, and any others may join them. centers: "rounded" to measure
-    distances to means on a grid of 1/16 step of the data, ties up, each coordinate rounded by the committee
-    that compares: narrower numbers, about half the work and traffic with many points. Labels are those of
-    `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact centers; for policies with a
-    dealer that open labels or sizes. Costs that are opened are to rounded centers, opened means are exact.
-    scratch: a folder on a fast disc, where a client's shares lie instead of in memory (`field.code.storage`).
+    a dealer, centers meet in the shape that costs least, all pairs or groups in levels, at once or against a
+    point's own first; labels are the same. workers: who holds shares and computes, names of clients, or a
+    number of them, which is spread evenly over the clients; None for all. At least 2 (ell + t - 1) + 1 are
+    needed, and one more for each that may be lost. All other clients deal, hear the labels of their own rows
+    and the sizes in the end, and may leave in between; t counts colluding workers, and any others may join
+    them. centers: "rounded" to measure distances to means on a grid of 1/16 step of the data, ties up, each
+    coordinate rounded by the committee that compares: narrower numbers, about half the work and traffic with
+    many points. Labels are those of `Lloyd(centers="rounded")`, bit for bit, which is not k-means with exact
+    centers; for policies with a dealer that open labels or sizes. Costs that are opened are to rounded
+    centers, opened means are exact. scratch: a folder on a fast disc, where a client's shares lie instead of
+    in memory (`field.code.storage`).
     """
 
     k: int | Elbow

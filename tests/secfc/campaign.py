@@ -764,6 +764,17 @@ SCENARIOS = {
         ),
         m=40,
     ),
+    "labels only, moved points alone, nobody deals": Scenario(
+        vary(
+            BASE,
+            disclosure=secfc.AssignmentsOnly(dealer=None),
+            init=secfc.RandomLabels(),
+            network=Link(0.0, 1.0),
+            n_init=1,
+            max_iter=6,
+        ),
+        m=40,
+    ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),
     "blinded": Scenario(BASE),

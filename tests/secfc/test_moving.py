@@ -69,14 +69,18 @@ def moved_of(question):
 @settings(deadline=None, max_examples=20)
 @given(
     st.sampled_from([(1, 3, 1), (2, 5, 1), (1, 5, 2), (1, 2, 0)]), st.integers(1, 9), st.integers(1, 4),
-    st.integers(0, 2**20), st.booleans(), st.sampled_from(["exact", "rounded"]),
+    st.integers(0, 2**20), st.sampled_from(["server", "client", "nobody"]),
+    st.sampled_from(["exact", "rounded"]),
 )  # fmt: skip
-def test_labels_are_those_of_plaintext(shape, k, d, seed, client_deals, centers):
+def test_labels_are_those_of_plaintext(shape, k, d, seed, deals, centers):
     # Small integers as points: duplicates, ties and empty clusters are the rule.
     ell, _, t = shape
     n = max(2 * (ell + t - 1) + 1, max(2, t + 1) + 1)
     data = federation(n, 90, d, seed, integers=True)
-    dealer = f"client-{n - 1}" if client_deals else SERVER
+    dealer = {"server": SERVER, "client": f"client-{n - 1}", "nobody": None}[deals]
+    if dealer is None:  # then committees are of responders, and centers exact
+        t, centers = max(1, t), "exact"
+        data = federation(max(n, 2 * (ell + t - 1) + 1), 90, d, seed, integers=True)
     shared = {"k": k, "seed": seed, "centers": centers, "max_iter": 5}
     assert same(run(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
 
@@ -159,7 +163,7 @@ def test_few_points_a_fast_network_and_many_that_move_are_asked_at_once():
     assert not asks_first(slow, labels, sizes, None, seating)  # nobody counted, and random labels all move
     split = dataclasses.replace(slow, init=Bisecting())
     assert asks_first(split, labels, sizes, None, seating)  # after splits few do
-    assert not asks_first(slow, labels, sizes, 8, Seating(2))  # nobody deals
+    assert asks_first(slow, labels, sizes, 8, Seating(3))  # nobody deals
     assert not asks_first(slow, np.where(labels == 0, -1, labels), sizes, 8, seating)
     assert not asks_first(slow, labels % 2, cluster_sizes(labels % 2, 5), 8, seating)  # one comparison anyway
 
@@ -172,6 +176,17 @@ def test_a_step_in_which_few_points_move_sends_much_less():
         (at,) = {q.round for q in asked(result)[-1:]}
         totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
     assert totals[0] < 0.6 * totals[1]
+
+
+def test_without_a_dealer_most_of_a_step_is_spared():
+    data = federation(m=640, seed=3)
+    totals = []
+    for network in (SLOW, Network(latency=10.0)):
+        result = run(data, k=8, dealer=None, network=network, max_iter=40)
+        assert same(result, plain(data, k=8, max_iter=40))
+        (at,) = {q.round for q in asked(result)[-1:]}
+        totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
+    assert totals[0] < 0.4 * totals[1]
 
 
 # --- silence, lies -----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def asks_first(plan: Plan, labels: Array, sizes: Array, moved: int | None, seati
 
     moved: how many points changed their label in the step before; None where none was counted.
     """
-    if seating.dealer is None or np.count_nonzero(sizes) < LEAST or (labels < 0).any():
+    if np.count_nonzero(sizes) < LEAST or (labels < 0).any():
         return False
     if moved is None:
         moved = plan.m // IN_SPLITS if plan.init.halves else plan.m
@@ -47,7 +47,10 @@ def asks_first(plan: Plan, labels: Array, sizes: Array, moved: int | None, seati
 
 
 def _seconds(plan: Plan, contest: Contest, m: int, seating: Seating) -> float:
-    """What the messages of one question about so many points take."""
+    """What the messages of one question about so many points take.
+
+    As if they were dealt for: without a dealer every comparison sends more, and both ways alike.
+    """
     schedule, size = arranged(plan, contest, m, seating), seating.size
     rows = 1 + max(max(a, b) for a, b, _, _ in contest.comparisons)
     # Responders but one or so send all their rows, and members to one another what they add up to.

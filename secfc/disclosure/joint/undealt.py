@@ -163,7 +163,7 @@ class Comparer:
         if seats is None:
             return Unheard(0, NOBODY_MISSED)
         joint = seats.play(steps, self.peers, self.rooms)
-        share = yield from nearest(joint, match.contest, schedule.basis, part, plan.m)
+        share = yield from nearest(joint, match.contest, schedule.basis, part, match.m)
         return LabelShare(joint.player.opening(share))
 
     def seated(self, committee: tuple[int, ...], steps: Steps) -> Role[Seats | None]:
