@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
+    "Cones": "starts",
     "Elbow": "elbow",
     "FedDPInit": "starts",
     "FedDPKMeans": "algorithm",
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from secfc.feddp.elbow import Elbow as Elbow
     from secfc.feddp.noise import ServerNoise as ServerNoise
     from secfc.feddp.noise import SharedNoise as SharedNoise
+    from secfc.feddp.starts import Cones as Cones
     from secfc.feddp.starts import FedDPInit as FedDPInit
     from secfc.feddp.starts import GivenCenters as GivenCenters
     from secfc.feddp.starts import ServerKMeansPlusPlus as ServerKMeansPlusPlus

@@ -25,16 +25,26 @@ from secfc.feddp.estimates import (
     shrink,
     squares,
     start_of,
+    weighted_kmeans,
     weighted_quantile,
     within_ball,
 )
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import Honest
-from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.plan import PLACES, FedDPPlan, Part
 from secfc.feddp.public import client_bounds
-from secfc.feddp.starts import FedDPInit, Votes
+from secfc.feddp.starts import Cones, FedDPInit, Votes
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
-from secfc.feddp.votes import descendants, elected, in_ball
+from secfc.feddp.votes import (
+    Spread,
+    along,
+    descendants,
+    directions,
+    elected,
+    explained,
+    in_ball,
+    places,
+)
 from secfc.lloyd.elbow import Curve, Elbow
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
@@ -97,6 +107,7 @@ class Aggregator:
         self.counted: list[tuple[PartyId, ...]] = []
         self.question = ITERATE
         self.blur: Array = np.zeros(0)
+        self.counts: Array = np.zeros(0)
 
     def seed(self) -> int:
         return int(self.seeds.integers(2**31))
@@ -133,12 +144,15 @@ class Aggregator:
             noisy.append(scaled)
         return noisy
 
-    def centers(self, number: int, groups: Groups) -> Role[Array]:
-        """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin."""
+    def centers(self, number: int, groups: Groups, spread: Spread | None = None) -> Role[Array]:
+        """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin.
+
+        spread: says where rows are clipped, in place of the groups' residuals.
+        """
         plan, variant = self.plan, self.plan.variant
         k = len(groups.centers)
         origins = groups.anchors if variant.residuals else np.zeros((k, plan.d))
-        reach, attenuation = self.reach(groups)
+        reach, attenuation = self.reach(groups) if spread is None else (self.steps(spread.reach), 1.0)
         noises = plan.noises.group(number)
         bounds = client_bounds(
             plan,
@@ -157,6 +171,7 @@ class Aggregator:
         # A count within its noise is no count; the paper's variant refuses only what cannot divide.
         miscounted = parts[-1].deviation / unit
         least = max(1.0, 2 * miscounted) if variant.cleaned else 1.0
+        self.counts = np.where(counts >= least, counts, 0.0)
         found = centers_of_sums(sums.reshape(k, plan.d) / attenuation, counts, origins, groups.anchors, least)
         deviations = parts[0].deviation / plan.scale / attenuation / np.maximum(counts, least)
         # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
@@ -181,15 +196,19 @@ class Aggregator:
         if len(residuals) < 2 * len(groups.centers):
             return plan.reach, 1.0
         radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
-        reach = min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.reach
+        reach = self.steps(radius) if radius else plan.reach
         part = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
         return reach, float(np.average(part, weights=weights))
+
+    def steps(self, radius: float) -> int:
+        """A radius in integer steps, as far as rows may be clipped to it."""
+        return min(max(int(radius * self.plan.scale), LEAST_REACH), self.plan.reach)
 
 
 def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
     yield from agree_with_workers(plan, SERVER)
-    books, curve = Aggregator(plan, coins, rng), None
+    books, curve, spread = Aggregator(plan, coins, rng), None, None
     if plan.radius.private:
         books.ledger = books.ledger.record(NonPrivate(), what="a bound read off private data")
     if isinstance(plan.start, FedDPInit):
@@ -205,6 +224,9 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         proxies = yield from elect(plan, books, plan.start.rounds or 1, rng)
         weights = proxies.weights
         centers = group_proxies(proxies, plan.most, books.seed()).anchors
+    elif isinstance(plan.start, Cones):
+        proxies, weights = None, np.zeros(0)
+        centers, spread = yield from gather(plan, books, plan.start, rng)
     else:
         if not plan.start.public:
             books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
@@ -212,8 +234,9 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         centers = plan.start.draw(plan.points + plan.origin, plan.most, rng) - plan.origin
     initial = centers + plan.origin
     stand_in = plan.points if proxies is None else proxies.points
-    for number in range(1, len(plan.noises.lloyd) + 1):
-        centers = yield from books.centers(number, group_about(stand_in, weights, centers))
+    for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):
+        centers = yield from books.centers(number, group_about(stand_in, weights, centers), spread)
+        spread = spread and spread.within(centers, books.counts)
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
     return ServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
@@ -245,17 +268,68 @@ def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role
     return (proxies, groups) if evident else (alone, fallback)
 
 
+def measure(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -> Role[Spread]:
+    """How far from 0 points lie, by their votes along random lines."""
+    radius, found = plan.radius.value, []
+    (part,) = plan.line_parts()
+    for _ in range(plan.lines):
+        line = directions(1, plan.d, rng).T
+        asked = Project(line, places(PLACES, radius)[:, None], ())
+        (votes,) = yield from books.sum(asked, [part], (float(UNIT),))
+        found.append(along(votes, part.deviation / UNIT, radius))
+    return Spread.of(found, plan.d, radius)
+
+
 def elect(plan: FedDPPlan, books: Aggregator, rounds: int, rng: np.random.Generator) -> Role[Proxies]:
-    """Candidates in the public ball and their noisy votes, drawn anew about those that had some."""
-    radius = plan.radius.value
-    candidates, weights = in_ball(plan.bins, plan.d, radius, rng), np.ones(plan.bins)
+    """Candidates in the public ball and their noisy votes, drawn anew about those that had some.
+
+    All that ever had some come of it, with the weights that explain the votes of all rounds.
+    """
+    radius = first = plan.radius.value
+    if plan.lines:
+        first = (yield from measure(plan, books, rng)).ball(radius)
+    (part,) = plan.weight_parts(())
+    deviation = part.deviation / UNIT
+    candidates, weights = in_ball(plan.bins, plan.d, first, rng), np.ones(plan.bins)
+    asked, votes, able = [], [], []
     for number in range(rounds):
         if number:
             candidates = descendants(candidates, weights, radius, rng)
-        parts = plan.weight_parts(())
-        (votes,) = yield from books.sum(Project(np.eye(plan.d), candidates, ()), parts, (float(UNIT),))
-        weights = elected(votes, parts[0].deviation / UNIT, plan.most)
-    return Proxies(candidates, None, weights)
+        message = Project(np.eye(plan.d), candidates, ())
+        (noisy,) = yield from books.sum(message, [part], (float(UNIT),))
+        weights = elected(noisy, deviation, plan.most)
+        asked.append(candidates)
+        votes.append(noisy)
+        able.append(candidates[weights > 0])
+    every = np.unique(np.concatenate(able), axis=0)
+    return Proxies(every, None, explained(every, asked, votes, deviation, plan.most))
+
+
+def gather(
+    plan: FedDPPlan, books: Aggregator, start: Cones, rng: np.random.Generator
+) -> Role[tuple[Array, Spread]]:
+    """Centers (k, d) of groups that began as cones about the mean of all points, and how points lie then."""
+    spread = yield from measure(plan, books, rng)
+    origin = np.zeros((1, plan.d))
+    spread = spread.about((yield from books.centers(1, _unseen(origin, origin), spread)))
+    (part,) = plan.group_parts(2, 1, plan.reach, ())
+    most = plan.widest(2)
+    multiplier = part.deviation / plan.reach
+    centers = spread.cones(spread.groups(float(books.counts.sum()), multiplier, plan.most, most), rng)
+    anchors = np.tile(spread.mean, (len(centers), 1))
+    for number in range(2, plan.ahead + 1):
+        centers = anchors = yield from books.centers(number, _unseen(centers, anchors), spread)
+        spread = spread.within(centers, books.counts)
+    if len(centers) == plan.most:
+        return centers, spread
+    if len(np.unique(centers[books.counts > 0], axis=0)) < plan.most:
+        return centers[np.argsort(-books.counts, kind="stable")[: plan.most]], spread
+    return weighted_kmeans(centers, books.counts, plan.most, books.seed())[0], spread
+
+
+def _unseen(centers: Array, anchors: Array) -> Groups:
+    """Groups of no point of the server."""
+    return Groups(None, centers, anchors, np.zeros(0), np.zeros(0))
 
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:

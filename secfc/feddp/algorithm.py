@@ -32,7 +32,7 @@ from secfc.feddp import aggregator, clients, reported
 from secfc.feddp.noise import Honest, Laplace, Noise, Placement, ServerNoise, proportional
 from secfc.feddp.plan import FedDPPlan, Noises, scale_for
 from secfc.feddp.public import client_bounds
-from secfc.feddp.starts import FedDPInit, Start, Votes
+from secfc.feddp.starts import SHARE, Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
 from secfc.feddp.variant import (
     CHOICE,
@@ -69,7 +69,7 @@ KINDS = {
     "start": Kind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
-        lambda v: v if isinstance(v, FedDPInit | Votes) or hasattr(v, "draw") else None,
+        lambda v: v if isinstance(v, FedDPInit | Votes | Cones) or hasattr(v, "draw") else None,
     ),
     "variant": instance(Variant, "OURS or PAPER of secfc.feddp"),
     "shares": optional(
@@ -92,6 +92,12 @@ KINDS = {
 }
 
 STEPS_AFTER_VOTES = 3
+STEPS_AFTER_CONES = 2
+# Of more features than this a vote tells too little: steps about cones instead.  Not where clusters are many:
+# cones about as many directions often have two of them, and none of another.
+FEATURES_FOR_VOTES, FEATURES_A_CLUSTER = 24, 2
+# Of the budget of a start: for votes along lines, and for the mean of all points.
+LINES, MEAN = 0.05, 0.08
 # Integer steps within the radius where rows are clipped.
 STEPS = MAX_REACH // 4
 
@@ -100,14 +106,15 @@ STEPS = MAX_REACH // 4
 class FedDPKMeans:
     """Differentially private federated k-means with the server's points (`Federation.server_points`).
 
-    Without such points clients vote for candidates in the ball of radius `bound` about 0 (`Votes`).
+    Without such points clients vote for candidates in the ball of radius `bound` about 0 (`Votes`); of more
+    than 24 features and of 2 k or more, where votes tell little, they add up points in cones (`Cones`).
 
     k: clusters, or `Elbow(most)` to choose k on the noisy, weighted server's points at no cost; also "auto",
     "2..12".
     epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
     or less; `Neighbors(unit="client")` protects a client's whole data set.
-    steps: of FedDP-Lloyds after the initial centers; None is 3 after votes, 1 after others than FedDP-Init,
-    and after that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
+    steps: of FedDP-Lloyds after the initial centers; None is 3 after votes, 2 after cones, 1 after others
+    than FedDP-Init, and after that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
     start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
     shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one
     vector with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
@@ -146,7 +153,7 @@ class FedDPKMeans:
         """
         require("FedDP-KMeans", "dp")
         points = public.server_points
-        if points is None or not len(points) or isinstance(self.start, Votes):
+        if points is None or not len(points) or isinstance(self.start, Votes | Cones):
             return self._voted(public)
         k = self.k.among(len(points), "points of the server") if isinstance(self.k, Elbow) else self.k
         most = largest(k)
@@ -199,14 +206,19 @@ class FedDPKMeans:
 
     def _voted(self, public: Public) -> FedDPPlan:
         """The plan without points at the server: candidates in the public ball instead."""
-        start = Votes() if isinstance(self.start, FedDPInit) else self.start
-        if not isinstance(start, Votes):
+        start = self.start
+        if isinstance(start, FedDPInit):
+            wide = public.d > max(FEATURES_FOR_VOTES, FEATURES_A_CLUSTER * largest(self.k) - 1)
+            start = Cones() if wide else Votes()
+        if not isinstance(start, Votes | Cones):
             raise InputError(
                 f"the server holds 0 points, {type(start).__name__} starts from them: give the federation "
                 "server_points, or start=Votes() and a bound"
             )
-        start = start.among(public.d)
-        rounds = start.rounds or 1
+        if isinstance(start, Votes):
+            start = start.among(largest(self.k), public.d, self.epsilon)
+        elif public.d == 1:
+            raise InputError("Cones about the mean of d=1 feature are two: give start=Votes()")
         if self.bound is None:
             raise InputError(
                 "the server holds 0 points and bound=None: give the federation server_points, or the radius "
@@ -225,7 +237,8 @@ class FedDPKMeans:
             )
         if self.shares is not None:
             raise InputError(f"shares={self.shares} without server points: give Votes(share=...) instead")
-        steps = STEPS_AFTER_VOTES if self.steps is None else self.steps
+        usual = STEPS_AFTER_VOTES if isinstance(start, Votes) else STEPS_AFTER_CONES
+        steps = usual if self.steps is None else self.steps
         if self.k < 1 or steps < 1:
             raise InputError(f"k={self.k}, steps={steps}: at least one cluster and one step are needed")
         if (why := hollow(self.delta)) is not None:
@@ -233,13 +246,16 @@ class FedDPKMeans:
         budget = Budget(self.epsilon, self.delta)
         radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
         draft = self._sums(public, 1)
-        wanted = (start.share / rounds,) * rounds + ((1 - start.share) / steps,) * steps
-        found = self.noise.calibrate(budget, wanted, Honest.of(draft))
-        groups = tuple((one, None) for one in found[rounds:])
+        lines, votes, moves = _split(start, steps)
+        found = self.noise.calibrate(budget, lines + votes + moves, Honest.of(draft))
+        groups = tuple((one, None) for one in found[len(lines + votes) :])
+        noises = Noises(
+            None, found[len(lines)] if votes else None, None, None, None, groups, found[0] if lines else None
+        )
         plan = FedDPPlan(
             sums=draft, k=self.k, d=public.d, points=np.zeros((0, public.d)), origin=np.zeros(public.d),
             scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,
-            neighbors=self.neighbors, noises=Noises(None, found[0], None, None, None, groups),
+            neighbors=self.neighbors, noises=noises,
             placement=self.noise, budget=budget, start=start, session=public.session,
             terms=Terms(self, public),
         )  # fmt: skip
@@ -382,6 +398,18 @@ class Details:
 
     server: aggregator.ServerResult
     shortened: dict[str, tuple[int, int]]
+
+
+def _split(start: Votes | Cones, steps: int) -> tuple[tuple[float, ...], ...]:
+    """Shares of the budget of every histogram along a line, of every other, and of every step."""
+    whole = 1.0 if isinstance(start, Cones) else start.share or SHARE
+    lines = (LINES * whole / start.lines,) * start.lines if start.lines else ()
+    left = whole - math.fsum(lines)
+    if isinstance(start, Cones):
+        moves = start.steps + steps
+        return lines, (), (MEAN, *(((left - MEAN) / moves,) * moves))
+    rounds = start.rounds or 1
+    return lines, (left / rounds,) * rounds, ((1 - whole) / steps,) * steps
 
 
 def _largest(plan: FedDPPlan, initial: bool) -> int:

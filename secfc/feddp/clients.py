@@ -13,7 +13,7 @@ from secfc.data.party import Party
 from secfc.feddp.estimates import nearest
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
 from secfc.feddp.noise import Honest, Laplace
-from secfc.feddp.plan import STARTS, FedDPPlan, Part
+from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, Part
 from secfc.feddp.starts import FedDPInit, Votes
 from secfc.feddp.statistics import (
     LEAST_REACH,
@@ -107,6 +107,11 @@ class Statistics:
 Question = Project | Choose | GroupAbout
 
 
+def along_line(plan: FedDPPlan, told: Project) -> bool:
+    """Whether votes are asked for along a line: in one of several features, which no other votes are."""
+    return plan.lines > 0 and told.projection.shape == (plan.d, 1)
+
+
 def answers(
     mine: Statistics, told: Question | None, number: int = 0, projection: Array | None = None
 ) -> tuple[list[Part], list[Array]]:
@@ -120,7 +125,8 @@ def answers(
     if told is None:
         parts, vectors = plan.outer_parts(), mine.outer()
     elif isinstance(told, Project):
-        parts, vectors = plan.weight_parts(bounds), mine.weights(told.projection, told.proxies)
+        parts = plan.line_parts() if along_line(plan, told) else plan.weight_parts(bounds)
+        vectors = mine.weights(told.projection, told.proxies)
     elif isinstance(told, Choose):
         parts = plan.choice_parts(len(told.starts), told.cap, bounds)
         vectors = mine.advantages(told.starts, told.cap)
@@ -181,6 +187,12 @@ def client(
                 raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
             yield from add(*answers(mine, told))
             question += STRIDE
+    for _ in range(plan.lines):
+        told = yield from hear(Project)
+        if not along_line(plan, told) or len(told.proxies) != PLACES or told.bounds:
+            raise FaultyServer(SERVER, "lets vote along other lines than the plan has")
+        yield from add(*answers(mine, told))
+        question += STRIDE
     for _ in range(plan.start.rounds or 1 if isinstance(plan.start, Votes) else 0):
         told = yield from hear(Project)
         # Votes are among candidates in full space: nothing is projected away.
@@ -198,7 +210,7 @@ def client(
         features = plan.d if into is None else into.shape[1]
         if told.centers.shape != (k, features) or told.origins.shape != (k, plan.d):
             raise FaultyServer(SERVER, f"sends centers that are not rows of {features} features")
-        if not 1 <= k <= plan.most or not LEAST_REACH <= told.reach <= MAX_REACH:
+        if not 1 <= k <= plan.widest(number) or not LEAST_REACH <= told.reach <= MAX_REACH:
             raise FaultyServer(
                 SERVER, f"asks for k={k} clusters within {told.reach} steps: the plan forbids it"
             )

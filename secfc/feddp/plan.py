@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from secfc.feddp.noise import Gaussian, Honest, Noise, Placement
-from secfc.feddp.starts import FedDPInit, Start, Votes
+from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
     PLAIN,
     SYMMETRIC,
@@ -41,6 +41,8 @@ Array = NDArray[Any]
 
 # Starts to choose from: what FedDP-Init found, and the server's points alone.
 STARTS = 2
+# Along a line: on either side of 0, each nearer by sqrt(2) than the next, down to 1/128 of the radius.
+PLACES = 30
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Noises:
-    """The noise of every step; None where a step does not happen, or counts are in one vector with sums."""
+    """The noise of every step; None where a step does not happen, or counts are in one vector with sums.
+
+    lines: of votes along lines.  lloyd: of the steps of FedDP-Lloyds, those of `Cones` ahead of the others.
+    """
 
     outer: Noise | None
     weights: Noise | None
@@ -68,6 +73,7 @@ class Noises:
     sums: Noise | None
     counts: Noise | None
     lloyd: tuple[tuple[Noise, Noise | None], ...]
+    lines: Noise | None = None
 
     def group(self, number: int) -> tuple[Noise | None, ...]:
         """Of step 3 (number 0), or of a step of FedDP-Lloyds: for sums, and for counts on their own."""
@@ -131,6 +137,22 @@ class FedDPPlan:
         return len(self.points) if merged is None else min(len(self.points), merged * self.most)
 
     @property
+    def lines(self) -> int:
+        """How many histograms along lines are asked for before anything else."""
+        return self.start.lines or 0 if isinstance(self.start, Votes | Cones) else 0
+
+    @property
+    def ahead(self) -> int:
+        """How many steps of FedDP-Lloyds the start takes: of `Cones` that for the mean, and its own."""
+        return 1 + self.start.steps if isinstance(self.start, Cones) else 0
+
+    def widest(self, number: int) -> int:
+        """How many groups step 3 (number 0) or a step of FedDP-Lloyds may have at most."""
+        if isinstance(self.start, Cones) and 1 < number <= self.ahead:
+            return self.start.groups * self.most
+        return self.most
+
+    @property
     def by_client(self) -> bool:
         return self.neighbors.unit == "client"
 
@@ -153,10 +175,12 @@ class FedDPPlan:
             if self.variant.chosen:
                 parts += self.choice_parts(STARTS, 1, (1,))
             parts += self.group_parts(0, self.most, 1, (1, 1))
+        if self.lines:
+            parts += self.line_parts() * self.lines
         if isinstance(self.start, Votes):
             parts += self.weight_parts((1,)) * (self.start.rounds or 1)
         for number in range(1, len(self.noises.lloyd) + 1):
-            parts += self.group_parts(number, self.most, 1, (1, 1))
+            parts += self.group_parts(number, self.widest(number), 1, (1, 1))
         honest = Honest.of(self.sums)
         return Composed(tuple(self.placement.event(p.noise, p.size, honest) for p in parts))
 
@@ -179,6 +203,11 @@ class FedDPPlan:
         )
         what = "votes for candidates" if isinstance(self.start, Votes) else "weights of the server's points"
         return [_part(what, self.bins, sensitivity, self.noises.weights)]
+
+    def line_parts(self) -> list[Part]:
+        """Votes for places along a line: one point has one vote, whichever line the server chose."""
+        sensitivity = histogram_sensitivity(self.neighbors)
+        return [_part("votes along a line", PLACES, sensitivity, self.noises.lines)]
 
     def choice_parts(self, starts: int, cap: int, bounds: tuple[int, ...]) -> list[Part]:
         """The choice among so many starts.

@@ -27,7 +27,7 @@ def sums(view: View) -> list[Array]:
 
 def step_sums(view: View) -> Sums:
     """Sums and numbers of points by cluster, of every question about clusters (a start's, then steps'), in
-    integer steps of the data.
+    integer steps of the data; of other numbers of clusters than the last (`Cones`) none.
 
     Of sums about origins: `Sums.sums` has these added again, rounded.  Empty without the server.  Noisy
     sums are what they are, so hardly any number of points is whole.
@@ -36,6 +36,7 @@ def step_sums(view: View) -> Sums:
     asked = {e.round: e.body for e in view.messages if isinstance(e.body, GroupAbout)}
     told = seen_sums(plan.sums, view.messages)
     found, counted = [], []
+    last = len(asked[max(asked)].origins) if asked else 0
     for number, about in sorted(asked.items()):
         total = told.get(number + 3)
         if total is None:
@@ -43,6 +44,8 @@ def step_sums(view: View) -> Sums:
         k, d = about.origins.shape
         unit = plan.count_unit(about.reach)
         counts = total[k * d : k * d + k]
+        if k != last:
+            continue
         whole = np.where(counts % unit == 0, counts // unit, -1)
         origins = np.rint(about.origins * plan.scale).astype(np.int64)
         found.append(total[: k * d].reshape(k, d) + whole[:, None] * origins)

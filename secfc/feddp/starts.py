@@ -1,6 +1,6 @@
 """Initial centers: FedDP-Init, and those it is compared with, all continued by the same FedDP-Lloyds.
 
-Paper sec. 5 (baselines) and App. G.3.  Only FedDP-Init and votes spend privacy budget; the others are
+Paper sec. 5 (baselines) and App. G.3.  Only FedDP-Init, votes and cones spend privacy budget; the others are
 functions of the server's public points, or given.
 """
 
@@ -17,6 +17,10 @@ from secfc.data.inputs import InputError
 from secfc.feddp.estimates import RESTARTS
 
 Array = NDArray[Any]
+
+LINES = 2  # along which points vote before anything else
+# Of the budget for votes, and of one below this total for so many clusters.
+SHARE, SHARE_OF_LITTLE, EPSILON_FOR_SHARE, CLUSTERS_FOR_SHARE = 0.7, 0.85, 0.5, 16
 
 
 class InitialCenters(Protocol):
@@ -41,34 +45,63 @@ class FedDPInit:
 class Votes:
     """Without points at the server: candidates in a public ball, for which clients' points vote under noise.
 
-    candidates: a cluster, in every round.  rounds: histograms that are asked for; from each one candidates
-    are drawn anew about those that had votes, and the weighted ones of the last are clustered.  None: 7 and 2
-    times d^(3/4), at least 10 and 3, as a random direction of d helps so much less, and fewer candidates have
-    more votes each.  share: of the budget; FedDP-Lloyds has the rest.
+    lines: histograms along random lines that are asked for first, which say in how small a ball candidates
+    are drawn; None: 2, and 0 of less than 3 features, where the ball is not empty.  candidates: a cluster, in
+    every round.  rounds: histograms of them; from each one candidates are drawn anew about those that had
+    votes, and those of all rounds are clustered, with the weights that explain all votes.  None: 7 d^(3/4),
+    at least 10, and 4 sqrt(d), as a random direction of d helps so much less, and fewer candidates have more
+    votes each.  share: of the budget, lines included; FedDP-Lloyds has the rest.  None: .7, and .85
+    of 16 clusters and more below epsilon .5: finding them is harder there than placing their centers.
     """
 
     candidates: int | None = None
     rounds: int | None = None
-    share: float = 0.7
+    share: float | None = None
+    lines: int | None = None
 
-    def among(self, d: int) -> Votes:
-        """The same for d features: candidates and rounds are numbers."""
-        wide = d**0.75
+    def among(self, k: int, d: int, epsilon: float) -> Votes:
+        """The same for k clusters of d features and this total budget: all are numbers."""
+        wide, usual, many = d**0.75, LINES if d > 2 else 0, k >= CLUSTERS_FOR_SHARE
         return replace(
             self,
             candidates=self.candidates or max(10, round(7 * wide)),
-            rounds=self.rounds or max(3, math.ceil(2 * wide)),
+            rounds=self.rounds or max(3, math.ceil(4 * math.sqrt(d))),
+            share=self.share or (SHARE_OF_LITTLE if many and epsilon < EPSILON_FOR_SHARE else SHARE),
+            lines=0 if d == 1 else usual if self.lines is None else self.lines,
         )
 
     def __post_init__(self) -> None:
         few = self.candidates is not None and self.candidates < 2
-        if few or (self.rounds is not None and self.rounds < 1):
+        if few or (self.rounds is not None and self.rounds < 1) or (self.lines or 0) < 0:
             raise InputError(
-                f"candidates={self.candidates}, rounds={self.rounds}: give at least two candidates a "
-                "cluster and one round"
+                f"candidates={self.candidates}, rounds={self.rounds}, lines={self.lines}: give at least two "
+                "candidates a cluster, one round and no negative lines"
             )
-        if not 0 < self.share < 1:
+        if self.share is not None and not 0 < self.share < 1:
             raise InputError(f"share={self.share} must lie between 0 and 1: the steps need the rest")
+
+
+@dataclass(frozen=True)
+class Cones:
+    """Without points at the server, of many features: sums over cones about the mean of all points.
+
+    Votes along lines say how far points lie from 0, then a step with one center where their mean is.  Cones
+    about random directions from there are groups as good as any, and steps of FedDP-Lloyds move their centers
+    to where points are: every sum tells of all features at once, a vote of one direction among them.
+
+    lines: as of `Votes`.  steps: with up to `groups` groups a cluster, fewer where noise is large beside the
+    noisy number of points; then these are clustered, and the steps of FedDP-KMeans follow.
+    """
+
+    lines: int = LINES
+    steps: int = 3
+    groups: int = 3
+
+    def __post_init__(self) -> None:
+        if min(self.lines, self.steps, self.groups) < 1:
+            raise InputError(
+                f"lines={self.lines}, steps={self.steps}, groups={self.groups}: give at least one of each"
+            )
 
 
 @dataclass(frozen=True)
@@ -159,4 +192,4 @@ class GivenCenters:
         return centers
 
 
-Start = FedDPInit | Votes | InitialCenters
+Start = FedDPInit | Votes | Cones | InitialCenters

@@ -1,4 +1,4 @@
-"""Without points at the server: votes for candidates in a public ball."""
+"""Without points at the server: votes for candidates in a public ball, and sums over cones."""
 
 from dataclasses import replace
 
@@ -10,13 +10,15 @@ import secfc
 from field import SeededCoins
 from secfc.cli import main
 from secfc.data.inputs import InputError
-from secfc.feddp import PAPER, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
+from secfc.feddp import PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.feddp.clients import Statistics
-from secfc.feddp.messages import Project
+from secfc.feddp.estimates import nearest
+from secfc.feddp.messages import GroupAbout, Project
 from secfc.feddp.noise import Gaussian
-from secfc.feddp.statistics import histogram_sensitivity
-from secfc.feddp.votes import descendants, in_ball
+from secfc.feddp.plan import PLACES
+from secfc.feddp.statistics import histogram_sensitivity, sums_sensitivity
+from secfc.feddp.votes import Spread, along, descendants, directions, elected, explained, in_ball, places
 from secfc.metrics import accuracy
 from secfc.privacy import Neighbors
 from secfc.roles.exchange import FaultyServer
@@ -48,16 +50,19 @@ def test_clusters_are_found_within_the_budget(noise, neighbors):
     assert accuracy(federation().truth, result.flat) > 0.99
     assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
     what = [entry.what for entry in result.ledger.entries if "exact" not in entry.what]
-    assert what[:4] == ["votes for candidates"] * 4
-    assert len(what) == 7
+    assert what[:6] == ["votes for candidates"] * 6
+    assert len(what) == 9
     assert np.linalg.norm(result.centers, axis=1).max() <= RADIUS
 
 
 def test_candidates_and_rounds_grow_with_features_and_stay_as_they_are_given():
-    assert [(v.candidates, v.rounds) for v in map(Votes().among, (1, 2, 16, 64))] == [
-        (10, 3), (12, 4), (56, 16), (158, 46),
+    usual = [Votes().among(100, d, 0.5) for d in (1, 2, 16, 64)]
+    assert [(v.candidates, v.rounds, v.lines, v.share) for v in usual] == [
+        (10, 4, 0, 0.7), (12, 6, 0, 0.7), (56, 16, 2, 0.7), (158, 32, 2, 0.7),
     ]  # fmt: skip
-    assert Votes(candidates=5, rounds=1).among(16) == Votes(candidates=5, rounds=1)
+    assert [Votes().among(k, 2, 0.25).share for k in (3, 100)] == [0.7, 0.85]
+    given = Votes(candidates=5, rounds=1, share=0.5, lines=0)
+    assert given.among(100, 16, 0.25) == given
 
 
 def test_no_fact_of_the_data_is_in_the_plan():
@@ -84,6 +89,50 @@ def test_votes_move_within_their_sensitivity(relation):
     (part,) = plan.weight_parts(())
     assert part.sensitivity == histogram_sensitivity(plan.neighbors)
     assert max(moved) == pytest.approx(part.sensitivity)  # attained, and never exceeded
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_votes_along_a_line_move_within_their_sensitivity(relation):
+    """Neighbors at places of the line, half way between, across it, at the wall and far beyond."""
+    plan = way(neighbors=Neighbors(relation), start=Votes(lines=1)).plan(
+        secfc.algorithm.Public.of(federation(), 8.0)
+    )
+    line = directions(1, 2, np.random.default_rng(1)).T
+    along_it = places(PLACES, RADIUS)
+    middle = (along_it[3] + along_it[4]) / 2
+    adversaries = [*(line.T * along_it[:, None])[::6], middle * line[:, 0], [-line[1, 0], line[0, 0]]]
+    adversaries += [[RADIUS, 0], [1e9, -1e9], [0, 0]]
+    rows = np.random.default_rng(2).normal(size=(5, 2))
+
+    def votes(more):
+        return Statistics(plan, np.vstack([rows, *more])).weights(line, along_it[:, None])[0]
+
+    outs = [[]] if relation == "add/remove" else [[np.array([a])] for a in adversaries]
+    moved = [np.linalg.norm(votes(out) - votes([np.array([a])])) for out in outs for a in adversaries]
+    (part,) = plan.line_parts()
+    assert max(moved) == pytest.approx(part.sensitivity)  # attained, and never exceeded
+
+
+@pytest.mark.parametrize("relation", ["add/remove", "replace"])
+def test_sums_over_cones_move_within_their_sensitivity(relation):
+    """More groups than clusters change nothing: a point is in one, or moves from one to another."""
+    plan = wide_way(neighbors=Neighbors(relation)).plan(secfc.algorithm.Public.of(wide(), 8.0))
+    rng = np.random.default_rng(3)
+    centers = Spread.of([30.0], 30, 40.0).cones(9, rng)  # 30 from 0, where bounds are 10
+    origins, reach = centers, plan.reach // 4
+    (part,) = plan.group_parts(2, 9, reach, ())
+    far = [1e6 * sign * center for center in centers[:2] for sign in (1, -1)]
+    sides = [much * center for center in centers[2:4] for much in (0.6, 1.4)]  # of one group, either way
+    adversaries = [*far, *sides, centers[0] + centers[1], np.zeros(30), centers[4]]
+    rows = rng.normal(size=(5, 30))
+
+    def sums(more):
+        return Statistics(plan, np.vstack([rows, *more])).groups(None, centers, origins, reach)[0]
+
+    outs = [[]] if relation == "add/remove" else [[np.array([a])] for a in adversaries]
+    moved = [np.linalg.norm(sums(out) - sums([np.array([a])])) for out in outs for a in adversaries]
+    assert part.sensitivity == sums_sensitivity(reach, plan.count_unit(reach), plan.neighbors)
+    assert 0.95 * part.sensitivity < max(moved) <= part.sensitivity
 
 
 class Quieter(ServerNoise):
@@ -117,6 +166,110 @@ def test_candidates_come_of_those_with_votes_and_stay_in_the_ball():
     assert len(alone) == 60
 
 
+def test_votes_of_all_rounds_say_more_than_those_of_the_last():
+    """Half of the candidates are where nothing is, and noise gives each of them votes now and then."""
+    rng = np.random.default_rng(4)
+    points = np.repeat(CENTERS, 300, axis=0) + 0.1 * rng.normal(size=(900, 2))
+    asked = [
+        np.concatenate([CENTERS + 0.2 * rng.normal(size=(3, 2)), in_ball(30, 2, 9.0, rng)]) for _ in "12345"
+    ]
+    votes = [np.bincount(nearest(points, each), minlength=33) + 60.0 * rng.normal(size=33) for each in asked]
+    able = [elected(v, 60.0, 3) > 0 for v in votes]
+    every = np.concatenate([each[there] for each, there in zip(asked, able, strict=True)])
+    weights = explained(every, asked, votes, 60.0, 3)
+
+    def astray(candidates, found):
+        away = np.linalg.norm(candidates[:, None] - CENTERS, axis=2).min(axis=1) > 1
+        return found[away].sum()
+
+    assert weights.min() >= 0
+    assert 600 < weights.sum() < 1100  # of 900 votes; what is drawn to 0 is some of each
+    last = max(astray(each, elected(v, 60.0, 3)) for each, v in zip(asked, votes, strict=True))
+    assert last > 100  # in one round alone noise is as good as a cluster
+    assert astray(every, weights) < last / 2
+    assert np.count_nonzero(explained(every, asked, [-v for v in votes], 60.0, 3)) == 3
+
+
+def test_the_spread_of_points_follows_from_their_votes_along_lines():
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(4000, 40)) * 0.5 + 0.2
+    found = []
+    for _ in range(20):
+        on = points @ directions(1, 40, rng)[0]
+        counts = np.bincount(nearest(on[:, None], places(PLACES, 20.0)[:, None]), minlength=PLACES)
+        found.append(along(counts + 100.0 * rng.normal(size=PLACES), 100.0, 20.0))
+    spread = Spread.of(found, 40, 20.0)
+    square = (points**2).sum(axis=1).mean()
+    assert 0.7 * square < spread.square < 1.4 * square
+    about = spread.about(points.mean(axis=0)[None])
+    assert about.square < spread.square
+    assert about.reach < spread.reach < 20.0
+    apart = np.concatenate([about.mean + 2.0, about.mean - 2.0])
+    assert about.within(apart, np.array([500.0, 500.0])).reach < about.reach
+    assert np.sqrt(square) * 0.8 < spread.ball(20.0) < np.sqrt(square) * 1.25
+    assert spread.ball(1.0) == 1.0  # candidates stay in the public ball
+
+
+def test_cones_are_fewer_where_noise_is_more_and_begin_at_the_mean():
+    spread = Spread.of([1.0], 40, 20.0)
+    assert [spread.groups(2000.0, noise, 4, 12) for noise in (1.0, 10.0, 1000.0)] == [12, 9, 4]
+    centers = spread.cones(6, np.random.default_rng(0))
+    away = np.linalg.norm(centers - spread.mean, axis=1)
+    np.testing.assert_allclose(away, away[0])
+
+
+def wide(n=5, rows=400):
+    """Three clusters in 30 features, as far apart as their points are wide."""
+    rng = np.random.default_rng(6)
+    truth = rng.integers(3, size=(n, rows))
+    centers = 1.5 * rng.normal(size=(3, 30))
+    points = centers[truth] + 0.5 * rng.normal(size=(n, rows, 30))
+    return secfc.Federation.from_arrays(list(points), truth=list(truth))
+
+
+def wide_way(**more):
+    return FedDPKMeans(3, 2.0, DELTA, **({"bound": 40.0} | more))
+
+
+@pytest.mark.parametrize("noise", [ServerNoise(), SharedNoise()], ids=str)
+@pytest.mark.parametrize("neighbors", [Neighbors(), Neighbors("replace")], ids=str)
+def test_where_features_are_many_sums_over_cones_find_clusters_within_the_budget(noise, neighbors):
+    result = run(wide_way(noise=noise, neighbors=neighbors), wide())
+    assert isinstance(result.plan.start, Cones)
+    assert accuracy(wide().truth, result.flat) > 0.99
+    assert 0.9 * 2.0 < result.ledger.epsilon(DELTA) <= 2.0 * (1 + 1e-9)
+    what = [entry.what for entry in result.ledger.entries if "exact" not in entry.what]
+    steps = [f"sums and counts of step {number} of FedDP-Lloyds" for number in range(1, 7)]
+    assert what == ["votes along a line"] * 2 + steps
+    sizes = [one.size for one in result.details.server.released]
+    assert sizes[2] == 31
+    assert sizes[3] == sizes[5] > sizes[6] == 3 * 31
+
+
+def test_an_audit_of_cones_spends_at_most_the_claim_and_refutes_half_the_noise():
+    data = wide()
+    less = without_row(data, data.names[0], 0)
+    found, half = (
+        audit_run(run(wide_way(noise=n), data, keep_bodies=True), data, less)
+        for n in (ServerNoise(), Quieter())
+    )
+    assert not found.refuted, found.faults
+    assert half.refuted
+
+
+def test_more_groups_than_clusters_are_for_the_first_steps_alone():
+    """A server that asks for them in the last step is refused."""
+
+    def many(e):
+        if isinstance(e.body, GroupAbout) and e.recipient == "client-1" and len(e.body.centers) == 3:
+            centers = np.tile(e.body.centers, (3, 1))
+            return (replace(e, body=replace(e.body, centers=centers, origins=centers)),)
+        return (e,)
+
+    with pytest.raises(FaultyServer, match="k=9 clusters"):
+        run(wide_way(), wide(), faults=many)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -135,6 +288,11 @@ def test_what_needs_points_is_refused_with_the_remedy(given, message):
         run(replace(way(), **given))
     with pytest.raises(InputError, match="candidates=1"):
         Votes(candidates=1)
+    with pytest.raises(InputError, match="groups=0"):
+        Cones(groups=0)
+    one = secfc.Federation.from_arrays([np.zeros((9, 1))] * 5)
+    with pytest.raises(InputError, match="d=1"):
+        run(way(start=Cones()), one)
 
 
 def test_a_server_that_lets_vote_on_fewer_features_is_refused():
@@ -142,9 +300,12 @@ def test_a_server_that_lets_vote_on_fewer_features_is_refused():
 
     def narrow(e):
         if isinstance(e.body, Project) and e.recipient == "client-1":
-            return (replace(e, body=Project(np.eye(2) * 2, e.body.proxies, ())),)
+            wide = np.eye(2) * 2 if e.body.proxies.shape[1] == 2 else np.eye(2)
+            return (replace(e, body=Project(wide, np.zeros((30, 2)), ())),)
         return (e,)
 
+    with pytest.raises(FaultyServer, match="lets vote along other lines"):
+        run(way(start=Votes(lines=1)), faults=narrow)
     with pytest.raises(FaultyServer, match="lets vote on other features"):
         run(way(), faults=narrow)
 
