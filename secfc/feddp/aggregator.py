@@ -16,12 +16,15 @@ from secfc.feddp.estimates import (
     Proxies,
     centers_of_sums,
     clean_weights,
+    clipping,
+    clipping_error,
     drawn_weights,
     group_about,
     group_proxies,
     kept,
     leading_directions,
     merge_points,
+    seen_by,
     shrink,
     squares,
     start_of,
@@ -55,6 +58,8 @@ from secfc.sums import receive_sum
 Array = NDArray[Any]
 
 MOST = 0.5  # of the weight: where strong weights hold it, weak ones are dropped, else all drawn together
+# Of distances of proxies to their anchors: radii to choose from, and the one without FedDP-Init's weights.
+QUANTILES, QUANTILE_UNWEIGHTED = tuple(q / 10 for q in range(2, 11)), 0.85
 EVIDENT = 2.0  # deviations of its noise by which a start must be nearer than the server's points alone
 
 
@@ -144,15 +149,18 @@ class Aggregator:
             noisy.append(scaled)
         return noisy
 
-    def centers(self, number: int, groups: Groups, spread: Spread | None = None) -> Role[Array]:
+    def centers(self, number: int, groups: Groups, lie: Groups | Spread) -> Role[Array]:
         """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin.
 
-        spread: says where rows are clipped, in place of the groups' residuals.
+        lie: how far rows lie from anchors: the same groups by the weights that say it best, or where no points
+        of the server do, what votes said.
         """
         plan, variant = self.plan, self.plan.variant
         k = len(groups.centers)
         origins = groups.anchors if variant.residuals else np.zeros((k, plan.d))
-        reach, attenuation = self.reach(groups) if spread is None else (self.steps(spread.reach), 1.0)
+        reach, kept_share = (
+            (self.steps(lie.reach), 1.0) if isinstance(lie, Spread) else self.reach(lie, number)
+        )
         noises = plan.noises.group(number)
         bounds = client_bounds(
             plan,
@@ -172,8 +180,8 @@ class Aggregator:
         miscounted = parts[-1].deviation / unit
         least = max(1.0, 2 * miscounted) if variant.cleaned else 1.0
         self.counts = np.where(counts >= least, counts, 0.0)
-        found = centers_of_sums(sums.reshape(k, plan.d) / attenuation, counts, origins, groups.anchors, least)
-        deviations = parts[0].deviation / plan.scale / attenuation / np.maximum(counts, least)
+        found = centers_of_sums(sums.reshape(k, plan.d) / kept_share, counts, origins, groups.anchors, least)
+        deviations = parts[0].deviation / plan.scale / kept_share / np.maximum(counts, least)
         # To first order: of S / c noise on S moves d features, noise on c the way from the origin.
         ways = np.linalg.norm(found - origins, axis=1) * miscounted / np.maximum(counts, least)
         self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
@@ -182,10 +190,11 @@ class Aggregator:
             found = shrink(found, groups.anchors, deviations)
         return within_ball(found, plan.radius.value) if variant.cleaned else found
 
-    def reach(self, groups: Groups) -> tuple[int, float]:
+    def reach(self, groups: Groups, number: int) -> tuple[int, float]:
         """Where rows are clipped about their origins, in steps, and what share of them that keeps.
 
-        Both estimated on the server's points.
+        Both estimated on the server's points, or on candidates: post-processing of public points and noisy
+        releases.
         """
         plan, there = self.plan, groups.weights > 0
         if not plan.variant.residuals:
@@ -195,14 +204,41 @@ class Aggregator:
         residuals, weights = groups.residuals[there], groups.weights[there]
         if len(residuals) < 2 * len(groups.centers):
             return plan.reach, 1.0
-        radius = weighted_quantile(residuals, weights, plan.variant.residual_quantile)
-        reach = self.steps(radius) if radius else plan.reach
-        part = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
-        return reach, float(np.average(part, weights=weights))
+        quantile = plan.variant.residual_quantile
+        # Only FedDP-Init's weights say how many points there are, so only then what noise is beside them.
+        # How candidates of votes scatter says how they were drawn, and nothing of clipped means.
+        if quantile is None and not isinstance(plan.start, FedDPInit):
+            quantile = QUANTILE_UNWEIGHTED
+        if quantile is not None:
+            reach = self.steps(weighted_quantile(residuals, weights, quantile))
+            part = np.minimum(1.0, reach / plan.scale / np.maximum(residuals, 1e-300))
+            return reach, float(np.average(part, weights=weights))
+        noise, least = self.foreseen(number)
+        # A step before has moved anchors off its centers by its noise; the first ones are means of proxies.
+        blur = self.blur if len(self.blur) == len(groups.centers) else np.zeros(len(groups.centers))
+        reach = min(
+            sorted({self.steps(weighted_quantile(residuals, weights, q)) for q in QUANTILES}),
+            key=lambda steps: clipping_error(groups, there, steps / plan.scale, noise, least, blur),
+        )
+        return reach, clipping(groups, there, reach / plan.scale)[2]
 
     def steps(self, radius: float) -> int:
-        """A radius in integer steps, as far as rows may be clipped to it."""
-        return min(max(int(radius * self.plan.scale), LEAST_REACH), self.plan.reach)
+        """A radius in integer steps, within what a plan allows."""
+        plan = self.plan
+        return min(max(int(radius * plan.scale), LEAST_REACH), plan.reach) if radius else plan.reach
+
+    def foreseen(self, number: int) -> tuple[float, float]:
+        """The deviation of a sum's noise per unit of the radius, and the least count that is one.
+
+        Where clients are protected, their rows' sum about the right origin is about sqrt(rows) as long as one.
+        """
+        plan = self.plan
+        noise = plan.group_parts(number, len(self.blur) or 1, LEAST_REACH, (1, 1))[0].noise
+        count = plan.variant.count if plan.variant.joint else 0.0
+        factor = float(plan.neighbors.factor)
+        one = math.sqrt(plan.rows) * factor if plan.by_client else math.sqrt(factor)
+        each = noise.deviation(one * math.hypot(1.0, count))
+        return each, 2 * each / count if count else 0.0
 
 
 def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
@@ -219,7 +255,7 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
             k = curve.k
         proxies, groups = yield from choose(plan, books, proxies, k)
         weights = proxies.weights
-        centers = yield from books.centers(0, groups)
+        centers = yield from books.centers(0, groups, seen_by(groups, proxies.points, proxies.witnesses))
     elif isinstance(plan.start, Votes):
         proxies = yield from elect(plan, books, plan.start.rounds or 1, rng)
         weights = proxies.weights
@@ -235,7 +271,10 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
     initial = centers + plan.origin
     stand_in = plan.points if proxies is None else proxies.points
     for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):
-        centers = yield from books.centers(number, group_about(stand_in, weights, centers), spread)
+        groups = group_about(stand_in, weights, centers)
+        witnesses = weights if proxies is None else proxies.witnesses
+        lie = seen_by(groups, stand_in, witnesses) if spread is None else spread
+        centers = yield from books.centers(number, groups, lie)
         spread = spread and spread.within(centers, books.counts)
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
     return ServerResult(
@@ -252,7 +291,9 @@ def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role
     groups = group_proxies(proxies, k, books.seed())
     if not plan.variant.chosen:
         return proxies, groups
-    alone = Proxies(plan.points, None, np.ones(len(plan.points)))
+    # All alike, and together as many as FedDP-Init found.
+    total = float(proxies.witnesses.sum())
+    alone = Proxies(plan.points, None, np.full(len(plan.points), total / len(plan.points)))
     fallback = group_proxies(alone, k, books.seed())
     found = start_of(proxies, groups), fallback.anchors
     starts = np.stack([within_ball(each, plan.radius.value) for each in found])
@@ -329,7 +370,8 @@ def gather(
 
 def _unseen(centers: Array, anchors: Array) -> Groups:
     """Groups of no point of the server."""
-    return Groups(None, centers, anchors, np.zeros(0), np.zeros(0))
+    none = np.zeros(0)
+    return Groups(None, centers, anchors, none, np.zeros(0, np.int64), none, np.zeros((0, centers.shape[1])))
 
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:

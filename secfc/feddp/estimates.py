@@ -7,7 +7,7 @@ noisy releases.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,20 +39,29 @@ class Proxies:
         """(s, p); the points themselves without a projection."""
         return self.points if self.projection is None else np.asarray(self.points @ self.projection)
 
+    @property
+    def witnesses(self) -> Array:
+        """Weights (s,) for how far points lie from anchors, and to which side: strong ones lie close."""
+        return self.weights if self.drawn is None else self.drawn
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Groups:
     """Clusters of proxies: centers (k, p) under a projection (d, p), or (k, d) with None.
 
     anchors: (k, d), the weighted means of the proxies in full space.  weights: (s,) of the proxies.
+    labels: (s,) the group of each.
     residuals: distance (s,) of every proxy with a weight to the anchor that it has without itself; 0 else.
+    away: (s, d), every proxy less the weighted mean of its group.
     """
 
     projection: Array | None
     centers: Array
     anchors: Array
     weights: Array
+    labels: Array
     residuals: Array
+    away: Array
 
 
 def nearest(points: Array, centers: Array) -> Array:
@@ -147,8 +156,9 @@ def group_proxies(proxies: Proxies, k: int, seed: int) -> Groups:
         anchors[h] = proxies.weights[labels == h] @ proxies.points[labels == h] / mass[h]
     # Without itself, the mean of a point's group is 1/(1 - w/mass) times as far away.
     share = proxies.weights / np.maximum(mass[labels], 1e-300)
-    distance = np.linalg.norm(proxies.points - anchors[labels], axis=1) / np.maximum(1 - share, 0.5)
-    return Groups(proxies.projection, centers, anchors, proxies.weights, distance)
+    away = proxies.points - anchors[labels]
+    distance = np.linalg.norm(away, axis=1) / np.maximum(1 - share, 0.5)
+    return Groups(proxies.projection, centers, anchors, proxies.weights, labels, distance, away)
 
 
 def start_of(proxies: Proxies, groups: Groups) -> Array:
@@ -168,8 +178,10 @@ def start_of(proxies: Proxies, groups: Groups) -> Array:
 
 def group_about(points: Array, weights: Array, centers: Array) -> Groups:
     """Proxies (s, d) grouped by the nearest of centers (k, d), which are the anchors too."""
-    distance = np.linalg.norm(points - centers[nearest(points, centers)], axis=1)
-    return Groups(None, centers, centers, weights, distance)
+    labels = nearest(points, centers)
+    away = points - centers[labels]
+    found = Groups(None, centers, centers, weights, labels, np.linalg.norm(away, axis=1), away)
+    return seen_by(found, points, weights)
 
 
 def weighted_quantile(values: Array, weights: Array, quantile: float) -> float:
@@ -177,6 +189,72 @@ def weighted_quantile(values: Array, weights: Array, quantile: float) -> float:
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(cumulative, quantile * cumulative[-1])])
+
+
+def seen_by(groups: Groups, points: Array, weights: Array) -> Groups:
+    """The same groups of points (s, d) by other weights (s,): anchors and residuals stay."""
+    mass = np.bincount(groups.labels, weights, minlength=len(groups.anchors))
+    means = np.zeros(groups.anchors.shape)
+    np.add.at(means, groups.labels, weights[:, None] * points)
+    means /= np.maximum(mass, 1e-300)[:, None]
+    return replace(groups, weights=weights, away=points - means[groups.labels])
+
+
+def clipping(groups: Groups, there: Array, radius: float) -> tuple[Array, Array, float]:
+    """What clipping to a radius keeps: of a proxy's distance and of a small move of it, (s,) each; of all moves.
+
+    there: (s,) bool, the proxies that count.  A row at distance r > radius becomes radius / r as long, and so
+    does a move of it; of a move along the row nothing is left.  Moves are like the sampling error of a mean, of
+    the covariance S of all, so that is tr(S^2) / tr(S)^2 of them.
+    """
+    weights, residuals, away = groups.weights[there], groups.residuals[there], groups.away[there]
+    covariance = (away * weights[:, None]).T @ away
+    along = float((covariance**2).sum()) / max(float(np.trace(covariance)) ** 2, 1e-300)
+    share = np.minimum(1.0, radius / np.maximum(residuals, 1e-300))
+    moved = np.where(residuals > radius, share * (1 - along), share)
+    return share, moved, max(float(np.average(moved, weights=weights)), 1e-9)
+
+
+def clipping_error(
+    groups: Groups, there: Array, radius: float, noise: float, least: float, blur: Array
+) -> float:
+    """What clipping residuals to a radius costs: squared error of centers, times their points, summed.
+
+    In data units squared, estimated on the proxies, of which `there` (s,) bool count: four terms.
+
+    - noise: the deviation of every feature of a sum, per unit of the radius.  It grows with the radius, and
+      is scaled up by what clipping takes off.
+    - Rows of a group that lie farther out on one side than on the other: its clipped mean is not its mean.
+    - Groups that lose another share than all together: their ways from their anchors are scaled up wrongly.
+      blur (k,): how long these are, if known from noise; where 0, as sampling of the proxies lets expect.
+    - Clients' rows are a sample too, and the mean of clipped ones is not that of the sample.
+
+    Of the second and third, what sampling of proxies lets expect is taken off.  least: groups of less weight
+    get no center out of sums, and do not count.
+    """
+    k, d = groups.anchors.shape
+    labels, weights, away = groups.labels[there], groups.weights[there], groups.away[there]
+    share, moved, whole = clipping(groups, there, radius)
+    mass = np.bincount(labels, weights, minlength=k)
+    counted = mass >= max(least, 1e-9)
+    heavy = np.where(counted, mass, 1.0)
+
+    def mean(values: Array) -> Array:
+        return np.asarray(np.bincount(labels, weights * values, minlength=k) / heavy)
+
+    alone = mean(weights) / heavy  # 1 / how many proxies of equal weight there would be
+    off = (share / whole - 1)[:, None] * away
+    lengths = np.einsum("ij,ij->i", off, off)
+    bias = np.zeros((k, d))
+    np.add.at(bias, labels, weights[:, None] * off)
+    lopsided = (bias**2).sum(axis=1) / heavy**2 - mean(weights * lengths) / heavy
+    way = np.where(blur > 0, blur**2, alone * mean(groups.residuals[there] ** 2))
+    uneven = mean(moved / whole - 1) ** 2
+    uneven = (uneven - alone * (mean((moved / whole - 1) ** 2) - uneven)) * way
+    sampled = mean(lengths) / heavy
+    noisy = d * (noise * radius / whole / heavy) ** 2
+    there_are = np.where(counted, mass, 0.0)
+    return float(max(0.0, there_are @ (lopsided + uneven)) + there_are @ (sampled + noisy))
 
 
 def centers_of_sums(sums: Array, counts: Array, origins: Array, fallback: Array, least: float) -> Array:

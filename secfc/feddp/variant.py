@@ -22,7 +22,9 @@ class Variant:
     shrunk: centers are drawn towards those means as far as the noise explains the distance (Stein).
 
     quantile: of the norms of public points, where rows are clipped; client_quantile: of the norms of
-    simulated clients' statistics, where those are.  count: the unit of counts in joint vectors, in bounds on
+    simulated clients' statistics, where those are.  residual_quantile: of the
+    residuals of proxies, where those of rows are clipped; None: where the error foreseen is least, from noise
+    and from clipping (`estimates.clipping_error`).  count: the unit of counts in joint vectors, in bounds on
     rows.  strong: weights of fewer standard deviations are dropped.  merged: the server's points are merged
     into so many a cluster at most, so that each stands for more points than noise; None: they are not.
     directions: that many a cluster are kept of the outer product at most, one at least, as far as they stand
@@ -38,7 +40,7 @@ class Variant:
     cleaned: bool = True
     shrunk: bool = True
     quantile: float = 0.9
-    residual_quantile: float = 0.85
+    residual_quantile: float | None = None
     client_quantile: float = 0.5
     count: float = 0.1
     strong: float = 3.0
@@ -53,8 +55,9 @@ class Variant:
                 "chosen=True with gaussian=False: choices have Gaussian noise. Set chosen=False."
             )
         for name in ("quantile", "residual_quantile", "client_quantile"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must lie in (0, 1]")
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 1:
+                raise ValueError(f"{name}={value} must lie in (0, 1]")
         if self.directions < 1:
             raise ValueError(f"directions={self.directions}: at least one a cluster")
         if self.merged is not None and self.merged < 2:
