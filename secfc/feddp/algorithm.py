@@ -36,7 +36,6 @@ from secfc.feddp.starts import SHARE, Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
 from secfc.feddp.variant import (
     CHOICE,
-    EPSILON_FOR_LLOYD,
     OUR_WEIGHTS,
     OUR_WEIGHTS_BEFORE_LLOYD,
     OURS,
@@ -65,7 +64,7 @@ KINDS = {
     "epsilon": REAL,
     "delta": REAL,
     "neighbors": instance(Neighbors, 'Neighbors(unit="client")'),
-    "steps": optional(WHOLE, "1 or 0, by the start and the budget"),
+    "steps": optional(WHOLE, "1 or 0, by the start and the variant"),
     "start": Kind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
@@ -113,8 +112,8 @@ class FedDPKMeans:
     "2..12".
     epsilon, delta: the total budget of everything released, under `neighbors`: by default one data point more
     or less; `Neighbors(unit="client")` protects a client's whole data set.
-    steps: of FedDP-Lloyds after the initial centers; None is 3 after votes, 2 after cones, 1 after others
-    than FedDP-Init, and after that 0, but 1 for OURS from epsilon 0.5 on where data points are protected.
+    steps: of FedDP-Lloyds after the initial centers; None is 3 after votes, 2 after cones, 1 after others,
+    but 0 after FedDP-Init for PAPER.
     start: `FedDPInit()`, or what it is compared with.  variant: OURS or PAPER, or anything between.
     shares: how the budget is split over outer product, weights, sums (and counts, if they are not in one
     vector with sums): shares of the steps' epsilons with Laplace noise, weights of one Gaussian mechanism
@@ -262,13 +261,12 @@ class FedDPKMeans:
         return replace(plan, sums=self._sums(public, _largest(plan, False)))
 
     def _steps(self, initial: bool) -> int:
-        """Steps of FedDP-Lloyds: as asked for, or by a rule that looks at the budget alone."""
+        """Steps of FedDP-Lloyds: as asked for, or by the variant alone."""
         if self.steps is not None:
             return self.steps
-        if not initial:
-            return 1
-        plenty = self.epsilon >= EPSILON_FOR_LLOYD and self.neighbors.unit == "data point"
-        return int(plenty and self.variant.joint)
+        # The paper finds none to be best mostly (Tables 4, 5).  With sums about public anchors one pays: its own
+        # anchors are near, so a client adds less, and what it shrinks to are the sums before.
+        return int(not initial or self.variant.joint)
 
     def _sums(self, public: Public, bound: int) -> SumPlan:
         plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
@@ -292,7 +290,7 @@ class FedDPKMeans:
         group = shares[2:]
         wanted = (shares if initial else ()) + group * steps
         if joint and initial and steps and not self.shares:
-            *before, last = OUR_WEIGHTS_BEFORE_LLOYD
+            *before, last = [w for least, w in OUR_WEIGHTS_BEFORE_LLOYD[unit] if budget.epsilon >= least][-1]
             wanted = (*before, *((last / steps,) * steps))
         chosen = initial and self.variant.chosen
         if chosen:

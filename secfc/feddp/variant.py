@@ -77,10 +77,16 @@ PAPER = Variant(
 PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45, 0.1)}
 # Weights of the steps of one Gaussian mechanism, for outer product, weights, sums and counts.
 OUR_WEIGHTS = {"data point": (0.25, 0.05, 0.7), "client": (0.35, 0.1, 0.55)}
-# With a step of FedDP-Lloyds behind, whose sums decide: those of step 3 need only tell clusters apart.
-OUR_WEIGHTS_BEFORE_LLOYD = (0.12, 0.06, 0.22, 0.6)
+# With steps of FedDP-Lloyds behind, whose sums decide: those of step 3 need only tell clusters apart.  From
+# these totals on, by level: the smaller the budget, the more the start is in want of it.
+OUR_WEIGHTS_BEFORE_LLOYD = {
+    "data point": (
+        (0.0, (0.25, 0.05, 0.2, 0.5)),
+        (0.2, (0.12, 0.06, 0.22, 0.6)),
+        (0.5, (0.08, 0.04, 0.18, 0.7)),
+        (1.0, (0.06, 0.03, 0.16, 0.75)),
+    ),
+    "client": ((0.0, (0.25, 0.08, 0.22, 0.45)), (1.0, (0.12, 0.06, 0.22, 0.6))),
+}
 # The share of a choice among starts, taken off the others' alike.
 CHOICE = 0.02
-# From this total on, at the data-point level, noise is smaller than what assigning points by their
-# projections costs, and a step of FedDP-Lloyds pays.  The paper finds none to be best mostly (Tables 4, 5).
-EPSILON_FOR_LLOYD = 0.5

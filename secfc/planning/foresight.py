@@ -122,7 +122,8 @@ def splits(algorithm: Any) -> tuple[Split, ...]:
         return tuple(Split(steps) for steps in (1, 2, 3))
     outer, weights, sums = OUR_WEIGHTS[algorithm.neighbors.unit]
     tilted = [Split(0, (round(tilt * outer, 3), round(tilt * weights, 3), sums)) for tilt in TILTS]
-    return (*tilted, *(Split(steps) for steps in (1, 2, 3)))
+    # As usual is with one step: so these are without, with more, and with one after a start that costs more.
+    return (*tilted, Split(1, (outer, weights, sums)), Split(2), Split(3))
 
 
 def foresee(
