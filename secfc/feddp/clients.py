@@ -25,9 +25,9 @@ from secfc.feddp.statistics import (
     labels_of,
     means_of,
     outer_product,
-    shorten,
     shorten_l1,
     shorten_one,
+    shorten_whole,
     sums_of,
 )
 from secfc.feddp.threads import one_thread
@@ -51,8 +51,7 @@ class Statistics:
             )
         self.plan = plan
         self.rows = np.asarray(points, np.float64) - plan.origin
-        clipped, long = shorten(self.rows * plan.scale, plan.reach)
-        self.clipped = clipped
+        self.clipped, long = shorten_whole(self.rows * plan.scale, plan.reach)
         self.shortened: dict[str, tuple[int, int]] = {"rows": (int(long.sum()), len(long))}
 
     def outer(self) -> list[Array]:
@@ -82,7 +81,9 @@ class Statistics:
         plan, k = self.plan, len(centers)
         with one_thread():
             labels = labels_of(self.clipped, projection, centers, plan.scale)
-            rows, long = shorten((self.rows - origins[labels]) * plan.scale, reach)
+            away = self.rows - origins[labels]
+            away *= plan.scale
+            rows, long = shorten_whole(away, reach)
             self.shortened["residuals"] = (int(long.sum()), len(long))
             if plan.variant.joint:
                 unit = plan.count_unit(reach)

@@ -34,6 +34,8 @@ MAX_ROWS = 1 << 20
 # A clipped row has norm of at most this many steps: MAX_ROWS of them have sums of products below 2**44,
 # exact in floating-point matrix products, which are the fast ones.
 MAX_REACH = 1 << 12
+# Rounded vectors of norms up to this bound have sums of squares that floats hold exactly, with room to spare.
+_EXACT = 1 << 25
 # Steps within 1 of a projection's entries where rows are projected.
 _FINE = 2.0**24
 # And never clipped to fewer steps than this: below, rounding would count beside the noise.
@@ -46,13 +48,28 @@ def shorten(vectors: Array, bound: int) -> tuple[Array, Array]:
     Vectors within the bound are rounded to nearest, longer ones scaled back and truncated.  `clip` has the
     last word on the integers, so no floating-point error weakens the bound.  The argument is not written to.
     """
+    whole, long = shorten_whole(vectors, bound)
+    return whole.astype(np.int64), long
+
+
+def shorten_whole(vectors: Array, bound: int) -> tuple[Array, Array]:
+    """The same as whole numbers in float64, which the products of `statistics` are of."""
     norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     long = norms > bound
     whole = np.rint(vectors)
     if long.any():
         whole[long] = np.trunc(vectors[long] * (bound / norms[long])[:, None])
-    clipped, again = clip(whole.astype(np.int64), bound)
-    return clipped, long | again
+    # Sums of squares of whole numbers are exact below 2**53: no entry is beyond the bound by more than rounding.
+    if bound < _EXACT:
+        over = np.einsum("ij,ij->i", whole, whole) > bound * bound
+        if not over.any():
+            return whole, long
+    else:
+        over = np.ones(len(whole), bool)
+    clipped, again = clip(whole[over].astype(np.int64), bound)
+    whole[over] = clipped
+    over[over] = again
+    return whole, long | over
 
 
 def shorten_l1(counts: Array, bound: int) -> tuple[Array, bool]:
@@ -80,7 +97,7 @@ def outer_product(rows: Array, weights: tuple[int, int], *, traceless: bool = Fa
     off it: no eigenvector moves, and the vector gets shorter, where a client's whole vector is clipped.
     """
     # m <= 2**20 products of at most 2**24 each: below 2**53, so the float product is exact.
-    floats = rows.astype(np.float64)
+    floats = np.asarray(rows, np.float64)
     total = np.asarray(floats.T @ floats)
     d = len(total)
     if traceless:
@@ -109,7 +126,7 @@ def sums_of(rows: Array, labels: Array, k: int) -> Array:
     member = np.zeros((k, len(rows)))
     member[labels, np.arange(len(rows))] = 1
     # At most 2**20 rows of entries within 2**12: exact in floats.
-    return np.rint(member @ rows.astype(np.float64)).astype(np.int64)
+    return np.rint(member @ np.asarray(rows, np.float64)).astype(np.int64)
 
 
 def means_of(rows: Array, labels: Array, k: int) -> tuple[Array, Array]:
@@ -127,7 +144,7 @@ def labels_of(rows: Array, projection: Array | None, centers: Array, scale: floa
     public values alone, whatever rows are beside it: every product is one of integers and exact.  In floats
     the last bits of a matrix product depend on the number of rows, and one more could turn many near ties.
     """
-    points = rows.astype(np.float64)
+    points = np.asarray(rows, np.float64)
     if projection is not None:
         # Products of a row and a column below 2**12 (2**24 + sqrt(d)): exact, and so is the division.
         points = np.rint(points @ np.rint(projection * _FINE) / _FINE)
@@ -145,7 +162,7 @@ def advantages(rows: Array, starts: Array, scale: float, cap: int) -> Array:
     nearest center less that to this start's, in steps squared, clipped to [-cap, cap].  A row's numbers
     depend on it and on public values alone, as in `labels_of`.
     """
-    points = rows.astype(np.float64)
+    points = np.asarray(rows, np.float64)
     least = []
     for centers in starts:
         # Within 2**30, as in `labels_of`: products are exact, and squares are added up by center.
