@@ -172,7 +172,7 @@ LADDER: dict[str, dict[str, Any]] = {
     "+ shrunk": {"shrunk": True},
     "+ more directions": {"directions": 2},
     "+ a choice of the start": {"chosen": True},
-    "+ a step of Lloyd where it pays (ours)": {},
+    "+ a step of Lloyd (ours)": {},
 }
 # Ours without one of them.
 WITHOUT: dict[str, dict[str, Any]] = {

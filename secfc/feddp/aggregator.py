@@ -230,7 +230,7 @@ class Aggregator:
     def foreseen(self, number: int) -> tuple[float, float]:
         """The deviation of a sum's noise per unit of the radius, and the least count that is one.
 
-        Where clients are protected, their rows' sum about the right origin is about sqrt(rows) as long as one.
+        Where clients are protected, a sum of their rows about the right origin is sqrt(rows) as long as one.
         """
         plan = self.plan
         noise = plan.group_parts(number, len(self.blur) or 1, LEAST_REACH, (1, 1))[0].noise

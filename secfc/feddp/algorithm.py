@@ -264,8 +264,8 @@ class FedDPKMeans:
         """Steps of FedDP-Lloyds: as asked for, or by the variant alone."""
         if self.steps is not None:
             return self.steps
-        # The paper finds none to be best mostly (Tables 4, 5).  With sums about public anchors one pays: its own
-        # anchors are near, so a client adds less, and what it shrinks to are the sums before.
+        # The paper finds none to be best mostly (Tables 4, 5).  Where sums are about public anchors one pays:
+        # its own anchors are near, so a client adds less, and what it shrinks to are the sums before.
         return int(not initial or self.variant.joint)
 
     def _sums(self, public: Public, bound: int) -> SumPlan:

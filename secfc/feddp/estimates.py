@@ -201,11 +201,12 @@ def seen_by(groups: Groups, points: Array, weights: Array) -> Groups:
 
 
 def clipping(groups: Groups, there: Array, radius: float) -> tuple[Array, Array, float]:
-    """What clipping to a radius keeps: of a proxy's distance and of a small move of it, (s,) each; of all moves.
+    """What clipping to a radius keeps: of a proxy's distance and of a small move of it, (s,) each; and of
+    all moves together.
 
-    there: (s,) bool, the proxies that count.  A row at distance r > radius becomes radius / r as long, and so
-    does a move of it; of a move along the row nothing is left.  Moves are like the sampling error of a mean, of
-    the covariance S of all, so that is tr(S^2) / tr(S)^2 of them.
+    there: (s,) bool, the proxies that count.  A row at distance r > radius becomes radius / r as long, and
+    so does a move of it; of a move along the row nothing is left.  Moves are like the sampling error of a
+    mean, of the covariance S of all, so that is tr(S^2) / tr(S)^2 of them.  Post-processing.
     """
     weights, residuals, away = groups.weights[there], groups.residuals[there], groups.away[there]
     covariance = (away * weights[:, None]).T @ away

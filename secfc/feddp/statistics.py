@@ -59,7 +59,7 @@ def shorten_whole(vectors: Array, bound: int) -> tuple[Array, Array]:
     whole = np.rint(vectors)
     if long.any():
         whole[long] = np.trunc(vectors[long] * (bound / norms[long])[:, None])
-    # Sums of squares of whole numbers are exact below 2**53: no entry is beyond the bound by more than rounding.
+    # Sums of squares of whole numbers are exact below 2**53, and none is beyond the bound but by rounding.
     if bound < _EXACT:
         over = np.einsum("ij,ij->i", whole, whole) > bound * bound
         if not over.any():

@@ -53,11 +53,11 @@ def test_the_error_foreseen_is_that_of_points_unseen(skew):
         if skew:
             assert true / 2.5 < found < true * 2.5
         else:
-            # Nothing but the sample's own error, which is a few times what it costs once: far below the tail's.
-            assert found < 0.3 * clipping_error(
-                seen(True)[0], there, float(np.quantile(seen(True)[0].residuals, quantile)), 0.0, 0.0,
-                np.full(K, 1e-9),
-            )  # fmt: skip
+            # Nothing but the samples' own errors, which are far below what a tail costs.
+            other = seen(True)[0]
+            far = float(np.quantile(other.residuals, quantile))
+            tail = clipping_error(other, there, far, 0.0, 0.0, np.full(K, 1e-9))
+            assert found < 0.3 * tail
 
 
 def test_clipping_keeps_of_a_small_move_what_is_said():
@@ -67,7 +67,7 @@ def test_clipping_keeps_of_a_small_move_what_is_said():
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     groups = group_about(rows, np.ones(len(rows)), np.zeros((1, 4)))
     share, _, kept = clipping(groups, np.ones(len(rows), bool), 0.5)
-    moved = rows + [0.01, 0, 0, 0]
+    moved = rows + np.array([0.01, 0, 0, 0])
     clipped = moved * np.minimum(1, 0.5 / np.linalg.norm(moved, axis=1))[:, None]
     left = (clipped.mean(axis=0) - (0.5 * rows).mean(axis=0))[0] / 0.01
     assert left == pytest.approx(kept, rel=0.02)

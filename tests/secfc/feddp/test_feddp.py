@@ -125,7 +125,8 @@ def test_gaussian_totals_equal_the_composition_by_hand(data):
     assert by_hand == pytest.approx(2.0, rel=1e-6)
     # Weights 0.06 : 0.03 : 0.16 : 0.375 : 0.375 of one mechanism, once the choice of the start has its 0.02.
     shares = np.array(found) ** -2.0
-    np.testing.assert_allclose(shares / shares.sum(), [0.0588, 0.0294, 0.02, 0.1568, 0.3675, 0.3675], rtol=1e-6)
+    expected = [0.0588, 0.0294, 0.02, 0.1568, 0.3675, 0.3675]
+    np.testing.assert_allclose(shares / shares.sum(), expected, rtol=1e-6)
 
 
 def test_the_papers_total_equals_the_composition_by_hand(data):
