@@ -420,7 +420,7 @@ def test_a_step_of_lloyd_is_taken_and_the_start_has_more_of_a_small_budget(data)
     for neighbors in (None, CLIENT):
         assert [steps(algorithm(neighbors, epsilon=e)) for e in (0.1, 4.0)] == [1, 1]
     for neighbors, epsilons, shares in (
-        (None, (0.1, 0.2, 0.5, 1.0), (0.25, 0.12, 0.08, 0.06)),
+        (None, (0.1, 0.3, 0.5, 1.0), (0.25, 0.12, 0.08, 0.06)),
         (CLIENT, (0.5, 1.0), (0.25, 0.12)),
     ):
         found = [start(neighbors, epsilon) for epsilon in epsilons]
