@@ -152,8 +152,8 @@ class Aggregator:
     def centers(self, number: int, groups: Groups, lie: Groups | Spread) -> Role[Array]:
         """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin.
 
-        lie: how far rows lie from anchors: the same groups by the weights that say it best, or where no points
-        of the server do, what votes said.
+        lie: how far rows lie from anchors: the same groups by the weights that say it best, or, where nobody
+        has points of the server, what votes said.
         """
         plan, variant = self.plan, self.plan.variant
         k = len(groups.centers)
