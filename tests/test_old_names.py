@@ -36,6 +36,7 @@ GONE = {
     "secfc.report.outcome": "Outcome",
     "secfc.report.people": "TITLES",
     "secfc.report.programs": "parameters quantizer_of",
+    "secfc.feddp.variant": "EPSILON_FOR_LLOYD",  # a step is taken at every budget
 }
 
 
