@@ -49,14 +49,16 @@ def levels(
 
     For m points and so many members.  basis: what distances are in; a contest may need fewer lanes, which all
     shapes save alike.  alike: whether all sizes are equal; else a winner's squared size is secret too, so
-    groups cost more, and none is of one.
+    groups cost more, and none is of one.  Selecting that takes work which no network counts, so there
+    every level after the first is to save a twentieth.
     """
     contest = Contest.nearest(np.ones(k, np.int64) if alike else np.arange(1, k + 1))
 
     def cost(counts: tuple[int, ...]) -> tuple[float, int]:
         shape = Tournament(contest, basis, m, counts) if counts else Schedule(contest, basis, m)
-        rounds = len(shape.openings)
-        return _seconds(shape, members, network, 1) if rounds <= ROUNDS else math.inf, rounds
+        rounds, more = len(shape.openings), 0 if alike else DEARER * max(0, len(counts) - 1)
+        seconds = (100 + more) * _seconds(shape, members, network, 1) / 100
+        return seconds if rounds <= ROUNDS else math.inf, rounds
 
     return min(all_levels(k, alike=alike), key=cost)
 

@@ -52,7 +52,9 @@ def seconds(counts, k, basis, m, members, network, alike):
     contest = Contest.nearest(np.full(k, 16) if alike else np.arange(1, k + 1))
     shape = of(counts)(contest, basis, m)
     nbytes = 8 * (shape.dealt + members * (members - 1) * sum(shape.openings))
-    return network.seconds(len(shape.openings), nbytes)
+    # Where sizes differ, every level after the first is to save a twentieth.
+    more = 0 if alike else 0.05 * max(0, len(counts) - 1)
+    return (1 + more) * network.seconds(len(shape.openings), nbytes)
 
 
 @pytest.mark.parametrize("members", [2, 4])
@@ -91,7 +93,7 @@ def test_the_network_decides():
         shapes = [levels(32, basis, 10**e, 2, Network(), alike=alike) for e in range(7)]
         assert [len(counts) for counts in shapes] == sorted(len(counts) for counts in shapes)
         assert len(shapes[0]) < 2
-        assert len(shapes[-1]) > 2
+        assert len(shapes[-1]) > 1 + alike
 
 
 def test_pairs_of_equal_sizes_take_one_comparison_less_than_there_are_clusters():

@@ -121,7 +121,8 @@ def test_rounds_of_all_blocks_are_below_those_in_which_portions_are_given(k, cen
     question = Compare(ITERATE, k, np.zeros(m, np.int8), everyone, members, 0, 1)
     match = Match(way.plan(public), question, m // k - np.arange(k) % 3, Seating(len(members), SERVER))
     schedule = match.schedule
-    assert len(schedule.whole.counts) >= (3 if k == 40 else 1)
+    several = 3 if centers == "rounded" else 2  # exact ones have sizes to select, which takes work
+    assert len(schedule.whole.counts) >= (several if k == 40 else 1)
     assert 1 < len(schedule.parts) <= min(MOST, PORTIONS)
     # Each opening takes two rounds of members that add up parts; some forty go before and after.
     assert match.begun + OPEN + 2 * len(schedule.openings) + 40 < GIVEN
