@@ -670,6 +670,8 @@ class Silent(secfc.NoiseInShares):
 NOISY = Silent(Budget(1e5, 1e-6), radius=Bound.given(16.0), neighbors=Neighbors("replace"), absent=1)
 PRIVATE_CENTERS = FedDPKMeans(K, 4.0, 1e-6, steps=1)
 MASKED = secfc.MaskedLloyd(K, start=Turned(), max_iter=4, scale=SCALE, committee=4, t=1, coarse="allow")
+# Bytes cost all, rounds nothing: steps in which few points move take two questions.
+IN_TWO = vary(BASE, init=secfc.RandomLabels(), network=Link(0.0, 1.0), max_iter=6)
 SCENARIOS = {
     "labels only": Scenario(vary(BASE, disclosure=secfc.AssignmentsOnly(), n_init=1)),
     "labels only, restarts, a client deals": Scenario(
@@ -742,38 +744,12 @@ SCENARIOS = {
         m=IN_BLOCKS,
         expected=sizes_between,
     ),
-    # Bytes cost all, rounds nothing: steps in which few points move take two questions.
-    "labels only, moved points alone": Scenario(
-        vary(
-            BASE,
-            disclosure=secfc.AssignmentsOnly(),
-            init=secfc.RandomLabels(),
-            network=Link(0.0, 1.0),
-            max_iter=6,
-        ),
-        m=40,
-    ),
+    "labels only, moved points alone": Scenario(vary(IN_TWO, disclosure=secfc.AssignmentsOnly()), m=40),
     "rounded centers, moved points alone, a client deals": Scenario(
-        vary(
-            BASE,
-            disclosure=secfc.AssignmentsOnly("client-4"),
-            centers="rounded",
-            init=Bisecting(),
-            network=Link(0.0, 1.0),
-            max_iter=6,
-        ),
-        m=40,
+        vary(IN_TWO, disclosure=secfc.AssignmentsOnly("client-4"), centers="rounded", init=Bisecting()), m=40
     ),
     "labels only, moved points alone, nobody deals": Scenario(
-        vary(
-            BASE,
-            disclosure=secfc.AssignmentsOnly(dealer=None),
-            init=secfc.RandomLabels(),
-            network=Link(0.0, 1.0),
-            n_init=1,
-            max_iter=6,
-        ),
-        m=40,
+        vary(IN_TWO, disclosure=secfc.AssignmentsOnly(dealer=None), n_init=1), m=40
     ),
     "own labels, predict": Scenario(vary(BASE, disclosure=secfc.OwnLabels(), n_init=1), predict=True),
     "noise in shares": Scenario(vary(BASE, init=secfc.RandomLabels(), n_init=1, disclosure=NOISY)),

@@ -736,10 +736,10 @@ def test_warmup_compiles_every_kernel_that_a_run_needs() -> None:
         np.save(f"few-{name}.npy", np.random.default_rng(name).normal(size=(40, 3)))
     options = [
         "", "-k 12", "--disclosure distances", "--init random-points -k 70", "--reveal-centers", "-t 4",
-        "--membership private",
+        "--membership private", "--centers rounded --latency 0 -k 6",
     ]  # fmt: skip
     more = [
-        "--init k-means++ --consent", "--init center-separation",
+        "--latency 0 -k 6", "--init k-means++ --consent", "--init center-separation",
         "--field mersenne61 --disclosure distances", "--scale 1e6 --disclosure distances",
         "--scale 1e9 --disclosure distances", "--algorithm lloyd",
         "--algorithm lloyd --init center-separation",

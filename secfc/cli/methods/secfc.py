@@ -429,8 +429,8 @@ def compile_all() -> None:
             FinalLabelsOnly(),
         ):  # fmt: skip
             tiny_run(SecFC(2, 1, max_iter=2, basis=basis, disclosure=comparing))
-        tiny_run(SecFC(MANY, 1, max_iter=1, basis=basis, network=Network(latency=0.0)))
-        tiny_run(SecFC(2, 1, max_iter=1, basis=basis, centers="rounded"))
+        for centers in ("exact", "rounded"):  # in levels of groups, and against a point's own first
+            tiny_run(SecFC(MANY, 1, max_iter=1, basis=basis, network=Network(latency=0.0), centers=centers))
     for comparing in OwnLabels(sizes="hidden"), FinalLabelsOnly(dealer="server"):  # in lanes enough
         tiny_run(SecFC(2, 1, max_iter=2, disclosure=comparing))
     for mode in (Threshold(1), Server()):
