@@ -27,7 +27,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.data.mixtures import gaussian_mixture, rotated_images
-from secfc.lloyd.starts import STARTS, CenterSeparation
+from secfc.kmeans.starts import STARTS, CenterSeparation
 from secfc.metrics import accuracy, cost
 
 Array = Any

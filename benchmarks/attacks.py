@@ -26,23 +26,28 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, require, run_grid, show
 from secfc import metrics
-from secfc.attacks.geometry import attack, locate
-from secfc.attacks.history import history
-from secfc.attacks.judging import between_share, found, judge
-from secfc.attacks.membership import Law, from_centers, from_local, from_sizes
-from secfc.attacks.rates import Interval, Rates, rates
-from secfc.attacks.rebuilding import step_differences
+from secfc.attacks.geometry import locate_points, reconstruct_geometry
+from secfc.attacks.history import label_history
+from secfc.attacks.judging import between_share, judge_guess, judge_rows
+from secfc.attacks.membership import (
+    DistributionLaw,
+    scores_from_centers,
+    scores_from_local_centers,
+    scores_from_sizes,
+)
+from secfc.attacks.rates import Interval, Rates, score_rates
+from secfc.attacks.reconstruction import step_differences
 from secfc.attacks.views import View
+from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.disclosure import Distances, OwnLabels
-from secfc.exact.readings import Questions
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp import readings as feddp_readings
 from secfc.feddp.auditing import audit_run, without_row
 from secfc.kfed import local_clusters
-from secfc.lloyd.starts import GivenLabels
+from secfc.kmeans.starts import GivenLabels
 from secfc.overlap.readings import others_sums
 from secfc.privacy.accountant import gaussian_epsilon
-from secfc.privacy.tradeoff import Shift, most
+from secfc.privacy.audit import GaussianShift, max_detection_rate
 from secfc.roles.exchange import SERVER
 
 D, K, VARIANCE, CLIENTS, HELD, DELTA = 100, 10, 0.5, 10, 3, 1e-6
@@ -127,8 +132,8 @@ def measure(cell: Row) -> Iterator[Row]:
         scores.append(score(way, read, points, inside, means, law, seed))
         members.append(inside)
     enough = few * SIZE * K >= 10_000
-    judged = rates(scores, members, alarms=(0.01,) if enough else ())
-    claim = None if epsilon is None else most(epsilon, DELTA, 0.01)
+    judged = score_rates(scores, members, alarms=(0.01,) if enough else ())
+    claim = None if epsilon is None else max_detection_rate(epsilon, DELTA, 0.01)
     yield {
         "cost": metrics.cost(held, result.flat, result.k) / metrics.cost(held, truth_of(0), K),
         "accuracy": metrics.accuracy(truth_of(0), result.flat),
@@ -150,12 +155,12 @@ def truth_of(seed: int) -> np.ndarray:
     return truth[inside]
 
 
-def law_of(means: np.ndarray) -> Law:
+def law_of(means: np.ndarray) -> DistributionLaw:
     """What a `distribution` attacker knows."""
-    return Law(means, np.eye(D) * VARIANCE, np.full(K, 1 / K))
+    return DistributionLaw(means, np.eye(D) * VARIANCE, np.full(K, 1 / K))
 
 
-def score(way: Any, read: str, points: Any, inside: Any, means: Any, law: Law, seed: int) -> Any:
+def score(way: Any, read: str, points: Any, inside: Any, means: Any, law: DistributionLaw, seed: int) -> Any:
     """Scores of all targets in one run."""
     data = federation(points[inside], means, seed)
     if read == "sizes" or (read == "centers" and isinstance(way, secfc.SecFC)):
@@ -164,8 +169,8 @@ def score(way: Any, read: str, points: Any, inside: Any, means: Any, law: Law, s
     sizes = np.bincount(result.flat, minlength=result.k)
     if read == "points":
         # The server and one client place all points: who is among them is reading.
-        seen = Questions.of(result, result.plan, (SERVER, data.names[0]), data)
-        placed = locate(seen).points
+        seen = DecodedView.of(result, result.plan, (SERVER, data.names[0]), data)
+        placed = locate_points(seen).points
         gaps = ((points**2).sum(axis=1)[:, None] - 2 * points @ placed.T + (placed**2).sum(axis=1)).min(
             axis=1
         )
@@ -173,14 +178,14 @@ def score(way: Any, read: str, points: Any, inside: Any, means: Any, law: Law, s
     if read == "sizes":
         # A client knows which cluster is which by its own points; the rest of it are sizes.
         order = law.cluster(result.centers)
-        return from_sizes(np.bincount(order, weights=sizes, minlength=K), law, points)
+        return scores_from_sizes(np.bincount(order, weights=sizes, minlength=K), law, points)
     if read == "centers":
         expected = np.full(result.k, SIZE) if isinstance(way, FedDPKMeans) else sizes
-        return from_centers(result.centers, expected, law, points)
+        return scores_from_centers(result.centers, expected, law, points)
     local = local_clusters(View.of(result, result.plan, SERVER))
     ratios = np.zeros(len(points))
     for name, rows in zip(data.names, np.array_split(np.arange(len(points)), CLIENTS), strict=True):
-        ratios[rows] = from_local(*local[name], law, points[rows])
+        ratios[rows] = scores_from_local_centers(*local[name], law, points[rows])
     return ratios
 
 
@@ -192,12 +197,12 @@ def law_row(cell: Row) -> Row:
         data = secfc.Federation.from_arrays(np.array_split(points[inside], CLIENTS))
         result = secfc.fit(secfc.Lloyd(K, init=GivenLabels(truth[inside])), data, seed=seed, bound=BOUND)
         sizes = np.bincount(result.flat, minlength=K)
-        scores.append(from_centers(result.centers, sizes, law_of(means), points))
+        scores.append(scores_from_centers(result.centers, sizes, law_of(means), points))
         members.append(inside)
     enough = cell["runs"] * size * K >= 10_000
-    shift = Shift.of_center(D, size)
+    shift = GaussianShift.of_center(D, size)
     return {
-        **flat_rates(rates(scores, members, alarms=(0.01,) if enough else ())),
+        **flat_rates(score_rates(scores, members, alarms=(0.01,) if enough else ())),
         "law_auc": shift.auc, "law_rate": shift.rate(0.01),
     }  # fmt: skip
 
@@ -219,10 +224,10 @@ def variance(way: Any, read: str, result: Any, data: Any, held: np.ndarray) -> f
     if isinstance(way, secfc.SecFC):
         if not result.history:
             return 0.0  # sizes alone
-        seen = Questions.of(result, result.plan, SERVER, data)
+        seen = DecodedView.of(result, result.plan, SERVER, data)
         opened = [between_share(result.flat, held)] if result.centers is not None else []
-        guess = attack(seen) if read == "points" else history(seen, result)
-        return max(judge(guess, held).share[-1], *opened, 0.0)
+        guess = reconstruct_geometry(seen) if read == "points" else label_history(seen, result)
+        return max(judge_guess(guess, held).share[-1], *opened, 0.0)
     if isinstance(way, secfc.MaskedLloyd):
         return None  # the server has sums, and no label
     return between_share(result.flat, held)
@@ -240,7 +245,7 @@ def rebuilt(result: Any, held: np.ndarray) -> int | None:
     if not len(known.sums):
         return 0
     low, high = held.min(axis=0), held.max(axis=0)
-    return found(step_differences(known, unit, low=low, high=high), held, 1 / unit).exact
+    return judge_rows(step_differences(known, unit, low=low, high=high), held, 1 / unit).exact
 
 
 def audited(way: FedDPKMeans, held: np.ndarray, means: np.ndarray) -> float:

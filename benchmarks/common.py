@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from secfc.grids.measure import code
-from secfc.grids.rows import Kept, read
+from secfc.grids.rows import ResultFile, read
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ def run_grid(
     A cell that stands in `out` as this same code measured it is not measured again, so an interrupted
     benchmark goes on where it stopped; rows of one cell are written together, when all are there.
     """
-    kept = Kept(out, code())
+    kept = ResultFile(out, code())
     common = {"code": code(), **circumstances()}
     for cell in cells:
         known = kept.of(cell)

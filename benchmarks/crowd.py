@@ -6,10 +6,10 @@
 
 A sum: n clients, a vector of `length` numbers each, a committee of 15 of which 5 may collude.  Clients are
 made one after the other, as a process that holds all their shares measures nothing but its memory; members
-and the server are the roles of `secfc.sums`, each with a mailbox, and take bytes.  `server_s` and
-`committee_s` are processor seconds for all of them: reading bytes, checking, adding.  Sealing is not among
-them, nor what carries bytes.  `state_mib` is the peak of what the server's role allocates, measured in a
-second pass in which it alone hears what members reported.
+and the server are the roles of `secfc.secure_sum.protocol`, each with a mailbox, and take bytes.  `server_s`
+and `committee_s` are processor seconds for all of them: reading bytes, checking, adding.  Sealing is not
+among them, nor what carries bytes.  `state_mib` is the peak of what the server's role allocates, measured in
+a second pass in which it alone hears what members reported.
 
 Clusters: every client has `rows` points; bytes are those of all messages, of which `shares_mb` is dealt by
 clients.  `another_kb` is what another client cost since the line before: level where traffic grows with n.
@@ -32,7 +32,7 @@ import secfc
 from benchmarks.common import Row, run_grid, show
 from field.secrets.coins import SystemCoins
 from secfc.roles.exchange import SERVER, Exchange, PartyId
-from secfc.sums import SumPlan, contribute, receive_sum
+from secfc.secure_sum.protocol import SumPlan, contribute_vector, receive_sum
 from secfc.transport import wire
 from secfc.transport.mailbox import Mailbox
 
@@ -117,7 +117,7 @@ def measure_sum(cell: Row) -> Iterator[Row]:
         expected += own
         return own
 
-    seats = {c: Seat(contribute(plan, c, vector(), 0, coins)) for c in plan.committee}
+    seats = {c: Seat(contribute_vector(plan, c, vector(), 0, coins)) for c in plan.committee}
     seats[SERVER] = Seat(receive_sum(plan, length, 0))
     members = set(plan.committee)
     talk(seats, [(name, first) for name, seat in seats.items() if (first := seat.begin())])
@@ -127,7 +127,7 @@ def measure_sum(cell: Row) -> Iterator[Row]:
             if client in members:
                 continue
             own, start = vector(), time.process_time()
-            (only,) = contribute(plan, client, own, 0, coins)
+            (only,) = contribute_vector(plan, client, own, 0, coins)
             said = [(member, wire.encode(message)) for member, message in only.send.items()]
             dealing += time.process_time() - start
             for member, data in said:
@@ -193,7 +193,7 @@ def measure_clusters(cell: Row) -> Iterator[Row]:
     total = sum(kinds.values())
     yield {
         "what": "clusters", "wall_s": wall, "cpu_s": work, "lanes": result.plan.code.basis.lanes,
-        "mb": total / 1e6, "shares_mb": kinds["Shares"] / 1e6, "kb_per_client": total / cell["n"] / 1e3,
+        "mb": total / 1e6, "shares_mb": kinds["RowShares"] / 1e6, "kb_per_client": total / cell["n"] / 1e3,
         "peak_gib": most,
     }  # fmt: skip
 

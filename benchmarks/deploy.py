@@ -40,10 +40,10 @@ from benchmarks.common import Row, require, run_grid, show
 from benchmarks.shaping import Shape, shaped
 from field import SystemCoins
 from field.secrets.channels import Identity
-from secfc.algorithm import Public
-from secfc.coded.messages import Assignment
+from secfc.algorithm import PublicFacts
+from secfc.coded.messages import DistanceQuery
 from secfc.data.mixtures import gaussian_mixture
-from secfc.roles.ending import told
+from secfc.roles.abort import broadcast_abort
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role
 from secfc.roles.messages import Hello
 from secfc.transport.link import Link
@@ -68,7 +68,7 @@ def data_of(cell: Row) -> secfc.Federation:
 def role_of(cell: Row, name: PartyId, secrets: Secrets, federation: secfc.Federation) -> Role[Any]:
     """A party's role, sealed; a client's needs its own points only, which are all made from one seed here."""
     algorithm = algorithm_of(cell)
-    public = replace(Public.of(federation, bound_of(federation)), session=bytes(32))
+    public = replace(PublicFacts.of(federation, bound_of(federation)), session=bytes(32))
     plan = algorithm.plan(public)
     coins, names = SystemCoins(), (*federation.names, SERVER)
     if name == SERVER:
@@ -77,7 +77,7 @@ def role_of(cell: Row, name: PartyId, secrets: Secrets, federation: secfc.Federa
         party = federation.parties[federation.names.index(name)]
         # A copy: what belongs to the others is not held by this process.
         role = algorithm.client(plan, replace(party, points=np.array(party.points)), coins=coins)
-    role = told(role, name, tuple(p for p in names if p != name))
+    role = broadcast_abort(role, name, tuple(p for p in names if p != name))
     identities = {p: Identity(secret) for p, secret in secrets.items()}
     pins = {p: identity.public for p, identity in identities.items()}
     return sealed(role, name, names, plan.description, coins, identity=identities[name], identities=pins)
@@ -170,11 +170,11 @@ async def over_sockets(role: Role[Any], me: PartyId, names: tuple[PartyId, ...],
 
 async def over_hub(role: Role[Any], me: PartyId, names: tuple[PartyId, ...], places: Row) -> Any:
     """All go out to one hub."""
-    from secfc.deploy.meeting import take_part
+    from secfc.deploy.rendezvous import take_part_at_hub
 
     peers = tuple(name for name in names if name != me)
     identity = Identity(places["secrets"][me])
-    return await take_part(role, places["url"], SESSION, me, peers, identity, patience=600.0)
+    return await take_part_at_hub(role, places["url"], SESSION, me, peers, identity, patience=600.0)
 
 
 CARRIERS: dict[str, Carrier] = {"sockets": over_sockets, "hub": over_hub}
@@ -437,7 +437,7 @@ def warm(cell: Row) -> None:
 
 def asking(size: int, times: int, peer: PartyId) -> Role[list[float]]:
     """Send a message of this size and wait for a word back, so many times: seconds of each."""
-    seconds, message = [], Assignment(1, 2, np.zeros(size, np.int8), np.zeros(0, np.int32))
+    seconds, message = [], DistanceQuery(1, 2, np.zeros(size, np.int8), np.zeros(0, np.int32))
     for i in range(times):
         start = time.perf_counter()
         yield Exchange({peer: message}, (peer,), round=ITERATE + 2 * i, accept=ITERATE + 2 * i + 1)

@@ -27,6 +27,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from field.compare.replicated import MAX_T
+from secfc.coded_kmeans.adversary_view import QueryRecorder
 from secfc.data.mixtures import gaussian_mixture
 from secfc.disclosure import (
     AssignmentsOnly,
@@ -36,9 +37,8 @@ from secfc.disclosure import (
     NoiseInShares,
     OwnLabels,
 )
-from secfc.exact.replay import Witness
 from secfc.privacy import Bound, Budget
-from secfc.report.curious import curious_server
+from secfc.report.leakage import curious_server
 from secfc.roles.exchange import ITERATE
 
 
@@ -83,7 +83,7 @@ POLICIES = {
 SETTINGS = [(10, 4, 1000, 20, 4), (10, 4, 10_000, 100, 4), (10, 1, 10_000, 20, 4), (16, 1, 16_384, 100, 16)]
 QUICK = [(5, 1, 100, 5, 3)]
 # Questions that steps begin with.
-ASKED = ("Assignment", "Compare", "CompareOwn", "Advance")
+ASKED = ("DistanceQuery", "CompareQuery", "CompareOwnQuery", "LloydStepQuery")
 # Steps of the long run; of each run so many, or two if one takes this many seconds.
 STEPS, REPEATS, SLOW = 10, 5, 2.0
 
@@ -103,13 +103,13 @@ def measure(cell: Row) -> Iterator[Row]:
     way = POLICIES[cell["policy"]]
     policy, t = way.policy(points), min(cell["t"], way.most)
 
-    def timed(most: int) -> tuple[float, Any, Witness, Row]:
+    def timed(most: int) -> tuple[float, Any, QueryRecorder, Row]:
         algorithm = secfc.SecFC(k=cell["k"], t=t, init=secfc.RandomLabels(), max_iter=most, disclosure=policy)
         bound = float(np.abs(points).max())
-        runs: list[tuple[float, Any, Witness]] = []
+        runs: list[tuple[float, Any, QueryRecorder]] = []
         # The first run may load kernels; slow ones are as good as many.
         while len(runs) < REPEATS and (len(runs) < 2 or runs[0][0] < SLOW):
-            witness, start = Witness(), time.process_time()
+            witness, start = QueryRecorder(), time.process_time()
             result = secfc.fit(algorithm, federation, seed=0, watch=witness, bound=bound)
             runs.append((time.process_time() - start, result, witness))
         # By the clock, so the least of several runs.
@@ -183,7 +183,7 @@ def traffic(result: Any, *, ahead: bool) -> Counter[tuple[str, str]]:
 
 def rounds(result: Any) -> int:
     """Messages that follow one another in a step: the last question's rounds, and the reply."""
-    end = min(e.round for e in result.transcript.envelopes if e.kind in ("Final", "Deliver"))
+    end = min(e.round for e in result.transcript.envelopes if e.kind in ("FinalResult", "DeliverLabels"))
     envelopes = [e for e in result.transcript.envelopes if ITERATE <= e.round < end]
     asked = [e.round for e in envelopes if e.kind in ASKED]
     if not asked:  # one question for all steps

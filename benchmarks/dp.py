@@ -41,7 +41,7 @@ import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.dp_methods import ABLATION, DELTA, METHODS, SPLITS, USUAL, NotPrivate, Problem
 from secfc.data.mixtures import server_side_mixture
-from secfc.data.serverside import EMPLOYMENT, load_census, load_vectors
+from secfc.data.server_points import EMPLOYMENT, load_census, load_vectors
 from secfc.metrics import accuracy
 
 Array = Any

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from secfc.data.mixtures import server_side_mixture
-from secfc.data.serverside import one_hot
+from secfc.data.server_points import one_hot
 
 Array = Any
 

@@ -13,7 +13,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row
 from secfc.data.federation import Federation
-from secfc.disclosure.noise.budgeted import Steps
+from secfc.disclosure.noise.budgeted import ReleaseCounts
 from secfc.feddp import (
     OURS,
     PAPER,
@@ -24,7 +24,7 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
 )
-from secfc.feddp.estimates import shrink, within_ball
+from secfc.feddp.server_estimates import project_into_ball, shrink
 from secfc.privacy import Bound, Budget, Neighbors
 
 Array = Any
@@ -153,10 +153,10 @@ class Noisy:
         centers = result.centers[np.isfinite(result.centers).all(axis=1)]
         # Centers are drawn to the public mean as far as noise explains them: it is public, so at no cost.
         plan, sizes = result.plan, np.bincount(result.flat, minlength=cell["k"])
-        wide = noise.noise(Steps.of(plan), plan.quantizer.radius)
+        wide = noise.noise(ReleaseCounts.of(plan), plan.quantizer.radius)
         one = wide.on_sums(plan.layout, result.flat, plan.k, plan.d) / Fraction(plan.quantizer.scale)
         sigma = float(one) * np.sqrt(noise.contributors(held.n)) / sizes[sizes > 0]
-        centers = within_ball(shrink(centers, np.zeros_like(centers), sigma), radius.value)
+        centers = project_into_ball(shrink(centers, np.zeros_like(centers), sigma), radius.value)
         return Played(centers + origin, result.flat, result.ledger)
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.elbow import elbow, falling
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.elbow import elbow, monotone_costs
 
 Array = Any
 
@@ -76,7 +76,9 @@ def measure(cell: Row) -> Iterator[Row]:
     result = secfc.fit(way, secfc.Federation.from_arrays([points]), seed=cell["seed"])
     curve = result.curve
     counts = range(1, len(curve.costs) + 1)
-    best = falling([KMeans(k, n_init=cell["best"], random_state=0).fit(points).inertia_ for k in counts])
+    best = monotone_costs(
+        [KMeans(k, n_init=cell["best"], random_state=0).fit(points).inertia_ for k in counts]
+    )
     yield {
         "chosen": result.k, "depth": curve.depth, "clarity": curve.clarity, "most": len(counts),
         "of_best": elbow(best),

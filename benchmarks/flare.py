@@ -25,9 +25,9 @@ from field.secrets.coins import SystemCoins
 from secfc.deploy.flare.cards import Kit
 from secfc.deploy.flare.policy import fit
 from secfc.deploy.flare.project import write
-from secfc.deploy.keys import HEAD
-from secfc.deploy.local import over
+from secfc.deploy.local import local_carrier
 from secfc.deploy.runfile import RunFile, Waiting
+from secfc.deploy.site import HEAD
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 LEAD = "lead@example.org"
@@ -206,7 +206,7 @@ def main(words: list[str]) -> None:
     make, args, me, names = pickle.loads((folder / "role.pickle").read_bytes())  # noqa: S301 - ours
     watch = Marked()
     role = watch.role(make(*args))
-    carry = over(path, patience=600.0)
+    carry = local_carrier(path, patience=600.0)
 
     async def run() -> Any:
         return await carry(role, tuple(name for name in names if name != me))

@@ -29,12 +29,12 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, require, run_grid, show
-from secfc.attacks.geometry import attack, labels_only, locate
-from secfc.attacks.history import history
-from secfc.attacks.judging import Judgement, between_share, judge, plot_shares
+from secfc.attacks.geometry import labels_only, locate_points, reconstruct_geometry
+from secfc.attacks.history import label_history
+from secfc.attacks.judging import GuessJudgement, between_share, judge_guess, plot_shares
+from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.data.mixtures import gaussian_mixture
-from secfc.exact.readings import Questions
-from secfc.lloyd.starts import STARTS
+from secfc.kmeans.starts import STARTS
 from secfc.roles.exchange import SERVER
 
 # (m, d, k, standard deviation), and the relative errors named first and corrected.
@@ -66,17 +66,17 @@ def measure(cell: Row) -> Iterator[Row]:
     result = secfc.fit(algorithm, federation, seed=cell["run"], keep_bodies=True)
     quantizer = result.plan.quantizer
     truth = quantizer(points) / quantizer.scale
-    server = Questions.of(result, result.plan, SERVER)
-    coalition = Questions.of(result, result.plan, (SERVER, result.plan.clients[0]), federation)
+    server = DecodedView.of(result, result.plan, SERVER)
+    coalition = DecodedView.of(result, result.plan, (SERVER, result.plan.clients[0]), federation)
     guesses: dict[str, Any] = {
-        "distances": attack(server),
-        "segments": attack(server, segments=True),
-        "with one client": locate(coalition),
-        "labels alone": history(server, result),
+        "distances": reconstruct_geometry(server),
+        "segments": reconstruct_geometry(server, segments=True),
+        "with one client": locate_points(coalition),
+        "labels alone": label_history(server, result),
         "final labels": labels_only(server),
     }
     for name, guess in guesses.items():
-        judgement = judge(guess, truth)
+        judgement = judge_guess(guess, truth)
         yield {
             "attack": name,
             "policy": str(algorithm.disclosure),
@@ -133,8 +133,8 @@ def figure(rows: list[Row]) -> Any:
     lines = {}
     for row in rows:
         if row["attack"] in ("distances", "segments") and row["cell"]["run"] == 0:
-            fields = {name: row[name] for name in Judgement.__dataclass_fields__}
-            lines[f"{setting(row['cell'])}: {row['attack']}"] = Judgement(**fields)
+            fields = {name: row[name] for name in GuessJudgement.__dataclass_fields__}
+            lines[f"{setting(row['cell'])}: {row['attack']}"] = GuessJudgement(**fields)
     return plot_shares(lines)
 
 

@@ -35,14 +35,13 @@ import click
 import numpy as np
 
 from benchmarks.common import Row, in_turns, require, run_grid, show
-from field.code.lagrange import transfer_matrix
-from field.code.lagrange_code import LagrangeCode
-from field.code.nearest import decode_nearest, decode_scaled
+from field.code.distances import decode_nearest, decode_scaled
+from field.code.lagrange_code import LagrangeCode, transfer_matrix
 from field.code.rows import ClusterSums, CodedRows, coded_rows
-from field.ring import folded
+from field.ring import pseudo_mersenne
 from field.ring.basis import LANE_PRIMES, Basis
-from field.ring.exact import Exact
 from field.ring.quantize import Quantizer
+from field.ring.uint128 import UInt128
 from field.secrets.coins import SystemCoins
 from secfc.coded.plan import CHUNK_RESIDUES
 from tests.oracles import field as reference
@@ -484,7 +483,7 @@ def decode_ways(cell: Row, slow: int) -> tuple[int, dict[str, Way]]:
 
     def nearest(out: Any) -> str:
         scaled = decode_scaled(code, replies)
-        first = Exact(scaled.high[:, :SAMPLE], scaled.low[:, :SAMPLE]).integers()
+        first = UInt128(scaled.high[:, :SAMPLE], scaled.low[:, :SAMPLE]).integers()
         same = out[0][:SAMPLE].tolist() == reference.nearest(first, sizes.tolist())
         return yes(same and (out[0] == scaled.nearest(sizes)).all() and out[1] == scaled.within(labels))
 
@@ -667,7 +666,7 @@ def main(
     with click.progressbar(todo, label="kernels") as bar:
         for row in run_grid(bar, lambda cell: measure(cell, budget, slow), out):
             rows.append(row)
-    path = "register-blocked" if folded.vectorized() else "portable"
+    path = "register-blocked" if pseudo_mersenne.vectorized() else "portable"
     click.echo(f"kernels: {path}; ~ measured on fewer rows and scaled per element")
     print_tables(rows)
 

@@ -19,10 +19,10 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.attacks.geometry import Simplex
-from secfc.attacks.history import history
-from secfc.attacks.judging import judge
+from secfc.attacks.history import label_history
+from secfc.attacks.judging import judge_guess
+from secfc.coded_kmeans.adversary_view import QueryRecorder, ServerView
 from secfc.data.mixtures import gaussian_mixture, rotated_digits
-from secfc.exact.replay import Replay, Witness
 from secfc.roles.exchange import SERVER
 
 
@@ -74,14 +74,14 @@ def measure(cell: Row) -> Iterator[Row]:
     """Shares of variance that the last labels and the labels of all steps give away, in one run."""
     draw, k = SETS[cell["set"]]
     points = draw(np.random.default_rng(cell["run"]))
-    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), Witness()
+    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), QueryRecorder()
     way = secfc.SecFC(
         k=k, t=1, init=cell["init"], n_init=cell["n_init"], disclosure=secfc.Distances(), coarse="allow"
     )
     result = secfc.fit(way, federation, seed=cell["run"], watch=witness)
-    replay = Replay.witnessed(witness, result, federation)
-    final = judge(Simplex((SERVER,), (result.history[-1],), k), replay.points)
-    every = judge(history(replay, result), replay.points)
+    replay = ServerView.witnessed(witness, result, federation)
+    final = judge_guess(Simplex((SERVER,), (result.history[-1],), k), replay.points)
+    every = judge_guess(label_history(replay, result), replay.points)
     yield {"labelings": len(witness.questions), "final": final.share[-1], "all": every.share[-1]}
 
 

@@ -13,9 +13,9 @@ true centroid on observed coordinates; Lloyd with missing features started from 
 random starts, k-means on data whose gaps are filled with means, and Algorithm 2 with forces averaged over
 pairs that cannot be compared.
 
-Rows that exact sums tell the server (`secfc.attacks.moves`): how many guesses there are, how many are a row
-of a client that observes these features, and how many different rows; for comparison, how many centers of the
-step before are.  A step: what all parties say and compute in one, in one process.
+Rows that exact sums tell the server (`secfc.attacks.reconstruction`): how many guesses there are, how many
+are a row of a client that observes these features, and how many different rows; for comparison, how many
+centers of the step before are.  A step: what all parties say and compute in one, in one process.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, require, run_grid, show
 from benchmarks.splits import RULES, Problem, load, problem
-from secfc.attacks.moves import moves
+from secfc.attacks.reconstruction import single_row_moves
 from secfc.attacks.views import View
 from secfc.metrics import accuracy, observed_cost
-from secfc.overlap import forces
-from secfc.overlap.gaussians import drawn, factor
-from secfc.overlap.local import LocalKMeans, kmeans, numbered
+from secfc.overlap import attraction
+from secfc.overlap.local import LocalKMeans, kmeans, renumber_labels
+from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
 from secfc.overlap.readings import others_sums
-from secfc.overlap.starts.grouping import Groups
+from secfc.overlap.starts.grouping import MatchedGroups
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER
 
@@ -84,8 +84,8 @@ class Told:
     def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
         return self.local_labels[client]
 
-    def groups(self, found: Any, k: int) -> Groups:
-        return Groups(np.concatenate([self.global_labels[client] for client in found.clients]))
+    def groups(self, found: Any, k: int) -> MatchedGroups:
+        return MatchedGroups(np.concatenate([self.global_labels[client] for client in found.clients]))
 
 
 @cache
@@ -96,7 +96,7 @@ def data_of(name: str, folder: Path) -> Any:
 def local_labels(split: Problem, seed: int) -> list[Array]:
     """Each client's own k-means on what it observes, with as many clusters as it has classes."""
     return [
-        numbered(kmeans(part[:, seen], len(np.unique(truth)), seed, LocalKMeans().n_init))
+        renumber_labels(kmeans(part[:, seen], len(np.unique(truth)), seed, LocalKMeans().n_init))
         for part, seen, truth in zip(split.parts, split.mask, split.truth, strict=True)
     ]
 
@@ -187,7 +187,7 @@ def rows_told(split: Problem, result: Any) -> Row:
                 found |= {(j, int(i)) for i in np.flatnonzero((parts[j][:, place] == values).all(axis=1))}
         return found
 
-    guesses = moves(known)
+    guesses = single_row_moves(known)
     hits = [rows_of(guess.features, guess.values) for guess in guesses]
     # A guess is of one row; equal rows are one, as nobody tells them apart.
     different = {min(hit) for hit in hits if hit}
@@ -202,7 +202,7 @@ def rows_told(split: Problem, result: Any) -> Row:
     }  # fmt: skip
 
 
-START = ("CentroidShares", "CodedApart", "LocalGroups")
+START = ("CentroidShares", "CodedPairDistances", "LocalGroups")
 STEP = ("SumShares", "Contributors", "CodedSum", "SharedSums")
 
 
@@ -300,7 +300,7 @@ def measure(cell: Row, folder: Path) -> Iterator[Row]:
         if name == main:
             yield {"method": "rows told by sums", **rows_told(split, result)}
             yield {"method": "a step", **step_of(result, times)}
-    own = [numbered(labels) for labels in split.truth]
+    own = [renumber_labels(labels) for labels in split.truth]
     told = Told(named(own), named([np.unique(labels) for labels in split.truth]))
     yield {"method": "from the truth", "accuracy": 100 * accuracy(truth, fitted(told).flat)}
     if seed == 0:  # they take many steps
@@ -342,12 +342,17 @@ def by_all_pairs(
         for a in range(own.max() + 1):
             rows = part[own == a][:, seen]
             wide = np.full((points, len(seen)), np.nan)
-            wide[:, seen] = drawn(
-                rows.mean(axis=0), factor(rows), rows.var(axis=0), np.empty((0, seen.sum())), points, rng
+            wide[:, seen] = draw_gaussian(
+                rows.mean(axis=0),
+                covariance_factor(rows),
+                rows.var(axis=0),
+                np.empty((0, seen.sum())),
+                points,
+                rng,
             )
             proxies.append(wide)
-    force = np.nan_to_num(forces.of_proxies(proxies, owner, 2.0))
-    labels = numbered(forces.merges(force, owner, apart=False)[len(owner) - split.k])
+    force = np.nan_to_num(attraction.attraction_of_points(proxies, owner, 2.0))
+    labels = renumber_labels(attraction.agglomerate(force, owner, apart=False)[len(owner) - split.k])
     return [labels[owner == j] for j in range(len(local))]
 
 
@@ -357,7 +362,7 @@ def controls(split: Problem, federation: Any, fitted: Any, named: Any, seed: int
     points = federation.stacked()
     runs = []
     for _ in range(5):
-        labels = [numbered(rng.integers(0, k, len(part))) for part in split.parts]
+        labels = [renumber_labels(rng.integers(0, k, len(part))) for part in split.parts]
         result = fitted(Told(named(labels), named([np.arange(own.max() + 1) for own in labels])))
         runs.append((observed_cost(points, result.flat, k), 100 * accuracy(truth, result.flat)))
     yield {"method": "random starts", "accuracy": min(runs)[1], "near": sum(a > 85 for _, a in runs)}

@@ -81,7 +81,9 @@ def settings(many: int, seed: int) -> Iterator[Setting]:
     rng = np.random.default_rng(seed)
     for i in range(many):
         policy = POLICIES[i % len(POLICIES)]
-        costly = "None" in policy or policy.startswith("Final") or policy == "private" or "hidden" in policy
+        costly = (
+            "None" in policy or policy.startswith("FinalResult") or policy == "private" or "hidden" in policy
+        )
         n = int(rng.integers(5, 9 if costly else 15))
         t = int(rng.integers(1, min(3 if costly else 5, (n - 1) // 2) + 1))
         m = round(math.exp(rng.uniform(math.log(200), math.log(2000 if costly else 12000))))
@@ -131,14 +133,13 @@ def measured(setting: Setting) -> Row:
     import resource
 
     import secfc
-    from secfc.planning.costs import total
-    from secfc.planning.rehearsal import Recorder
+    from secfc.planning.dry_run import CostRecorder, total_cost
 
     # What is loaded, or calibrated, once in a process is no work of a run.
     secfc.fit(setting.algorithm(), data(replace(setting, m=max(60, 3 * setting.n))), bound=BOUND)
-    recorder = Recorder()
+    recorder = CostRecorder()
     result = secfc.fit(setting.algorithm(), data(setting), bound=BOUND, watch=recorder)
-    cost = total([cost for _, cost in recorder.questions])
+    cost = total_cost([cost for _, cost in recorder.questions])
     return {
         "bytes": result.transcript.nbytes(), "rounds": cost.rounds, "seconds": cost.seconds,
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT,
@@ -151,12 +152,12 @@ def compared(setting: Setting) -> Row:
     with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
         plan, run = (pool.submit(work, setting).result() for work in (planned, measured))
     priced, asked = plan.pop("priced"), run.pop("asked")
-    if priced.last is not None and priced.last[0] == "Cluster":
+    if priced.last is not None and priced.last[0] == "ClusterQuery":
         given = priced.of(run["steps"])
     else:
-        from secfc.planning.costs import total
+        from secfc.planning.dry_run import total_cost
 
-        given = total([priced.of_kind(one) for one in asked])
+        given = total_cost([priced.of_kind(one) for one in asked])
     known = {
         "bytes": given.nbytes,
         "rounds": given.rounds,

@@ -117,7 +117,7 @@ if __name__ != "psu":
         from psu import kernels
         from psu.plan import HASHES
 
-        rows = psu.Plan(3, psu.Server(), bytes(16), bound=m, sized=False).cells(m, 0).rows
+        rows = psu.UnionPlan(3, psu.Server(), bytes(16), bound=m, sized=False).cells(m, 0).rows
         rng = np.random.default_rng([m, trials])
         place = (HASHES, rows // HASHES, np.uint64(1), np.uint64(2))
         z, y = np.empty(m, np.uint64), np.empty(m, np.uint64)

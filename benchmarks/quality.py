@@ -25,7 +25,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from secfc.data.mixtures import gaussian_mixture
-from secfc.lloyd.starts import RandomPoints
+from secfc.kmeans.starts import RandomPoints
 from secfc.metrics import cost
 
 Array = Any

@@ -24,16 +24,14 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.labels import digits, table
-from secfc.attacks.judging import Rebuilt, found
-from secfc.attacks.moves import Sums
-from secfc.attacks.plain import site_messages
-from secfc.attacks.rebuilding import site_differences, step_differences
+from secfc.attacks.judging import RebuiltRows, judge_rows
+from secfc.attacks.reconstruction import KnownSums, site_differences, site_messages, step_differences
 from secfc.attacks.views import View
 from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import FedDPKMeans
 from secfc.feddp.noise import ServerNoise
+from secfc.feddp.plan import PAPER
 from secfc.feddp.readings import step_sums
-from secfc.feddp.variant import PAPER
 from secfc.privacy import Budget
 from secfc.privacy.calibration import gaussian_multiplier
 from secfc.roles.exchange import SERVER
@@ -92,7 +90,7 @@ def steps(cell: Row, rng: np.random.Generator) -> Row:
         parts = [step_differences(site, UNIT).values for site in sites]
         any_two = site_differences(sites, UNIT, low=-bound, high=bound)
         alone = replace(any_two, values=np.concatenate(parts))
-    first, second = (found(guess, points, 1 / UNIT) for guess in (alone, any_two))
+    first, second = (judge_rows(guess, points, 1 / UNIT) for guess in (alone, any_two))
     return {
         "m": len(points),
         "steps": len(sites[0].sums),
@@ -101,7 +99,7 @@ def steps(cell: Row, rng: np.random.Generator) -> Row:
     }
 
 
-def _counts(name: str, one: Rebuilt) -> Row:
+def _counts(name: str, one: RebuiltRows) -> Row:
     return {f"{name}_exact": one.exact, f"{name}_false": one.false}
 
 
@@ -117,8 +115,8 @@ def noisy_steps(cell: Row) -> Row:
     seen, scale = step_sums(View.of(result, result.plan, SERVER)), result.plan.scale
     origin = np.asarray(result.plan.origin)
     limit = np.full(64, 40.0)
-    rows = step_differences(Sums(seen.sums, seen.counts, seen.group), scale, low=-limit, high=limit)
-    judged = found(replace(rows, values=rows.values + origin), points, 2 / scale)
+    rows = step_differences(KnownSums(seen.sums, seen.counts, seen.group), scale, low=-limit, high=limit)
+    judged = judge_rows(replace(rows, values=rows.values + origin), points, 2 / scale)
     return {"m": len(points), "steps": len(seen.sums), **_counts("any", judged)}
 
 

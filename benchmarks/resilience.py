@@ -33,18 +33,17 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, in_turns, run_grid, show
 from benchmarks.runtime import Seconds, repeated
-from field.code.blind import PairKeys, blind, mask_context, partners
-from field.code.correct import combine_shares, deal_mask, judge_dealing, mask_words
-from field.code.lagrange import transfer_matrix
-from field.code.lagrange_code import LagrangeCode
-from field.code.nearest import decode_nearest, screen_nearest
+from field.code.consistency import combine_shares, deal_mask, judge_dealing, mask_words
+from field.code.distances import decode_nearest, screen_nearest
+from field.code.lagrange_code import LagrangeCode, transfer_matrix
+from field.code.masking import PairKeys, add_mask, mask_context, masking_partners
 from field.code.rows import coded_rows
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins, SystemCoins
 from secfc.coded.messages import CodedDistances
 from secfc.data.mixtures import gaussian_mixture
 from secfc.roles.exchange import ITERATE, SERVER
-from secfc.transport.simulate import Faults, deliver
+from secfc.transport.simulate import Faults, deliver_all
 
 Array = Any
 Work = Callable[[], Any]
@@ -185,9 +184,9 @@ def iterating(code: LagrangeCode, cell: Row) -> dict[str, tuple[Work, Callable[[
         nonlocal nonce
         nonce += 1
         values = client()
-        peers = partners(code, responders, 0, lanes, 1)
+        peers = masking_partners(code, responders, 0, lanes, 1)
         context = mask_context(code, responders, lanes, values.shape[1:])
-        blind(code, responders, 0, keys.streams(nonce, context, peers), values, 1)
+        add_mask(code, responders, 0, keys.streams(nonce, context, peers), values, 1)
         return values
 
     def server() -> Any:
@@ -258,13 +257,13 @@ def whole_runs(code: LagrangeCode, cell: Row, budget: float) -> Iterator[Row]:
     base = 0.0
     history: Any = None
     for name, options, faults, named in (
-        (PLAIN, bare, deliver, ()),
+        (PLAIN, bare, deliver_all, ()),
         ("S silent", bare, silent, ()),
-        (BLINDED, {}, deliver, ()),
+        (BLINDED, {}, deliver_all, ()),
         ("blinded, S silent", {}, silent, ()),
-        (HONEST, bare | tolerant, deliver, ()),
+        (HONEST, bare | tolerant, deliver_all, ()),
         (EVERYWHERE, bare | tolerant, lies, liars),
-        (f"blinded, {HONEST}", tolerant, deliver, ()),
+        (f"blinded, {HONEST}", tolerant, deliver_all, ()),
         (f"blinded, {EVERYWHERE}", tolerant, lies, liars),
     ):
         results, samples = repeated(secfc.SecFC(**(common | options)), federation, budget, faults=faults)

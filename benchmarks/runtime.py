@@ -231,8 +231,8 @@ def client_and_server(seconds: Seconds) -> float:
 def wire(result: Clustering, gigabit: float) -> dict[str, float]:
     """Bytes by direction, and the time that links of this many Gbit/s would take for them."""
     steps, envelopes = rounds(result), result.transcript.envelopes
-    sharing = [e for e in envelopes if e.kind == "Shares"]
-    down = sum(e.nbytes for e in envelopes if e.kind == "Assignment") / steps
+    sharing = [e for e in envelopes if e.kind == "RowShares"]
+    down = sum(e.nbytes for e in envelopes if e.kind == "DistanceQuery") / steps
     up = sum(e.nbytes for e in envelopes if e.kind == "CodedDistances") / steps
     busiest = max(sum(e.nbytes for e in sharing if e.sender == name) for name in result.plan.clients)
     bytes_per_ms = gigabit * 1e9 / 8 / 1e3

@@ -18,7 +18,7 @@ SecFC takes a third lane where these are fewer than 256, and drops it while ever
 
 Under the default policy exact centers leave few steps for so many points: the largest power of two that fits
 with fewer masks than rows is taken, if `--scale` says no other.  Once few points move, a step of that policy
-asks in two questions (`secfc.disclosure.compare.asking`), so two steps are told of: the one that sends most,
+asks in two questions (`secfc.disclosure.compare.session`), so two steps are told of: the one that sends most,
 and the last one, whose names begin with `late_`.  Below the table is what both send, by message.
 
 Times are wall times of this process; those with cpu in their name are processor times: of all clients for
@@ -56,8 +56,8 @@ from benchmarks.common import Row, require, run_grid, show
 from benchmarks.plot import curves, write
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
-from secfc.algorithm import Public
-from secfc.coded.moving_messages import CompareMoved
+from secfc.algorithm import PublicFacts
+from secfc.coded.messages import CompareMovedQuery
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.transcript import Envelope, Transcript
 
@@ -147,7 +147,7 @@ def fitting(cell: Row, federation: secfc.Federation, bound: float) -> secfc.SecF
         init=secfc.RandomLabels(), disclosure=DISCLOSURES[cell["disclosure"]], coarse="allow",
         centers=cell["centers"], scale=cell["scale"], scratch=cell["scratch"],
     )  # fmt: skip
-    public = Public.of(federation, bound)
+    public = PublicFacts.of(federation, bound)
     for scale in (None, *SCALES) if cell["scale"] is None else ():
         with suppress(ValueError):
             found = replace(algorithm, scale=scale)
@@ -165,7 +165,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     def watch(party: str, exchange: Any) -> None:
         nonlocal shared
         if party == "server" and exchange.phase in ("assign", "finish"):
-            second = any(isinstance(body, CompareMoved) for body in exchange.send.values())
+            second = any(isinstance(body, CompareMovedQuery) for body in exchange.send.values())
             if not second:  # of one step
                 clocks.append((exchange.round // STRIDE, time.perf_counter(), time.process_time()))
         elif exchange.phase == "share":

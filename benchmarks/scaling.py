@@ -25,10 +25,10 @@ import numpy as np
 
 import secfc
 from benchmarks.common import Row, run_grid, show
-from secfc.lloyd.loop import lloyd
+from secfc.kmeans.loop import lloyd
 from secfc.metrics import cost
-from secfc.report.ordinary import FloatSource
-from secfc.roles.exchange import finish
+from secfc.report.float_kmeans import FloatSource
+from secfc.roles.exchange import run_alone
 
 Array = Any
 
@@ -91,7 +91,7 @@ def measure(cell: Row, data: Path | None) -> Iterator[Row]:
             if result.scaling is not None:
                 points = result.scaling.scaling.federation(federation).stacked()
             start, labels = result.history[0].astype(np.int32), result.flat
-            float_run = finish(lloyd(start, k, MAX_ITER, FloatSource(points)))
+            float_run = run_alone(lloyd(start, k, MAX_ITER, FloatSource(points)))
             float_labels = float_run.labels
             forks += fork(points, result.history, float_run.history, k)
             equal.append(float((labels == float_labels).mean()))

@@ -23,8 +23,8 @@ import numpy as np
 
 from benchmarks.accuracy import data_of, load_mnist
 from benchmarks.common import Row, run_grid, show
-from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.loop import PlainSource, Trace, lloyd
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.loop import PlainSource, Trace, lloyd
 from secfc.metrics import accuracy
 from secfc.roles.exchange import Role
 

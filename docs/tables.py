@@ -9,7 +9,7 @@ from pathlib import Path
 
 import secfc
 from docs.ways import POLICIES, TREE, Fork, federation, said, way_of
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -52,7 +52,7 @@ def features():
         "rounded centers": {"centers": "rounded"},
     }
     rows = ["| policy | " + " | ".join(wants) + " |", "|---" * (len(wants) + 1) + "|"]
-    public = Public.of(federation(), 4.0)
+    public = PublicFacts.of(federation(), 4.0)
 
     def possible(policy, want):
         try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import secfc
-from secfc.algorithm import Public
-from secfc.exact.learned import heard_by_all, learned
-from secfc.exact.secfc import SecFC
+from secfc.algorithm import PublicFacts
+from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
+from secfc.coded_kmeans.secfc import SecFC
 from secfc.privacy import Bound, Budget
 
 NOISE = secfc.NoiseInShares(Budget(epsilon=8, delta=1e-6), radius=Bound.given(4.0))
@@ -44,8 +44,8 @@ def federation():
 def said(policy):
     """What the server, and what every client learns, in sentences: read off the policy, before any run."""
     way = way_of(policy)
-    plan = way.plan(Public.of(federation(), 4.0))
-    return learned(way, plan), heard_by_all(way, plan)
+    plan = way.plan(PublicFacts.of(federation(), 4.0))
+    return leakage_to_server(way, plan), leakage_to_clients(way, plan)
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ TREE = Fork(
             Leaf(
                 "OwnLabels()",
                 "each client learns the labels of its own rows",
-                "../secfc/disclosure/own/README.md",
+                "../secfc/disclosure/owner_labels/README.md",
             ),
             Leaf(
                 'OwnLabels(sizes="hidden")',
                 "the same, and no sizes after the first",
-                "../secfc/disclosure/own/README.md",
+                "../secfc/disclosure/owner_labels/README.md",
             ),
         ),
     ),

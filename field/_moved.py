@@ -61,15 +61,6 @@ class Moved:
         module.__getattr__ = handing_on(module.__name__, homes)  # type: ignore[method-assign]
 
 
-def rooms(package: str, table: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Old modules of a package: table maps each room to those that went there, `old` or `old=new`."""
-    return {
-        f"{package}.{old}": (f"{room}.{new or old.rpartition('.')[2]}",)
-        for room, modules in table.items()
-        for old, _, new in (entry.partition("=") for entry in modules.split())
-    }
-
-
 def install(homes: Mapping[str, Sequence[str]]) -> None:
     """Old modules import from now on."""
     sys.meta_path.append(Moved(homes))

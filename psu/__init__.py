@@ -17,15 +17,15 @@ __secfc__ = "0.1.0"
 
 _HOME = {
     "AlreadyUsed": "field.secrets.channels",
+    "digests": "psu.identify",
     "Identity": "field.secrets.channels",
-    "Plan": "psu.plan",
+    "row_digests": "psu.identify",
     "Server": "psu.plan",
     "Threshold": "psu.plan",
-    "UnionAborted": "psu.errors",
-    "UnionResult": "psu.together",
-    "digests": "psu.identify",
-    "row_digests": "psu.identify",
     "union": "psu.together",
+    "UnionAborted": "psu.errors",
+    "UnionPlan": "psu.plan",
+    "UnionResult": "psu.together",
 }
 __all__ = sorted(_HOME)
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from psu.errors import UnionAborted as UnionAborted
     from psu.identify import digests as digests
     from psu.identify import row_digests as row_digests
-    from psu.plan import Plan as Plan
     from psu.plan import Server as Server
     from psu.plan import Threshold as Threshold
+    from psu.plan import UnionPlan as UnionPlan
     from psu.together import UnionResult as UnionResult
     from psu.together import union as union
 

@@ -38,7 +38,7 @@ from field.ring.basis import MERSENNE_61
 from field.secrets.channels import Stream, subkey
 from psu.keys import Secrets
 from psu.messages import UnionTags
-from psu.plan import Plan, Sheet
+from psu.plan import Sheet, UnionPlan
 
 Array = NDArray[Any]
 
@@ -51,7 +51,7 @@ def sheet() -> Sheet:
     return Sheet("once", 0, 2)
 
 
-def table(plan: Plan, secrets: Secrets, rows: Array, union: UnionTags) -> Array:
+def table(plan: UnionPlan, secrets: Secrets, rows: Array, union: UnionTags) -> Array:
     """This client's part of the sheet, (2, 1) secret residues, for its rows of the union (any order)."""
     held = np.zeros(len(union.z), bool)
     held[rows] = True

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from field.secrets.channels import Broken, Channel, Identity, subkey
+from field.secrets.channels import BrokenSeal, Identity, SealedChannel, subkey
 from field.secrets.channels import Stream as Stream
 from field.secrets.coins import Coins
 from psu.errors import AlreadyUsed, UnionAborted
 from psu.messages import KeyPacket, Offer
-from psu.plan import Plan
+from psu.plan import UnionPlan
 
 Array = NDArray[Any]
 
@@ -72,7 +72,7 @@ class Ephemeral:
         if absent:
             raise UnionAborted("no key was offered", absent)
         everyone = dict(offers) | {me: self.offer}
-        channels = {me: Channel(me, me, self._own, plan.digest)}
+        channels = {me: SealedChannel(me, me, self._own, plan.digest)}
         for j in range(plan.n):
             offer = everyone[j]
             try:
@@ -89,7 +89,7 @@ class Ephemeral:
                 info = b"".join(pinned[i] + everyone[i].ephemeral for i in (low, high))
                 info += low.to_bytes(4, "little") + high.to_bytes(4, "little")
                 kdf = HKDF(algorithm=SHA256(), length=96, salt=plan.digest, info=b"psu pair" + info)
-                channels[j] = Channel(me, j, kdf.derive(shared), plan.digest)
+                channels[j] = SealedChannel(me, j, kdf.derive(shared), plan.digest)
         return Ring(me, channels)
 
 
@@ -102,7 +102,7 @@ class Ring:
     """A client's channels to all clients, itself included."""
 
     me: int
-    channels: Mapping[int, Channel]
+    channels: Mapping[int, SealedChannel]
 
     def __repr__(self) -> str:
         return f"Ring(me={self.me}, n={len(self.channels)})"
@@ -114,7 +114,7 @@ class Ring:
         """
         try:
             return self.channels[peer].open(label, sealed)
-        except Broken as error:
+        except BrokenSeal as error:
             raise UnionAborted(str(error), (peer,)) from None
 
 
@@ -153,7 +153,7 @@ class Secrets:
         return subkey(self.group, "tag")
 
 
-def deal_keys(plan: Plan, ring: Ring, coins: Coins) -> dict[int, KeyPacket]:
+def deal_keys(plan: UnionPlan, ring: Ring, coins: Coins) -> dict[int, KeyPacket]:
     """Draw the keys this client answers for, sealed to each client that shares some, itself included.
 
     Client 0 draws the group key; the lowest member of each subset draws its common key.
@@ -168,12 +168,12 @@ def deal_keys(plan: Plan, ring: Ring, coins: Coins) -> dict[int, KeyPacket]:
     return packets
 
 
-def dealers(plan: Plan, me: int) -> tuple[int, ...]:
+def dealers(plan: UnionPlan, me: int) -> tuple[int, ...]:
     """Whose key packets a client has to wait for."""
     return tuple(sorted({0} | {a[0] for a in plan.subsets if me in a}))
 
 
-def take_keys(plan: Plan, ring: Ring, packets: Mapping[int, KeyPacket]) -> Secrets:
+def take_keys(plan: UnionPlan, ring: Ring, packets: Mapping[int, KeyPacket]) -> Secrets:
     """All keys of this client, from the packets of `dealers`.
 
     Raises UnionAborted naming who sent none, or one that is altered or of the wrong size.

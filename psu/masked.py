@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import MaskedBlock
-from psu.plan import Plan, Sheet
+from psu.plan import Sheet, UnionPlan
 from psu.tables import blank, geometry
 
 Array = NDArray[Any]
 
 
-def mask(plan: Plan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> MaskedBlock:
+def mask(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> MaskedBlock:
     """One chunk of a client's table (rows, width) under its masks with every other client.
 
     Raises AlreadyUsed if this chunk of this sheet was masked before.
@@ -55,7 +55,7 @@ def tally(sheet: Sheet) -> Tally:
     return Tally(sheet, blank(sheet.rows, sheet.width))
 
 
-def absorb(plan: Plan, state: Tally, block: MaskedBlock) -> Tally:
+def absorb(plan: UnionPlan, state: Tally, block: MaskedBlock) -> Tally:
     """Add a client's block.
 
     Raises UnionAborted naming the sender of a block that is out of place, repeated or of the wrong shape.
@@ -73,7 +73,7 @@ def absorb(plan: Plan, state: Tally, block: MaskedBlock) -> Tally:
     return state
 
 
-def total(plan: Plan, state: Tally) -> Array:
+def total(plan: UnionPlan, state: Tally) -> Array:
     """The sum of all clients' tables (rows, width), the masks gone.
 
     Raises UnionAborted naming clients whose upload is incomplete: without it no mask goes away.
@@ -84,7 +84,7 @@ def total(plan: Plan, state: Tally) -> Array:
     return state.total
 
 
-def peel(plan: Plan, sheet: Sheet, table: Array) -> tuple[Array, Array] | None:
+def peel(plan: UnionPlan, sheet: Sheet, table: Array) -> tuple[Array, Array] | None:
     """The tags (z, y) in a summed table of lines (rows, 3), or None if it stalls.  Consumes the table.
 
     Raises UnionAborted if more comes out than the table has cells: some table was malformed.

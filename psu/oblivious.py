@@ -7,9 +7,9 @@ RFC 9497).  A client sends every evaluator r hash_to_group(id) for a fresh unifo
 each key, adds these up and divides by r.  What evaluators see is uniform, whatever the IDs are.  F goes on
 as a digest does: it is what the tags of `psu.identify` are made of.
 
-Quota.  Every client asks for exactly `Plan.quota` IDs, of which as many are made up as it does not have, and
-for one element more.  An evaluator answers a question once, and no client beyond that.  So t clients, with
-or without the relay, test at most t (quota + 1) guesses, and the relay alone none.
+Quota.  Every client asks for exactly `UnionPlan.quota` IDs, of which as many are made up as it does not have,
+and for one element more.  An evaluator answers a question once, and no client beyond that.  So t clients,
+with or without the relay, test at most t (quota + 1) guesses, and the relay alone none.
 
 Check.  The element more is M = sum d_i C_i over what was asked, with weights d_i that only the client knows;
 as one d_i is uniform, so is M, and it shows nothing.  Each evaluator proves that it multiplied M by the key
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from psu import ristretto
 from psu.errors import UnionAborted
-from psu.plan import Plan
+from psu.plan import UnionPlan
 from psu.proofs import PROOF, prove, proven
 from psu.ristretto import ELEMENT, add, combine, multiply
 
@@ -51,12 +51,12 @@ LOGGER = logging.getLogger("secfc.psu")
 BATCH = 1 << 12
 
 
-def batches(plan: Plan) -> int:
+def batches(plan: UnionPlan) -> int:
     """Messages from a client to each evaluator, and back."""
     return -(-(plan.quota + 1) // BATCH)
 
 
-def span(plan: Plan, batch: int) -> slice:
+def span(plan: UnionPlan, batch: int) -> slice:
     """The elements of a message."""
     return slice(batch * BATCH, min(plan.quota + 1, (batch + 1) * BATCH))
 
@@ -76,7 +76,7 @@ class Evaluator:
     def __repr__(self) -> str:
         return f"Evaluator(answered={len(self._answered)})"
 
-    def answer(self, plan: Plan, client: int, batch: int, elements: bytes) -> bytes:
+    def answer(self, plan: UnionPlan, client: int, batch: int, elements: bytes) -> bytes:
         """Each element of a client's question times the key; after those of the last one a proof of its last.
 
         The same question has the same answer, and counts once.  Raises UnionAborted naming a client that asks
@@ -115,7 +115,7 @@ class Evaluator:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Question:
+class BlindedQuery:
     """What a client asks for, once: secret but for `asked`.
 
     digests (N, 2): its own distinct ones.  inputs: these and made-up ones, quota together.  blinds, weights:
@@ -133,12 +133,12 @@ class Question:
     def __repr__(self) -> str:
         return f"Question(quota={len(self.inputs)})"
 
-    def batch(self, plan: Plan, number: int) -> bytes:
+    def batch(self, plan: UnionPlan, number: int) -> bytes:
         """The elements of one message."""
         return self.asked[_bytes(span(plan, number))]
 
 
-def check_quota(plan: Plan, digest: Array) -> None:
+def check_quota(plan: UnionPlan, digest: Array) -> None:
     """Raises ValueError if a client has more distinct digests (N, 2) than the quota, if there is one."""
     if plan.quota and len(own := np.unique(digest, axis=0)) > plan.quota:
         raise ValueError(
@@ -147,7 +147,7 @@ def check_quota(plan: Plan, digest: Array) -> None:
         )
 
 
-def ask(plan: Plan, digest: Array, coins: Coins) -> Question:
+def ask(plan: UnionPlan, digest: Array, coins: Coins) -> BlindedQuery:
     """Blind the digests (N, 2) of a client's IDs, and as many made-up ones as the quota has left.
 
     Raises ValueError if there are more distinct ones than the quota.
@@ -164,10 +164,10 @@ def ask(plan: Plan, digest: Array, coins: Coins) -> Question:
         asked.append(multiply(blind, ristretto.hash_to_group(x)))
         check = add(check, multiply(weight, asked[-1]))
         _progress("blinded", i + 1, plan.quota)
-    return Question(own, inputs, blinds, weights, b"".join([*asked, check]), where.reshape(-1))
+    return BlindedQuery(own, inputs, blinds, weights, b"".join([*asked, check]), where.reshape(-1))
 
 
-def hear(plan: Plan, question: Question, answers: Mapping[int, Sequence[bytes]], me: int) -> Array:
+def hear(plan: UnionPlan, question: BlindedQuery, answers: Mapping[int, Sequence[bytes]], me: int) -> Array:
     """The function of each of a client's digests: (N, 2) uint64, as pseudonymous as tags.
 
     answers[j]: what evaluator j said to each batch, for all evaluators, the client itself included if it is
@@ -222,7 +222,7 @@ def finalize(message: bytes, element: bytes) -> bytes:
     return hashlib.sha512(sized + b"Finalize").digest()
 
 
-def _content(plan: Plan, evaluator: int, answers: Sequence[bytes]) -> tuple[bytes, bytes]:
+def _content(plan: UnionPlan, evaluator: int, answers: Sequence[bytes]) -> tuple[bytes, bytes]:
     """All elements of an evaluator's answers, and its proof."""
     sizes = [len(range(plan.quota + 1)[span(plan, b)]) * ELEMENT for b in range(batches(plan))]
     sizes[-1] += PROOF
@@ -232,7 +232,7 @@ def _content(plan: Plan, evaluator: int, answers: Sequence[bytes]) -> tuple[byte
     return content[:-PROOF], content[-PROOF:]
 
 
-def _wrong(plan: Plan, evaluator: int, why: str) -> UnionAborted:
+def _wrong(plan: UnionPlan, evaluator: int, why: str) -> UnionAborted:
     reason = f"an answer to a question for tags is wrong: {why}"
     if evaluator == plan.n:
         return UnionAborted(f"{reason} (the server: proof)")

@@ -5,7 +5,8 @@ members know at a point each; the weighted values are sent under masks that sum 
 even with t members, gets their sum and nothing else.  Fresh secret coefficients come from keys shared by
 all subsets of c - t members (Cramer, Damgard and Ishai, TCC 2005): nobody sends anything for them, and
 any t members lack one of the keys.  Where there are too many subsets, clients deal them instead
-(`Plan.dealt`): all add random numbers into a sheet of their own, whose sum any t clients lack a summand of.
+(`UnionPlan.dealt`): all add random numbers into a sheet of their own, whose sum any t clients lack a summand
+of.
 
     slots   rho s                a uniform multiple of the sum: shows only whether it is zero
     cells   g^T M                see psu.plan.Threshold
@@ -34,7 +35,7 @@ from psu import disjoint
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import Opening, Turn
-from psu.plan import Plan, Sheet, point, weights
+from psu.plan import Sheet, UnionPlan, point, weights
 from psu.sharing import Holding
 from psu.tables import geometry
 
@@ -44,7 +45,7 @@ Array = NDArray[Any]
 _ROWS = 1 << 12
 
 
-def first_history(plan: Plan, sheet: Sheet) -> bytes:
+def first_history(plan: UnionPlan, sheet: Sheet) -> bytes:
     """The digest of an empty history of a sheet: 32 bytes."""
     return hashlib.blake2b(
         sheet.label.encode(), key=plan.digest, digest_size=32, person=b"psu history"
@@ -67,14 +68,14 @@ def next_history(history: bytes, z: Array, y: Array, pure: Array) -> bytes:
 
 
 @dataclass(frozen=True)
-class Poll:
+class OpeningPoll:
     """The relay's count of openings, over the whole session, and who was ever silent."""
 
-    plan: Plan
+    plan: UnionPlan
     number: int = 0
     unreliable: frozenset[int] = frozenset()
 
-    def choose(self, silent: Collection[int] = ()) -> tuple[Poll, tuple[int, ...]]:
+    def choose(self, silent: Collection[int] = ()) -> tuple[OpeningPoll, tuple[int, ...]]:
         """Who opens next: 2t+1 members, none of whom was silent in this round; the number rises.
 
         Raises UnionAborted naming the silent members if fewer are left.
@@ -92,7 +93,7 @@ class Poll:
         return replace(self, number=self.number + 1, unreliable=frozenset(unreliable)), quorum
 
 
-def ask(sheet: Sheet, poll: Poll, silent: Collection[int] = ()) -> tuple[Poll, Turn]:
+def ask(sheet: Sheet, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[OpeningPoll, Turn]:
     """Ask for all rows of a sheet that is opened in a single round."""
     poll, quorum = poll.choose(silent)
     none = np.empty(0, np.uint64)
@@ -125,7 +126,7 @@ def gather(sheet: Sheet, rows: int, turn: Turn, openings: Mapping[int, Opening])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Member:
+class OpeningMember:
     """A committee member between two turns: shares (rows, width), secret; active rows, ascending.
 
     `answer` consumes it: use the state it returns.  bank: its shares of dealt coefficients, secret, a word
@@ -133,7 +134,7 @@ class Member:
     so the same opened values: two quorums have an honest member in common, which follows one history.
     """
 
-    plan: Plan
+    plan: UnionPlan
     secrets: Secrets
     sheet: Sheet
     shares: Array
@@ -147,7 +148,9 @@ class Member:
         return f"Member({self.sheet.label}, round={self.round}, active={len(self.active)})"
 
 
-def begin(plan: Plan, secrets: Secrets, holding: Holding, coefficients: Holding | None = None) -> Member:
+def begin(
+    plan: UnionPlan, secrets: Secrets, holding: Holding, coefficients: Holding | None = None
+) -> OpeningMember:
     """A member that has settled its share of the sum and awaits the first turn.
 
     coefficients: the same of those that are dealt for this sheet, if any are.
@@ -155,10 +158,10 @@ def begin(plan: Plan, secrets: Secrets, holding: Holding, coefficients: Holding 
     sheet = holding.sheet
     start = first_history(plan, sheet)
     bank = None if coefficients is None else coefficients.total.reshape(-1)
-    return Member(plan, secrets, sheet, holding.total, np.arange(sheet.rows), 0, start, bank)
+    return OpeningMember(plan, secrets, sheet, holding.total, np.arange(sheet.rows), 0, start, bank)
 
 
-def answer(member: Member, turn: Turn) -> tuple[Member, Opening | None]:
+def answer(member: OpeningMember, turn: Turn) -> tuple[OpeningMember, Opening | None]:
     """Take in what was recovered, and open the active rows if this member is in the quorum.
 
     Raises UnionAborted if the relay contradicts what it said before, AlreadyUsed if this opening, or a
@@ -179,7 +182,7 @@ def answer(member: Member, turn: Turn) -> tuple[Member, Opening | None]:
     return member, Opening(me, turn.sheet, turn.number, _open(member, turn))
 
 
-def _advance(member: Member, turn: Turn) -> Member:
+def _advance(member: OpeningMember, turn: Turn) -> OpeningMember:
     """Subtract what was recovered; the next active cells are its cells that held other IDs as well."""
     from psu import kernels
 
@@ -196,7 +199,7 @@ def _advance(member: Member, turn: Turn) -> Member:
     )
 
 
-def _open(member: Member, turn: Turn) -> Array:
+def _open(member: OpeningMember, turn: Turn) -> Array:
     """This member's masked summand of every active row: (A, opened) residues."""
     from psu import kernels
 
@@ -242,7 +245,7 @@ def _open(member: Member, turn: Turn) -> Array:
 
 
 @lru_cache(maxsize=8192)
-def _common_factor(plan: Plan, subset: tuple[int, ...], member: int) -> np.uint64:
+def _common_factor(plan: UnionPlan, subset: tuple[int, ...], member: int) -> np.uint64:
     """The value at a member's point of the polynomial that is 1 at 0 and 0 outside the subset."""
     outside = tuple(point(i) for i in plan.committee if i not in subset)
     return np.uint64(weights((0, *outside), point(member))[0])

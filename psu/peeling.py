@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from psu.errors import UnionAborted
 from psu.messages import Turn
-from psu.opening import Poll, first_history, next_history
-from psu.plan import MAX_ROUNDS, Plan, Sheet
+from psu.opening import OpeningPoll, first_history, next_history
+from psu.plan import MAX_ROUNDS, Sheet, UnionPlan
 from psu.tables import geometry
 
 Array = NDArray[Any]
@@ -32,7 +32,7 @@ class Peeling:
     `hear` consumes it.
     """
 
-    plan: Plan
+    plan: UnionPlan
     sheet: Sheet
     status: Array
     active: Array
@@ -69,7 +69,7 @@ class Peeling:
         )
 
 
-def start(plan: Plan, sheet: Sheet) -> Peeling:
+def start(plan: UnionPlan, sheet: Sheet) -> Peeling:
     """Before the first round: every cell of the table is to be opened."""
     from psu import kernels
 
@@ -86,7 +86,7 @@ def start(plan: Plan, sheet: Sheet) -> Peeling:
     )
 
 
-def ask(peeling: Peeling, poll: Poll, silent: Collection[int] = ()) -> tuple[Poll, Turn]:
+def ask(peeling: Peeling, poll: OpeningPoll, silent: Collection[int] = ()) -> tuple[OpeningPoll, Turn]:
     """The turn that opens the active cells; again, without those who stayed silent in this round.
 
     Raises UnionAborted naming the silent members if too few are left.

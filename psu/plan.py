@@ -130,7 +130,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Plan:
+class UnionPlan:
     """Everything public about a union; all parties hold the same one (`digest`).
 
     n: clients, numbered 0 to n-1.  mode: who may collude.  session: 16 to 64 bytes no other run uses.
@@ -268,9 +268,9 @@ class Plan:
 
 def weights(xs: tuple[int, ...], y: int) -> list[int]:
     """Lagrange weights that carry values at the points xs to the value at y, modulo 2**61 - 1."""
-    from field.code.lagrange import transfer
+    from field.code.lagrange_code import transfer_rows
 
-    return transfer(xs, (y,), MERSENNE_61)[0]
+    return transfer_rows(xs, (y,), MERSENNE_61)[0]
 
 
 def point(member: int) -> int:

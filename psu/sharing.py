@@ -17,24 +17,24 @@ from numpy.typing import NDArray
 from psu.errors import UnionAborted
 from psu.keys import Secrets
 from psu.messages import ShareBlock
-from psu.plan import Plan, Sheet, point, weights
+from psu.plan import Sheet, UnionPlan, point, weights
 from psu.tables import blank
 
 Array = NDArray[Any]
 
 
-def expanding(plan: Plan, chunk: int) -> tuple[int, ...]:
+def expanding(plan: UnionPlan, chunk: int) -> tuple[int, ...]:
     """The t members that expand their shares of a chunk themselves."""
     members = plan.committee
     return tuple(sorted(members[(chunk * plan.t + i) % len(members)] for i in range(plan.t)))
 
 
-def expected(plan: Plan, sheet: Sheet, member: int) -> tuple[int, ...]:
+def expected(plan: UnionPlan, sheet: Sheet, member: int) -> tuple[int, ...]:
     """The chunks of which a member is sent a block."""
     return tuple(b for b in range(sheet.chunks) if member not in expanding(plan, b))
 
 
-def deal(plan: Plan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> dict[int, ShareBlock]:
+def deal(plan: UnionPlan, secrets: Secrets, sheet: Sheet, table: Array, chunk: int) -> dict[int, ShareBlock]:
     """Blocks of one chunk of a table (rows, width) for the members that are sent one, by member.
 
     The block of the client itself, if it is a member, is among them.  Raises AlreadyUsed if this chunk
@@ -80,7 +80,7 @@ def hold(sheet: Sheet) -> Holding:
     return Holding(sheet, blank(sheet.rows, sheet.width))
 
 
-def absorb(plan: Plan, secrets: Secrets, holding: Holding, block: ShareBlock) -> Holding:
+def absorb(plan: UnionPlan, secrets: Secrets, holding: Holding, block: ShareBlock) -> Holding:
     """Add a client's block.  A deployment adds a client only once all its blocks have come.
 
     Raises UnionAborted naming the sender of a block that is altered, repeated, out of place, or (proof)
@@ -109,7 +109,7 @@ def absorb(plan: Plan, secrets: Secrets, holding: Holding, block: ShareBlock) ->
     return holding
 
 
-def settle(plan: Plan, secrets: Secrets, holding: Holding, contributors: Collection[int]) -> Holding:
+def settle(plan: UnionPlan, secrets: Secrets, holding: Holding, contributors: Collection[int]) -> Holding:
     """The share of the sum over exactly these clients: adds what this member expands itself.
 
     Raises UnionAborted naming clients whose blocks are missing, or whose blocks were added although they
@@ -138,7 +138,7 @@ def settle(plan: Plan, secrets: Secrets, holding: Holding, contributors: Collect
     return holding
 
 
-def contributors(plan: Plan, received: Collection[Collection[int]]) -> tuple[int, ...]:
+def contributors(plan: UnionPlan, received: Collection[Collection[int]]) -> tuple[int, ...]:
     """The clients whose blocks are complete at every member that answered; the relay announces them.
 
     received: for each answering member, the clients it has complete.  Raises UnionAborted if fewer than

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from field.ring.basis import MERSENNE_61
 from field.secrets.coins import Coins
 from psu.identify import Tags
-from psu.plan import HASHES, SLOTS, Plan, Sheet
+from psu.plan import HASHES, SLOTS, Sheet, UnionPlan
 
 Array = NDArray[Any]
 
@@ -27,7 +27,7 @@ def blank(rows: int, width: int) -> Array:
     return table
 
 
-def geometry(plan: Plan, sheet: Sheet) -> tuple[int, int, np.uint64, np.uint64]:
+def geometry(plan: UnionPlan, sheet: Sheet) -> tuple[int, int, np.uint64, np.uint64]:
     """(hashes, rows of each of the equal parts, salt, salt): where kernels place tags."""
     low, high = plan.salt(sheet.attempt)
     return HASHES, sheet.rows // HASHES, np.uint64(low), np.uint64(high)
@@ -38,7 +38,7 @@ def randomness(sheet: Sheet, coins: Coins) -> Array:
     return coins.residues(MERSENNE_61, sheet.rows * sheet.width).reshape(sheet.rows, sheet.width)
 
 
-def fill(plan: Plan, sheet: Sheet, tags: Tags, coins: Coins) -> Array:
+def fill(plan: UnionPlan, sheet: Sheet, tags: Tags, coins: Coins) -> Array:
     """This client's table for a sheet of slots, cells or lines: (rows, width) secret residues."""
     from psu import kernels
 

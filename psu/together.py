@@ -24,7 +24,7 @@ from psu.identify import Tags, digests, tags
 from psu.keys import Ephemeral, Secrets, deal_keys, dealers, take_keys
 from psu.messages import Begin, Blinded, Evaluated, EvaluationKey, Message, Opening, Turn, UnionTags
 from psu.oblivious import Evaluator
-from psu.plan import Mode, Plan, Sheet, Threshold
+from psu.plan import Mode, Sheet, Threshold, UnionPlan
 
 Array = NDArray[Any]
 
@@ -47,7 +47,7 @@ class UnionResult:
     rounds: int
     attempts: int
     estimate: int | None
-    plan: Plan
+    plan: UnionPlan
     traffic: Mapping[tuple[str, str, str], tuple[int, int]]
     seconds: Mapping[str, float]
 
@@ -114,20 +114,24 @@ def union(
     make = coins or (lambda party: SystemCoins())
     relay = make(RELAY)
     size = 1 << 24 if bound is None else bound
-    plan = Plan(len(sets), mode, relay.bytes(32), size, bound is None, quota=quota)
+    plan = UnionPlan(len(sets), mode, relay.bytes(32), size, bound is None, quota=quota)
     parties = [make(f"client {j}") for j in range(plan.n)]
     return _Together(plan, parties, dict(lost or {}), relay).run(sets)
 
 
 class _Together:
     def __init__(
-        self, plan: Plan, coins: list[Coins], lost: dict[int, Collection[int]], relay: Coins | None = None
+        self,
+        plan: UnionPlan,
+        coins: list[Coins],
+        lost: dict[int, Collection[int]],
+        relay: Coins | None = None,
     ) -> None:
         everyone = [*coins, relay or SystemCoins()]
         self.evaluators = {j: Evaluator(everyone[j]) for j in plan.evaluators}
         plan = replace(plan, evaluation_keys=tuple(e.public for e in self.evaluators.values()))
         self.plan, self.coins, self.lost = plan, coins, lost
-        self.book, self.rounds, self.poll = _Book(), 0, opening.Poll(plan)
+        self.book, self.rounds, self.poll = _Book(), 0, opening.OpeningPoll(plan)
         self.gone = set(lost.get(0, ()))
         self.secrets: list[Secrets] = []
         self.own: list[tuple[Tags, Array]] = []
@@ -256,7 +260,7 @@ class _Together:
 
     # --- threshold mode
 
-    def share(self, sheet: Sheet) -> dict[int, opening.Member]:
+    def share(self, sheet: Sheet) -> dict[int, opening.OpeningMember]:
         """Every client deals its table to the committee, and coefficients for its openings if it must."""
         plan, more = self.plan, self.plan.coefficients(sheet)
         settled = self.settle(sheet, lambda j: tables.fill(plan, sheet, self.own[j][0], self.coins[j]))
@@ -290,9 +294,9 @@ class _Together:
     def ask(
         self,
         sheet: Sheet,
-        members: dict[int, opening.Member],
+        members: dict[int, opening.OpeningMember],
         rows: int,
-        question: Callable[[opening.Poll, Collection[int]], tuple[opening.Poll, Turn]],
+        question: Callable[[opening.OpeningPoll, Collection[int]], tuple[opening.OpeningPoll, Turn]],
     ) -> Array:
         """One round: a quorum answers, or another one that does not have the silent ones."""
         book = self.book

@@ -32,57 +32,57 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AssignmentsOnly": "secfc.disclosure",
-    "Automatic": "secfc.overlap.starts.automatic",
-    "Bisecting": "secfc.lloyd.bisecting",
+    "Automatic": "secfc.overlap.starts.grouping",
+    "Bisecting": "secfc.kmeans.bisecting",
     "Caution": "secfc.data.inputs",
-    "CenterSeparation": "secfc.lloyd.starts",
+    "CenterSeparation": "secfc.kmeans.starts",
     "Clustering": "secfc.algorithm",
     "CommonFeatures": "secfc.overlap.common",
-    "Constrained": "secfc.overlap.starts.constrained",
+    "Constrained": "secfc.overlap.starts.grouping",
     "DisputedRows": "secfc.roles.exchange",
     "Distances": "secfc.disclosure",
-    "Elbow": "secfc.lloyd.elbow",
+    "Elbow": "secfc.kmeans.elbow",
     "FaultyClient": "secfc.roles.exchange",
     "FaultyServer": "secfc.roles.exchange",
     "FedDPKMeans": "secfc.feddp.algorithm",
     "Federation": "secfc.data.federation",
     "FinalLabelsOnly": "secfc.disclosure",
     "fit": "secfc.fitting",
-    "GivenLabels": "secfc.lloyd.starts",
+    "GivenLabels": "secfc.kmeans.starts",
     "grid": "secfc.grids.engine",
     "InputError": "secfc.data.inputs",
     "JournalError": "secfc.transport.journal",
     "KFed": "secfc.kfed",
-    "KMeansPlusPlus": "secfc.lloyd.starts",
+    "KMeansPlusPlus": "secfc.kmeans.starts",
     "LiarsExceeded": "secfc.roles.exchange",
-    "Lloyd": "secfc.exact.plaintext",
+    "Lloyd": "secfc.coded_kmeans.plaintext",
     "MaskedLloyd": "secfc.overlap.masked",
-    "MaxMin": "secfc.overlap.starts.max_min",
-    "NearestMerge": "secfc.overlap.starts.nearest_merge",
+    "MaxMin": "secfc.overlap.starts.grouping",
+    "NearestMerge": "secfc.overlap.starts.grouping",
     "NoiseAtServer": "secfc.disclosure",
     "NoiseInShares": "secfc.disclosure",
     "NoisyStandardize": "secfc.scaling.noisy",
     "Open": "secfc.coded.membership",
-    "Party": "secfc.data.party",
-    "OwnLabels": "secfc.disclosure",
     "Overlap1": "secfc.overlap.overlap1",
     "Overlap2": "secfc.overlap.overlap2",
+    "OwnLabels": "secfc.disclosure",
+    "Party": "secfc.data.party",
     "plan": "secfc.planning.planned",
     "PlanMismatch": "secfc.roles.exchange",
     "Private": "secfc.coded.membership",
     "ProtocolError": "secfc.roles.exchange",
-    "RandomLabels": "secfc.lloyd.starts",
-    "Splitting": "secfc.lloyd.splitting",
-    "RandomPoints": "secfc.lloyd.starts",
+    "RandomLabels": "secfc.kmeans.starts",
+    "RandomPoints": "secfc.kmeans.starts",
     "Range": "secfc.scaling.ways",
     "RangeExceeded": "secfc.roles.exchange",
     "RowsLost": "secfc.roles.exchange",
     "Scaled": "secfc.scaling.algorithm",
     "Scaling": "secfc.scaling.scaling",
-    "SecFC": "secfc.exact.secfc",
+    "SecFC": "secfc.coded_kmeans.secfc",
     "SharedIds": "secfc.roles.exchange",
+    "Splitting": "secfc.kmeans.splitting",
     "Standardize": "secfc.scaling.ways",
-    "Synchronized": "secfc.overlap.starts.synchronized",
+    "Synchronized": "secfc.overlap.starts.grouping",
     "TamperedMessage": "secfc.transport.sealed",
     "TooFewReplies": "secfc.roles.exchange",
     "TooManyHolders": "secfc.roles.exchange",
@@ -95,6 +95,8 @@ if TYPE_CHECKING:
     from secfc.algorithm import Clustering as Clustering
     from secfc.coded.membership import Open as Open
     from secfc.coded.membership import Private as Private
+    from secfc.coded_kmeans.plaintext import Lloyd as Lloyd
+    from secfc.coded_kmeans.secfc import SecFC as SecFC
     from secfc.data.federation import Federation as Federation
     from secfc.data.inputs import Caution as Caution
     from secfc.data.inputs import InputError as InputError
@@ -105,29 +107,27 @@ if TYPE_CHECKING:
     from secfc.disclosure import NoiseAtServer as NoiseAtServer
     from secfc.disclosure import NoiseInShares as NoiseInShares
     from secfc.disclosure import OwnLabels as OwnLabels
-    from secfc.exact.plaintext import Lloyd as Lloyd
-    from secfc.exact.secfc import SecFC as SecFC
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
     from secfc.fitting import fit as fit
     from secfc.grids.engine import grid as grid
     from secfc.kfed import KFed as KFed
-    from secfc.lloyd.bisecting import Bisecting as Bisecting
-    from secfc.lloyd.elbow import Elbow as Elbow
-    from secfc.lloyd.splitting import Splitting as Splitting
-    from secfc.lloyd.starts import CenterSeparation as CenterSeparation
-    from secfc.lloyd.starts import GivenLabels as GivenLabels
-    from secfc.lloyd.starts import KMeansPlusPlus as KMeansPlusPlus
-    from secfc.lloyd.starts import RandomLabels as RandomLabels
-    from secfc.lloyd.starts import RandomPoints as RandomPoints
+    from secfc.kmeans.bisecting import Bisecting as Bisecting
+    from secfc.kmeans.elbow import Elbow as Elbow
+    from secfc.kmeans.splitting import Splitting as Splitting
+    from secfc.kmeans.starts import CenterSeparation as CenterSeparation
+    from secfc.kmeans.starts import GivenLabels as GivenLabels
+    from secfc.kmeans.starts import KMeansPlusPlus as KMeansPlusPlus
+    from secfc.kmeans.starts import RandomLabels as RandomLabels
+    from secfc.kmeans.starts import RandomPoints as RandomPoints
     from secfc.overlap.common import CommonFeatures as CommonFeatures
     from secfc.overlap.masked import MaskedLloyd as MaskedLloyd
     from secfc.overlap.overlap1 import Overlap1 as Overlap1
     from secfc.overlap.overlap2 import Overlap2 as Overlap2
-    from secfc.overlap.starts.automatic import Automatic as Automatic
-    from secfc.overlap.starts.constrained import Constrained as Constrained
-    from secfc.overlap.starts.max_min import MaxMin as MaxMin
-    from secfc.overlap.starts.nearest_merge import NearestMerge as NearestMerge
-    from secfc.overlap.starts.synchronized import Synchronized as Synchronized
+    from secfc.overlap.starts.grouping import Automatic as Automatic
+    from secfc.overlap.starts.grouping import Constrained as Constrained
+    from secfc.overlap.starts.grouping import MaxMin as MaxMin
+    from secfc.overlap.starts.grouping import NearestMerge as NearestMerge
+    from secfc.overlap.starts.grouping import Synchronized as Synchronized
     from secfc.planning.planned import plan as plan
     from secfc.roles.exchange import DisputedRows as DisputedRows
     from secfc.roles.exchange import FaultyClient as FaultyClient

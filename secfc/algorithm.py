@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins, SystemCoins
-from secfc.data.arguments import REAL, a_kind, shown
-from secfc.data.federated import federated
-from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, names_listed
+from secfc.data.federation import Federation, as_federation
+from secfc.data.inputs import REAL, InputError, format_value, kind_name, names_listed
 from secfc.data.party import Party
-from secfc.html import facts
+from secfc.html import facts_table
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import Run, Transcript
+from secfc.roles.transcript import SimulatedRun, Transcript
 
 Array = NDArray[Any]
 
@@ -33,7 +31,7 @@ LIMIT = 400  # bounds lie within 2**-LIMIT to 2**LIMIT
 
 
 @dataclass(frozen=True)
-class Public:
+class PublicFacts:
     """What every party knows before the protocol: names, row counts, features and a bound on the data.
 
     bound: no absolute value exceeds it, in data units.  derived: it was read off the data.
@@ -64,7 +62,7 @@ class Public:
         return sum(self.counts)
 
     @classmethod
-    def of(cls, federation: Federation, bound: float | None = None) -> Public:
+    def of(cls, federation: Federation, bound: float | None = None) -> PublicFacts:
         """The public facts of a federation.
 
         Without a bound, the smallest power of two that no value exceeds is made public: that much of
@@ -93,7 +91,7 @@ class Public:
         return tuple(f for f in range(self.d) if all(f in columns for columns in sets))
 
 
-def check_columns(algorithm: Any, public: Public) -> None:
+def check_columns(algorithm: Any, public: PublicFacts) -> None:
     """Raise InputError if clients observe different features and the algorithm does not take that.
 
     One that does has an attribute `partial` that is true.
@@ -138,12 +136,12 @@ def power_of_two(largest: float) -> float:
     return math.ldexp(1.0, exponent - (fraction == 0.5))
 
 
-class Drive(Protocol):
+class Driver(Protocol):
     """How the roles of all parties are run together: a driver, for whoever has roles and knows none."""
 
     def __call__(
         self, roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
-    ) -> Run:
+    ) -> SimulatedRun:
         """What the roles returned and said.  description: of the plan, which keys are bound to."""
         ...
 
@@ -152,21 +150,21 @@ class Model(Protocol):
     """What the parties keep after a run, able to label new points."""
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
         """Labels of new points: one (m_j,) array a client.  drive: runs roles, if that takes any."""
         ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outcome:
+class PartyOutcome:
     """What one party has of a run, and nothing that it has not: what a site keeps, shows and predicts with.
 
     plan: as it was agreed.  labels: of a client's own points, (m_j,) int32; None for the server.  rows: the
     row in [0, m) of each of them (m_j,), if points have common rows; secret where owners are hidden.
     share: what the party keeps to label new points together with the others; secret.
     scaling: how a client brought its features to a common scale first (`secfc.scaling`), None if it did not.
-    curve: the costs by which the server chose k (`secfc.lloyd.elbow.Curve`), None if k was given.
+    curve: the costs by which the server chose k (`secfc.kmeans.elbow.CostCurve`), None if k was given.
     A client's centers are in data units; the server, which does not learn the scale, has them scaled.
     learned: what it learned of others' data, in sentences.  Everything else is as in `Clustering`, as far as
     this party knows it: a client does not know the cost, nor what the server found out about others.
@@ -204,7 +202,7 @@ class Algorithm(Protocol):
     false; between organizations these numbers then stay at home.
     """
 
-    def plan(self, public: Public) -> Any:
+    def plan(self, public: PublicFacts) -> Any:
         """Everything public, checked before any data is touched."""
         ...
 
@@ -216,12 +214,14 @@ class Algorithm(Protocol):
         """The role of the server: rng draws starts only, and its coins are secret."""
         ...
 
-    def outcome(self, plan: Any, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: Any, party: PartyId, returned: Any) -> PartyOutcome:
         """What a party has in the end, from what its role returned: in one process and at its own site."""
         ...
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
-        """The result of an experiment: what all parties have, put together (`union`).
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
+        """The result of an experiment: what all parties have, put together (`join_outcomes`).
 
         counts: points of every client.
         """
@@ -254,8 +254,8 @@ class Clustering:
     features: names of the features of the federation, if it had any; `predict` matches others by them.
     scaling: how features were brought to a common scale first (`secfc.scaling`), None if they were not; cost
     is of scaled points then, and centers are in data units all the same.
-    curve: the costs of 1, 2, ... clusters by which k was chosen (`secfc.lloyd.elbow.Curve`), None if k was
-    given; of scaled points, as cost is.
+    curve: the costs of 1, 2, ... clusters by which k was chosen (`secfc.kmeans.elbow.CostCurve`), None if k
+    was given; of scaled points, as cost is.
     drive: what ran it, and runs predictions (`sealed=` says how); None if the parties ran elsewhere.
     """
 
@@ -281,7 +281,7 @@ class Clustering:
     scaling: Any = None
     curve: Any = None
     sizes: tuple[Array, ...] = ()
-    drive: Callable[..., Run] | None = None
+    drive: Callable[..., SimulatedRun] | None = None
 
     def __repr__(self) -> str:
         cost = "hidden" if self.cost is None else f"{self.cost:.6g}"
@@ -311,7 +311,9 @@ class Clustering:
         if self.liars:
             values["lied"] = names_listed(list(self.liars))
         first = "A simulation: this computer saw the data of all clients."
-        return facts("Clustering", first, values, self.learned, "The server learned, beyond the public plan:")
+        return facts_table(
+            "Clustering", first, values, self.learned, "The server learned, beyond the public plan:"
+        )
 
     @property
     def flat(self) -> Array:
@@ -363,7 +365,8 @@ class Clustering:
             federation = federation.ordered(self.features)
         if coins is not None and not callable(coins):
             raise InputError(
-                f"coins={shown(coins)} is {a_kind(coins)}: a function of a party's name is needed. Leave it "
+                f"coins={format_value(coins)} is {kind_name(coins)}: a function of a party's name is "
+                f"needed. Leave it "
                 "out"
             )
         drive = partial(self.drive, sealed=sealed)
@@ -374,7 +377,7 @@ class Clustering:
         listed = isinstance(data, list | tuple) and not any(isinstance(item, Party) for item in data)
         if listed and len(data) == len(self.plan.clients):
             data = dict(zip(self.plan.clients, data, strict=True))
-        return federated(data, union=union)
+        return as_federation(data, union=union)
 
     def __getattr__(self, name: str) -> Any:
         # Only names that a result does not have come here.
@@ -389,14 +392,19 @@ MEANT = {
 }  # fmt: skip
 
 
-def gathered(algorithm: Algorithm, plan: Any, run: Run, counts: tuple[int, ...]) -> Clustering:
+def gather_result(algorithm: Algorithm, plan: Any, run: SimulatedRun, counts: tuple[int, ...]) -> Clustering:
     """The result of an experiment, from what the roles of all parties returned."""
     outcomes = {party: algorithm.outcome(plan, party, had) for party, had in run.results.items()}
     return algorithm.collect(outcomes, run, counts)
 
 
-def union(
-    outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...], *, k: int, model: Model | None
+def join_outcomes(
+    outcomes: Mapping[PartyId, PartyOutcome],
+    run: SimulatedRun,
+    counts: tuple[int, ...],
+    *,
+    k: int,
+    model: Model | None,
 ) -> Clustering:
     """What all parties have, put together: labels from clients, all else from the server.
 
@@ -406,7 +414,7 @@ def union(
     labels, rows = [], []
     for name, count in zip(server.plan.clients, counts, strict=True):
         nothing = np.full(count, -1, np.int32)
-        own = outcomes.get(name, Outcome(name, server.plan))
+        own = outcomes.get(name, PartyOutcome(name, server.plan))
         labels.append(nothing if own.labels is None else own.labels)
         rows.append(nothing.astype(np.int64) if own.rows is None else own.rows)
     numbered = any(own.rows is not None for own in outcomes.values())
@@ -434,7 +442,7 @@ def union(
     )
 
 
-def heard(run: Run, clients: tuple[PartyId, ...], counts: tuple[int, ...]) -> list[Array]:
+def heard_labels(run: SimulatedRun, clients: tuple[PartyId, ...], counts: tuple[int, ...]) -> list[Array]:
     """The labels each client returned, (m_j,); -1 for one that was cut off before it heard the result."""
     nothing = (np.full(count, -1, np.int32) for count in counts)
     return [run.results.get(c, nobody) for c, nobody in zip(clients, nothing, strict=True)]

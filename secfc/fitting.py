@@ -12,20 +12,29 @@ from typing import Any
 import numpy as np
 
 from field.secrets.coins import Coins, SystemCoins
-from secfc.algorithm import Algorithm, Array, Clustering, Model, Public, check_columns, gathered
-from secfc.data.arguments import SWITCH, Kind, a_kind, having, optional, shown
-from secfc.data.federated import federated
-from secfc.data.inputs import Caution, InputError, refusing, seeded
-from secfc.data.missing import spread, without_gaps
-from secfc.data.resolution import judge
-from secfc.logs import tell
-from secfc.privacy.promise import Promise
+from secfc.algorithm import Algorithm, Array, Clustering, Model, PublicFacts, check_columns, gather_result
+from secfc.data.federation import as_federation, drop_incomplete_rows, scatter_values
+from secfc.data.inputs import (
+    SWITCH,
+    Caution,
+    InputError,
+    ValueKind,
+    format_value,
+    kind_name,
+    offering,
+    optional_kind,
+    refuse_as_input,
+    seeded_generator,
+)
+from secfc.data.resolution import check_resolution
+from secfc.logs import log_event
+from secfc.privacy.ledger import Promise
 from secfc.roles.exchange import SERVER, PartyId, ProtocolError, Role
-from secfc.roles.transcript import Run
+from secfc.roles.transcript import SimulatedRun
 from secfc.scaling.algorithm import Scaled
-from secfc.scaling.ways import filling
-from secfc.transport.checkpoint import Checkpoint, fingerprint
-from secfc.transport.simulate import Faults, Watch, deliver, simulate
+from secfc.scaling.ways import filling_scaler
+from secfc.transport.checkpoint import Checkpoint, parameters_fingerprint
+from secfc.transport.simulate import Faults, Watch, deliver_all, simulate
 
 
 def fit(
@@ -36,7 +45,7 @@ def fit(
     bound: float | None = None,
     coins: Callable[[PartyId], Coins] | None = None,
     keep_bodies: bool = False,
-    faults: Faults = deliver,
+    faults: Faults = deliver_all,
     watch: Watch | None = None,
     sealed: bool = False,
     checkpoint: Path | str | None = None,
@@ -49,7 +58,7 @@ def fit(
     clients' names to such.
     seed: reproduces starts, as a part of the public plan; it never makes a share predictable.  None for
     starts from coins that the clients toss.  bound: a public bound on absolute values, in data units; derived
-    from the data if None (see `Public.of`).  coins: secret coins by party,
+    from the data if None (see `PublicFacts.of`).  coins: secret coins by party,
     the operating system's by default; pass `SeededCoins` only to reproduce a test.  keep_bodies: the
     transcript holds contents too.  faults: what the network does to messages.  watch: called with
     (party, exchange) at every exchange, before it is sealed, for progress.  sealed: what any party says to
@@ -74,45 +83,47 @@ def fit(
     True
     """
     algorithm = check_algorithm(algorithm)
-    federation = federated(
+    federation = as_federation(
         federation, union=bool(getattr(algorithm, "partial", False)), gaps=missing != "refuse"
     )
-    hold_calls(coins=coins, faults=faults, watch=watch)
-    SWITCH.of("sealed", sealed), optional(PATH, "no files").of("checkpoint", checkpoint)
-    start = None if seed is None else int(seeded(seed).integers(2**63))
+    check_callbacks(coins=coins, faults=faults, watch=watch)
+    SWITCH.of("sealed", sealed), optional_kind(PATH, "no files").of("checkpoint", checkpoint)
+    start = None if seed is None else int(seeded_generator(seed).integers(2**63))
     if missing == "drop":
-        left, chosen = without_gaps(federation)
+        left, chosen = drop_incomplete_rows(federation)
         result = fit(
             algorithm, left, seed=seed, bound=bound, coins=coins, keep_bodies=keep_bodies, faults=faults,
             watch=watch, sealed=sealed, checkpoint=checkpoint, scale_features=scale_features,
         )  # fmt: skip
-        labels = spread(result.labels, left.names, federation, chosen)
-        rows = None if result.rows is None else spread(result.rows, left.names, federation, chosen)
+        labels = scatter_values(result.labels, left.names, federation, chosen)
+        rows = None if result.rows is None else scatter_values(result.rows, left.names, federation, chosen)
         return replace(result, labels=labels, rows=rows)
     if missing != "refuse":
-        scale_features, bound = filling(scale_features, missing, federation, bound), None
+        scale_features, bound = filling_scaler(scale_features, missing, federation, bound), None
     if scale_features is not None:
         algorithm = Scaled(algorithm, scale_features)
     if isinstance(algorithm, Scaled):
         if bound is not None:
             raise InputError(f"bound={bound:g} with scaled features: their limit is the bound. Leave it out")
         bound = algorithm.bound
-    with refusing():
-        public = replace(Public.of(federation, bound), seed=start)
+    with refuse_as_input():
+        public = replace(PublicFacts.of(federation, bound), seed=start)
         check_columns(algorithm, public)
     begun = time.monotonic()
-    tell("fitting", "begin", algorithm=type(algorithm).__name__, clients=federation.n, features=federation.d)
+    log_event(
+        "fitting", "begin", algorithm=type(algorithm).__name__, clients=federation.n, features=federation.d
+    )
     # The session is drawn, and differs in a run that resumes until its coins are restored: not a parameter.
-    run = fingerprint(algorithm, public, seed, sealed)
+    run = parameters_fingerprint(algorithm, public, seed, sealed)
     with Checkpoint.open(checkpoint, (*federation.names, SERVER), run) as kept:
         make = coins or kept.coins
         secrets = {name: COINS.of("coins", make(name)) for name in (*federation.names, SERVER)}
         rng = np.random.default_rng(
             int.from_bytes(secrets[SERVER].bytes(32), "little") if start is None else start
         )
-        with refusing():
+        with refuse_as_input():
             plan = algorithm.plan(replace(public, session=secrets[SERVER].bytes(32)))
-            algorithm, _ = judge(algorithm, plan, federation)
+            algorithm, _ = check_resolution(algorithm, plan, federation)
         promise = Promise.of(algorithm)
         if promise is not None and (wide := promise.wide(federation.n, federation.m)):
             warnings.warn(wide, Caution, stacklevel=2)
@@ -123,25 +134,26 @@ def fit(
         roles[SERVER] = algorithm.server(plan, rng=rng, coins=secrets[SERVER])
         if sealed:
             if watch is not None:
-                roles, watch = {name: watched(name, role, watch) for name, role in roles.items()}, None
-            roles = seal(roles, plan.description, secrets)
+                roles, watch = {name: watch_role(name, role, watch) for name, role in roles.items()}, None
+            roles = seal_roles(roles, plan.description, secrets)
         roles = {name: kept.role(name, role) for name, role in roles.items()}
         try:
-            with refusing():
+            with refuse_as_input():
                 done = simulate(roles, faults=faults, keep_bodies=keep_bodies, watch=watch)
         except ProtocolError as error:
             error.promise = promise
             raise
-    result = gathered(algorithm, plan, done, federation.counts)
-    tell("fitting", "end", steps=result.n_iter, seconds=time.monotonic() - begun)
-    return replace(result, features=federation.feature_names, drive=drive)
+    result = gather_result(algorithm, plan, done, federation.counts)
+    log_event("fitting", "end", steps=result.n_iter, seconds=time.monotonic() - begun)
+    return replace(result, features=federation.feature_names, drive=run_roles)
 
 
 def check_algorithm(algorithm: Any) -> Algorithm:
     """The algorithm, if it is one.  Raises InputError."""
     if isinstance(algorithm, type) or not hasattr(algorithm, "collect"):
         raise InputError(
-            f"the algorithm is {a_kind(algorithm)}: the first argument of fit is a value such as SecFC(k=4), "
+            f"the algorithm is {kind_name(algorithm)}: the first argument of fit is a value such as "
+            f"SecFC(k=4), "
             "Lloyd(k=4) or KFed(k=4, k_local=2), the second its data. "
             + (f"Build it: {algorithm.__name__}(k=4)" if isinstance(algorithm, type) else "Pass one")
         )
@@ -149,42 +161,43 @@ def check_algorithm(algorithm: Any) -> Algorithm:
     return found
 
 
-COINS = having("bytes", "a source of secret coins a party", "SystemCoins() for each name, or leave it out")
-PATH = Kind("a directory", "Pass its path", lambda v: v if isinstance(v, str | Path) else None)
+COINS = offering("bytes", "a source of secret coins a party", "SystemCoins() for each name, or leave it out")
+PATH = ValueKind("a directory", "Pass its path", lambda v: v if isinstance(v, str | Path) else None)
 
 
-def hold_calls(**calls: Any) -> None:
+def check_callbacks(**calls: Any) -> None:
     """Check what `fit` calls later.  Raises InputError for what cannot be called."""
     for name, call in calls.items():
         if call is not None and not callable(call):
             raise InputError(
-                f"{name}={shown(call)} is {a_kind(call)}: a function is needed, or nothing. Leave it out"
+                f"{name}={format_value(call)} is {kind_name(call)}: a function is needed, or nothing. Leave "
+                f"it out"
             )
 
 
-def drive(
+def run_roles(
     roles: Mapping[PartyId, Role[Any]],
     description: bytes,
     secrets: Mapping[PartyId, Coins],
     *,
     sealed: bool = False,
-) -> Run:
+) -> SimulatedRun:
     """Run the roles of all parties in this process, as `fit` does, for what comes after a fit.
 
     description: of their plan.  secrets: coins of every party, for the keys of sealed messages.
     """
-    return simulate(seal(roles, description, secrets) if sealed else roles)
+    return simulate(seal_roles(roles, description, secrets) if sealed else roles)
 
 
-def predicted(model: Model, federation: Any) -> list[Array]:
+def predict_with_model(model: Model, federation: Any) -> list[Array]:
     """Labels of new points by a model that was kept: one (m_j,) int32 array a client, all in this process.
 
     Raises what `Model.predict` raises.
     """
-    return model.predict(federation, coins=lambda party: SystemCoins(), drive=drive)
+    return model.predict(federation, coins=lambda party: SystemCoins(), drive=run_roles)
 
 
-def seal(
+def seal_roles(
     roles: Mapping[PartyId, Role[Any]], description: bytes, secrets: Mapping[PartyId, Coins]
 ) -> dict[PartyId, Role[Any]]:
     """The roles of all parties of a run, every message between any two of them sealed."""
@@ -195,7 +208,7 @@ def seal(
     }
 
 
-def watched(name: PartyId, role: Role[Any], watch: Watch) -> Role[Any]:
+def watch_role(name: PartyId, role: Role[Any], watch: Watch) -> Role[Any]:
     """The same role, each exchange of which is shown to `watch` first."""
     inbox: Any = None
     try:

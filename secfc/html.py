@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 
-def facts(title: str, first: str, values: Mapping[str, object], said: Sequence[str], then: str) -> str:
+def facts_table(title: str, first: str, values: Mapping[str, object], said: Sequence[str], then: str) -> str:
     """A title, a first sentence, a table of names and values, and sentences under a heading of their own."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"

@@ -11,16 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from field.secrets.coins import Coins
-from secfc.account import Account
-from secfc.algorithm import Clustering, Outcome, Public, union
+from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.attacks.views import View
-from secfc.data.arguments import WHOLE, hold
-from secfc.data.extras import require
 from secfc.data.federation import Federation
-from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive, read, seeded
+from secfc.data.inputs import (
+    WHOLE,
+    Array,
+    InputError,
+    Rows,
+    as_rows,
+    check_fields,
+    checked_points,
+    positive_integer,
+    read_all,
+    require,
+    seeded_generator,
+)
 from secfc.data.party import Party
-from secfc.lloyd.centers import CentersModel, nearest_center
-from secfc.lloyd.elbow import Curve, Elbow, clusters, falling, largest
+from secfc.kmeans.centers import CentersModel, nearest_center
+from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, monotone_costs, parse_k
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.checks import (
     check_centers,
@@ -28,7 +37,7 @@ from secfc.roles.checks import (
     is_array,
     refuse,
 )
-from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import (
     ITERATE,
     SERVER,
@@ -38,12 +47,13 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
-    everyone,
-    only,
-    take,
+    expect_all,
+    expect_messages,
+    expect_one,
 )
 from secfc.roles.messages import Message
-from secfc.roles.transcript import Run
+from secfc.roles.transcript import SimulatedRun
+from secfc.run_summary import RunSummary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +79,7 @@ class CenterLabels(Message, tag=12):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OwnLabels(Message, tag=13):
+class PointLabels(Message, tag=13):
     """Client to server in k-FED: the cluster of each of its points (m_j,), for the common result."""
 
     labels: Array
@@ -88,11 +98,11 @@ def local_centers(points: npt.ArrayLike | Rows, k_local: int, rng_seed: int) -> 
     All points are read into memory.  Run by the client; the same seed gives the same result.
     """
     rows = checked_points(as_rows(points), "the client")
-    k_local = positive("k_local", k_local)
-    whole = read(rows, "the client").astype(np.float64)
+    k_local = positive_integer("k_local", k_local)
+    whole = read_all(rows, "the client").astype(np.float64)
     if _distinct(whole, at_least=k_local + 1) <= k_local:
         return np.unique(whole, axis=0, return_counts=True)
-    labels = _kmeans_labels(whole, k_local, int(seeded(rng_seed).integers(2**32)))
+    labels = _kmeans_labels(whole, k_local, int(seeded_generator(rng_seed).integers(2**32)))
     # scikit-learn may stop within its tolerance of a mean, and may leave a cluster empty when
     # points differ by less than rounding: the labels decide, not its centers.
     used = np.unique(labels)
@@ -113,11 +123,11 @@ def merge_centers(centers: Sequence[npt.ArrayLike], k: int, seed: int) -> tuple[
 
     Raises InputError when a client sends more than k centers, or fewer than k differ in total.
     """
-    k = positive("k", k)
+    k = positive_integer("k", k)
     sent = _checked_centers(centers, k)
     stacked = np.concatenate(sent)
     bounds = np.cumsum([0, *map(len, sent)])
-    start = int(seeded(seed).integers(len(sent)))
+    start = int(seeded_generator(seed).integers(len(sent)))
     picked: list[int] = []
     # Squared distance from every center to the closest picked one; a repeated center has 0.
     closest = np.full(len(stacked), np.inf)
@@ -138,7 +148,7 @@ def merge_centers(centers: Sequence[npt.ArrayLike], k: int, seed: int) -> tuple[
     return merged, np.split(labels, bounds[1:-1])
 
 
-def choose_k(centers: Sequence[Array], elbow: Elbow, seed: int) -> Curve:
+def choose_k(centers: Sequence[Array], elbow: Elbow, seed: int) -> CostCurve:
     """The costs of clustering all clients' centers, each counted once as in `merge_centers`: a choice of k.
 
     It is not below the number of centers of any client, which belong to different clusters.
@@ -148,11 +158,11 @@ def choose_k(centers: Sequence[Array], elbow: Elbow, seed: int) -> Curve:
 
     stacked = np.concatenate(centers)
     distinct = len(np.unique(stacked, axis=0))
-    costs = [0.0] * largest(elbow)
+    costs = [0.0] * largest_k(elbow)
     with threadpool_limits(limits=1):
         for k in range(1, min(distinct - 1, len(costs)) + 1):
             costs[k - 1] = KMeans(k, n_init=10, random_state=seed).fit(stacked).inertia_
-    return Curve(falling(costs), max(elbow.least, *map(len, centers)))
+    return CostCurve(monotone_costs(costs), max(elbow.least, *map(len, centers)))
 
 
 def _kmeans_labels(points: Array, k: int, random_state: int) -> Array:
@@ -187,7 +197,7 @@ def _checked_centers(centers: Sequence[npt.ArrayLike], k: int) -> list[Array]:
     sent: list[Array] = []
     for j, item in enumerate(centers):
         rows = checked_points(as_rows(item), f"client number {j}")
-        sent.append(read(rows, f"client number {j}").astype(np.float64))
+        sent.append(read_all(rows, f"client number {j}").astype(np.float64))
         if len(sent[j]) > k:
             raise InputError(
                 f"client number {j} sent {len(sent[j])} local centers for k={k}: at most k are "
@@ -203,13 +213,13 @@ def _checked_centers(centers: Sequence[npt.ArrayLike], k: int) -> list[Array]:
     return sent
 
 
-def sent_centers(view: View) -> dict[PartyId, Array]:
+def visible_local_centers(view: View) -> dict[PartyId, Array]:
     """The local centers (k', d) in a view, by client: all of them in the server's, its own in a client's."""
     sent = (e for e in view.messages if isinstance(e.body, LocalCenters))
     return {e.sender: e.body.centers for e in sent}
 
 
-def merged_centers(view: View) -> Array | None:
+def visible_merged_centers(view: View) -> Array | None:
     """The centers (k, d) that the server told, None in the view of an outsider."""
     told = [e.body.centers for e in view.messages if isinstance(e.body, CenterLabels)]
     return told[0] if told else None
@@ -223,7 +233,7 @@ def local_clusters(view: View) -> dict[PartyId, tuple[Array, Array]]:
     """
     received = {e.sender: e.body for e in view.received() if isinstance(e.body, LocalCenters)}
     groups = {e.recipient: e.body for e in view.sent() if isinstance(e.body, CenterLabels)}
-    own = {e.sender: e.body for e in view.received() if isinstance(e.body, OwnLabels)}
+    own = {e.sender: e.body for e in view.received() if isinstance(e.body, PointLabels)}
     if not received:
         raise ValueError(f"{', '.join(view.parties)} saw no local centers: those are sent to the server only")
     found = {}
@@ -244,16 +254,16 @@ class OneShotPlan:
     seed: int
     counts: tuple[int, ...]
     d: int
-    terms: Terms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+    terms: RunTerms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
 
     @cached_property
     def description(self) -> bytes:
         """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return described(self, self.terms)
+        return describe_plan(self, self.terms)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return digest_of(self.description)
+        return description_digest(self.description)
 
 
 @dataclass(frozen=True)
@@ -271,22 +281,22 @@ class KFed:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", clusters(self.k))
-        hold(self, {"k_local": WHOLE, "seed": WHOLE})
+        object.__setattr__(self, "k", parse_k(self.k))
+        check_fields(self, {"k_local": WHOLE, "seed": WHOLE})
         if self.seed < 0:
             raise InputError(f"seed={self.seed}: seeds are not negative. Pass an integer of at least 0")
 
-    def plan(self, public: Public) -> OneShotPlan:
+    def plan(self, public: PublicFacts) -> OneShotPlan:
         """Raises ValueError if k clusters cannot come of it, InputError without the extra `estimators`."""
         require("KFed", "estimators")
         k = self.k
         if isinstance(k, Elbow):
             k = k.among(min(public.m, len(public.clients) * self.k_local), "points or local centers")
-        if not 1 <= self.k_local <= largest(k):
-            raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={largest(k)}]")
-        if largest(k) > public.m:
+        if not 1 <= self.k_local <= largest_k(k):
+            raise ValueError(f"k_local={self.k_local}: it must lie in [1, k={largest_k(k)}]")
+        if largest_k(k) > public.m:
             raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
-        terms = Terms(self, public)
+        terms = RunTerms(self, public)
         return OneShotPlan(public.clients, k, self.k_local, self.seed, public.counts, public.d, terms)
 
     def client(self, plan: OneShotPlan, party: Party, *, coins: Coins) -> Role[tuple[Array, Array]]:
@@ -297,22 +307,22 @@ class KFed:
         centers, _ = local_centers(points, plan.k_local, plan.seed * len(plan.clients) + number)
         mine = nearest_center(points, centers)
         inbox = yield Exchange({SERVER: LocalCenters(centers)}, (SERVER,), round=SHARE, phase="cluster")
-        merged = only(take(inbox, CenterLabels), SERVER)
+        merged = expect_one(expect_messages(inbox, CenterLabels), SERVER)
         count, d = merged.centers.shape
-        fits = count == plan.k if isinstance(plan.k, int) else 1 <= count <= largest(plan.k)
+        fits = count == plan.k if isinstance(plan.k, int) else 1 <= count <= largest_k(plan.k)
         if merged.labels.shape != (len(centers),) or not fits or d != plan.d:
             raise FaultyServer(SERVER, f"merged other than {len(centers)} local centers into k={plan.k}")
         labels: Array = merged.labels[mine].astype(np.int32)
-        yield Exchange({SERVER: OwnLabels(labels)}, round=ITERATE, phase="label")
+        yield Exchange({SERVER: PointLabels(labels)}, round=ITERATE, phase="label")
         return labels, merged.centers
 
     def server(
         self, plan: OneShotPlan, *, rng: np.random.Generator, coins: Coins
-    ) -> Role[tuple[Array, Curve | None]]:
+    ) -> Role[tuple[Array, CostCurve | None]]:
         """Group the local centers, tell every client what became of its own."""
         yield from agree_with_server(plan, SERVER)
         arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
-        inbox = everyone(take(arrived, LocalCenters), plan.clients)
+        inbox = expect_all(expect_messages(arrived, LocalCenters), plan.clients)
         for sender, message in inbox.items():
             rows, d = message.centers.shape
             if not 1 <= rows <= plan.k_local or d != plan.d:
@@ -328,19 +338,19 @@ class KFed:
             for c, group in zip(plan.clients, groups, strict=True)
         }
         arrived = yield Exchange(answers, plan.clients, round=SHARE, accept=ITERATE, phase="merge")
-        for sender, own in take(arrived, OwnLabels).items():
+        for sender, own in expect_messages(arrived, PointLabels).items():
             count = plan.counts[plan.clients.index(sender)]
             if len(own.labels) != count or int(own.labels.max()) >= k:
                 raise FaultyClient(sender, f"labeled other points than its {count}, or beyond k={k}")
         return centers, curve
 
-    def outcome(self, plan: OneShotPlan, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: OneShotPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """Labels of a client's points; of the server all centers.  No party knows the cost."""
         if party != SERVER:
             labels, centers = returned
-            return Outcome(party, plan, labels=labels, centers=centers, learned=("the merged centers",))
+            return PartyOutcome(party, plan, labels=labels, centers=centers, learned=("the merged centers",))
         centers, curve = returned
-        return Outcome(
+        return PartyOutcome(
             party,
             plan,
             centers=centers,
@@ -350,13 +360,15 @@ class KFed:
             learned=("every client's local centers in the clear", "all labels"),
         )
 
-    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run."""
         title = "k-FED: one-shot federated clustering, not private"
         task = (f"{self.k_local} local clusters a client",)
-        return Account("k-fed", title, {"k_local": self.k_local}, task=task)
+        return RunSummary("k-fed", title, {"k_local": self.k_local}, task=task)
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""
         centers, _ = run.results[SERVER]
-        return union(outcomes, run, counts, k=len(centers), model=CentersModel(centers))
+        return join_outcomes(outcomes, run, counts, k=len(centers), model=CentersModel(centers))

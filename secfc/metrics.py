@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from secfc.data.inputs import Array, InputError, Rows, as_rows, blocks, checked_points, positive
+from secfc.data.inputs import Array, InputError, Rows, as_rows, checked_points, positive_integer, row_blocks
 
 
 def accuracy(truth: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -102,7 +102,7 @@ def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
     read in blocks, twice, and may be larger than memory.  SecFC eq. (1).
     """
     rows = checked_points(as_rows(points), "the data set")
-    k = positive("k", k)
+    k = positive_integer("k", k)
     known = np.asarray(labels)
     if known.shape != (rows.shape[0],) or known.dtype.kind not in "iu":
         raise InputError(
@@ -115,13 +115,13 @@ def cost(points: npt.ArrayLike | Rows, labels: npt.ArrayLike, k: int) -> float:
             "Raise k, or renumber the labels."
         )
     sums = np.zeros((rows.shape[1], k))
-    for start, block in blocks(rows, "the data set"):
+    for start, block in row_blocks(rows, "the data set"):
         part = known[start : start + len(block)]
         for feature, column in enumerate(block.T):
             sums[feature] += np.bincount(part, column, minlength=k)
     means = sums.T / np.maximum(np.bincount(known, minlength=k), 1)[:, None]
     total = 0.0
-    for start, block in blocks(rows, "the data set"):
+    for start, block in row_blocks(rows, "the data set"):
         total += float(((block - means[known[start : start + len(block)]]) ** 2).sum())
     return total
 
@@ -133,7 +133,7 @@ def observed_cost(points: npt.ArrayLike, labels: npt.ArrayLike, k: int) -> float
     """
     values, known = np.asarray(points, np.float64), np.asarray(labels)
     total = 0.0
-    for h in range(positive("k", k)):
+    for h in range(positive_integer("k", k)):
         own = values[known == h]
         seen = ~np.isnan(own)
         means = np.where(seen, own, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)

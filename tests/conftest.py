@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from field.kernels import microkernel
-from field.ring import folded
+from field.ring import pseudo_mersenne
 from tests import kernels_at_hand
 from tests.nightly import NIGHTLY
 
@@ -40,6 +40,6 @@ def kernel_path(request):
     if request.param == "vector" and not microkernel.VECTOR_BITS:
         pytest.skip("this processor has no register-blocked path")
     os.environ["SECFC_KERNELS"] = request.param
-    assert folded.vectorized() == (request.param == "vector")
+    assert pseudo_mersenne.vectorized() == (request.param == "vector")
     yield request.param
     del os.environ["SECFC_KERNELS"]

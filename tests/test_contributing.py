@@ -14,7 +14,7 @@ import pytest
 import secfc
 from field import SeededCoins
 from psu.messages import TAGS
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.report import as_json, as_text, report
 from secfc.roles.exchange import SERVER
@@ -29,7 +29,7 @@ SECTIONS = dict(re.findall(r"^## (Add [^\n]+)\n(.*?)(?=^## |\Z)", PAGE, flags=re
 # A new folder or file at the top of secfc/ names its room; others stand in one.
 NEW_ROOMS = {
     "secfc.ping": "secfc.roles",
-    "secfc.grandmean": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.lloyd",
+    "secfc.grandmean": "field.secrets secfc.roles secfc.data secfc.algorithm secfc.kmeans",
 }
 
 
@@ -122,7 +122,7 @@ def test_an_attack_is_one_file(added):
 def test_a_transport_is_one_file(added):
     fed = federation()
     algorithm = secfc.SecFC(k=2, t=1)
-    public = dataclasses.replace(Public.of(fed, 8.0), session=bytes(32), seed=0)
+    public = dataclasses.replace(PublicFacts.of(fed, 8.0), session=bytes(32), seed=0)
     plan = algorithm.plan(public)
 
     def roles():

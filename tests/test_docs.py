@@ -16,11 +16,10 @@ import secfc
 from docs import pictures
 from docs.tables import TABLES, between
 from docs.ways import POLICIES, federation, leaves, said, way_of
-from secfc.algorithm import Public
-from secfc.attacks.seen import CannotDecode
-from secfc.attacks.views import View
+from secfc.algorithm import PublicFacts
+from secfc.attacks.views import CannotDecode, View
 from secfc.cli import main
-from secfc.exact.readings import Questions, final_labels
+from secfc.coded_kmeans.adversary_view import DecodedView, final_labels
 from secfc.privacy import Budget
 from secfc.roles.exchange import SERVER
 from tests.browser import CHROMIUM, complaints
@@ -52,7 +51,7 @@ def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
     )
     assert ("of other points no label" in clients[0]) == (policy.exposes in ("sizes", "steps"))
     # And so are distances: read off the server's own view.
-    seen = Questions.of(result, result.plan, SERVER)
+    seen = DecodedView.of(result, result.plan, SERVER)
     question = next(iter(seen.questions()))
     if policy.exposes not in ("distances", "noisy distances"):
         with pytest.raises(CannotDecode):
@@ -74,7 +73,7 @@ def test_every_end_of_the_decision_tree_is_a_value(leaf):
     names = {name: getattr(secfc, name) for name in secfc._HOME} | {"Budget": Budget}
     value = POLICIES[leaf.code] if "..." in leaf.code else eval(leaf.code, names)
     if not isinstance(value, secfc.FedDPKMeans):
-        way_of(value).plan(Public.of(federation(), 4.0))
+        way_of(value).plan(PublicFacts.of(federation(), 4.0))
     assert (ROOT / "docs" / leaf.page.partition("#")[0]).exists()
 
 

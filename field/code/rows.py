@@ -8,22 +8,91 @@ the squared norm as one more feature; scalar lanes use the formula as it stands.
 
 from __future__ import annotations
 
+import math
+import mmap
+import os
+import tempfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from field.code.storage import MEMORY, Storage
 from field.kernels import microkernel, projecting, weighing
 from field.kernels import scalar as kernels
-from field.kernels.threads import cuts, spread
-from field.ring import folded
+from field.kernels.threads import run_parallel, split_range
+from field.ring import pseudo_mersenne
 from field.ring.basis import LANE, Basis
 
+# --------------------------------------------------------------------------------------------------
+# Where a party's rows lie: in memory, or in a file of its own that is mapped to memory.
+#
+# A mapped file lets a party hold more shares than it has memory: pages that are not in use are written out
+# and dropped, and read again where a step comes to them.  The file has no name from the moment it exists,
+# nobody else may open it (mode 0600), and it goes with the process, however that ends.  What was written
+# stays on the disc until something else is written there: shares are as secret there as in memory, so a disc
+# that others may read later must be encrypted.
+
 Array = NDArray[Any]
+
+
+class NoRoomError(OSError):
+    """A folder takes no file of the size that is needed."""
+
+
+class Storage(Protocol):
+    """Room for large arrays."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """A writable array of zeros, C-contiguous."""
+
+
+@dataclass(frozen=True)
+class MemoryStorage:
+    """In memory, as any array."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        return np.zeros(shape, dtype)
+
+
+@dataclass(frozen=True)
+class FileStorage:
+    """In files without a name in this folder, a file an array."""
+
+    folder: Path
+
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """Raises NoRoom if the folder cannot be written to, or its disc has no room for all of it."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if not size:
+            return np.zeros(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                # All of it now: a disc that is full later would kill the process without a word.
+                _reserve(file.fileno(), size)
+                mapped = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            why = f"no file of {size:,} bytes in {self.folder}: {error.strerror}"
+            raise NoRoomError(error.errno, why) from error
+        return np.frombuffer(mapped, dtype).reshape(shape)
+
+
+def _reserve(file: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+        return
+    blank = bytes(1 << 20)
+    for start in range(0, size, len(blank)):
+        os.write(file, blank[: size - start])
+
+
+MEMORY = MemoryStorage()
+
+
+# --------------------------------------------------------------------------------------------------
 
 # Rows that are read and multiplied at a time.
 PART = 1 << 11
@@ -185,7 +254,7 @@ class TiledRows(CodedRows):
         # Pieces of a lane sum into arrays of their own, which are then added: exact in any order.
         pieces = self.pieces()
         moved = np.zeros((len(pieces), *values.shape), np.int64)
-        spread(
+        run_parallel(
             [
                 partial(microkernel.update_sums, tiles[piece], old[rows], labels[rows], moved[q, lane])
                 for lane, tiles in enumerate(self._tiles)
@@ -198,7 +267,7 @@ class TiledRows(CodedRows):
 
     def distances(self, sums: ClusterSums, lanes: int | None = None) -> Array:
         weights = [
-            folded.center_weights(sums.values[lane], sums.sizes, self.width + 1, p)
+            pseudo_mersenne.center_weights(sums.values[lane], sums.sizes, self.width + 1, p)
             for lane, p in enumerate(self.basis.primes[:lanes])
         ]
         return self._multiplied(weights, len(sums.sizes))
@@ -207,7 +276,7 @@ class TiledRows(CodedRows):
         # The slot of squared norms counts nothing.
         padded = np.concatenate([factors, np.zeros_like(factors[:, :, :1])], axis=2)
         weights = [
-            (folded.grouped(lane, p), folded.grouped(first[:, None], p).reshape(-1))
+            (pseudo_mersenne.group_rows(lane, p), pseudo_mersenne.group_rows(first[:, None], p).reshape(-1))
             for lane, first, p in zip(padded, initial, self.basis.primes, strict=False)
         ]
         return self._multiplied(weights, factors.shape[1])
@@ -216,11 +285,11 @@ class TiledRows(CodedRows):
         """What `folded.distances` makes of the rows by these weights and initial values, a pair a lane."""
         out = np.empty((len(weights), k, self.m), np.uint32)
         tasks = [
-            partial(folded.distances, tiles[piece], *factors, p, lane[:, rows])
+            partial(pseudo_mersenne.distances, tiles[piece], *factors, p, lane[:, rows])
             for tiles, factors, p, lane in zip(self._tiles, weights, self.basis.primes, out, strict=False)
             for piece, rows in self.pieces()
         ]
-        spread(tasks, self.threads)
+        run_parallel(tasks, self.threads)
         return out
 
     def pieces(self) -> list[tuple[slice, slice]]:
@@ -229,19 +298,19 @@ class TiledRows(CodedRows):
         parts = 1 if self.threads == 1 else -(-self.threads // self.basis.lanes)
         return [
             (cut, slice(cut.start * kernels.TILE, min(self.m, cut.stop * kernels.TILE)))
-            for cut in cuts(count, parts)
+            for cut in split_range(count, parts)
         ]
 
     def weighted_sums(self, weights: Array) -> Array:
-        if not folded.vectorized() or self.width + 1 < weighing.ACROSS:
+        if not pseudo_mersenne.vectorized() or self.width + 1 < weighing.ACROSS:
             return super().weighted_sums(weights)
         lanes, k = weights.shape[:2]
         pieces = self.pieces()
         # As in `sums`, pieces sum into arrays of their own.
         parts = np.zeros((len(pieces), lanes, k, self.width), np.int64)
-        spread(
+        run_parallel(
             [
-                partial(folded.weighted_sums, tiles[piece], piece.start, lane, p, parts[q, at])
+                partial(pseudo_mersenne.weighted_sums, tiles[piece], piece.start, lane, p, parts[q, at])
                 for at, (tiles, lane, p) in enumerate(
                     zip(self._tiles, weights, self.basis.primes, strict=True)
                 )

@@ -23,12 +23,12 @@ WORD = 64
 WIDTH = 32
 
 
-def words(count: int) -> int:
+def word_count(count: int) -> int:
     """Words that hold one bit of each of `count` integers."""
     return -(-count // WORD)
 
 
-def blocks(count: int) -> tuple[int, int]:
+def block_shape(count: int) -> tuple[int, int]:
     """(blocks, width) of the layout that holds rows of `count` words: below WIDTH words one block."""
     width = max(1, min(count, WIDTH))
     return -(-count // width), width
@@ -37,7 +37,7 @@ def blocks(count: int) -> tuple[int, int]:
 def pack(bits: Array) -> Array:
     """Words of bits (..., count) of 0 and 1: (..., words(count)) uint64, zero beyond the count."""
     count = bits.shape[-1]
-    padded = np.zeros((*bits.shape[:-1], words(count) * WORD), np.uint8)
+    padded = np.zeros((*bits.shape[:-1], word_count(count) * WORD), np.uint8)
     padded[..., :count] = bits
     return np.packbits(padded, axis=-1, bitorder="little").view("<u8").astype(np.uint64, copy=False)
 
@@ -48,7 +48,7 @@ def unpack(planes: Array, count: int) -> Array:
     return np.unpackbits(octets, axis=-1, count=count, bitorder="little")
 
 
-def numbers(planes: Array, count: int) -> Array:
+def from_planes(planes: Array, count: int) -> Array:
     """The integers with these binary digits, least significant plane first: (count,) int32."""
     total = np.zeros(count, np.int32)
     for place, bits in enumerate(unpack(planes, count)):
@@ -56,14 +56,14 @@ def numbers(planes: Array, count: int) -> Array:
     return total
 
 
-def digits(values: Array, places: int) -> Array:
+def to_planes(values: Array, places: int) -> Array:
     """The planes of non-negative integers (count,) below 2**places: (places, words(count)) uint64."""
     return pack((np.asarray(values)[None, :] >> np.arange(places)[:, None]) & 1)
 
 
 def to_blocks(planes: Array) -> Array:
     """Planes (rows, words) as blocks (blocks, rows, width), zero beyond the last word."""
-    count, width = blocks(planes.shape[1])
+    count, width = block_shape(planes.shape[1])
     padded = np.zeros((len(planes), count * width), np.uint64)
     padded[:, : planes.shape[1]] = planes
     return np.ascontiguousarray(padded.reshape(len(planes), count, width).transpose(1, 0, 2))
@@ -75,7 +75,7 @@ def from_blocks(sliced: Array, count: int) -> Array:
     return np.ascontiguousarray(sliced.transpose(1, 0, 2).reshape(rows, -1)[:, :count])
 
 
-def integers(basis: Basis, residues: Array) -> Array:
+def planes_of_residues(basis: Basis, residues: Array) -> Array:
     """Binary digits of the integers in [0, modulus) with residues (lanes, count) of a folded basis.
 
     (blocks, 30 * lanes, width) uint64, row b the bits of weight 2**b: the Chinese remainder theorem and a
@@ -84,7 +84,7 @@ def integers(basis: Basis, residues: Array) -> Array:
     from field.kernels import comparing
 
     count = residues.shape[1]
-    number, width = blocks(words(count))
+    number, width = block_shape(word_count(count))
     out = np.zeros((number, 30 * basis.lanes, width), np.uint64)
     padded = np.zeros((basis.lanes, number * width * WORD), np.uint32)
     padded[:, :count] = residues

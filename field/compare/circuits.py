@@ -91,10 +91,11 @@ def _top_of_two(x: Array, y: Array) -> Circuit[Array]:
     return np.asarray(top ^ generate[:, nodes[0]])
 
 
-def wins(bits: Array, literals: Array, wanted: Array, constant: Constant) -> Circuit[Array]:
+def winner_products(bits: Array, literals: Array, wanted: Array, constant: Constant) -> Circuit[Array]:
     """For each outcome whether all of its literals hold: (held, outcomes, words).
 
-    bits: (held, comparisons, words).  literals, wanted: (outcomes, f), see `field.compare.contest.Contest`.
+    bits: (held, comparisons, words).  literals, wanted: (outcomes, f), see
+    `field.compare.argmin.ArgminContest`.
     """
     outcomes, count = literals.shape
     ones = constant(np.full((1, bits.shape[2]), ONES))
@@ -121,7 +122,7 @@ def wins(bits: Array, literals: Array, wanted: Array, constant: Constant) -> Cir
     return np.ascontiguousarray(rows[:, factors[:, 0]])
 
 
-def all_of(bits: Array) -> Circuit[Array]:
+def all_set(bits: Array) -> Circuit[Array]:
     """Whether all bits of (held, rows, words) are set: (held, 1, 1), in the lowest bit, the others are 0."""
     left = bits.reshape(len(bits), -1, 1)
     while left.shape[1] > 1:
@@ -136,6 +137,6 @@ def all_of(bits: Array) -> Circuit[Array]:
     return np.asarray(left & np.uint64(1))
 
 
-def products_of(x: Array, left: Array, y: Array, right: Array) -> Circuit[Array]:
+def row_products(x: Array, left: Array, y: Array, right: Array) -> Circuit[Array]:
     """Products of rows: (held, gates, words)."""
     return np.stack((yield (Gates(x, left, y, right),)))

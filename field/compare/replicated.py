@@ -49,7 +49,7 @@ class Gates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Committee:
+class ReplicatedCommittee:
     """2t + 1 players, numbered from 0, and which of them know what."""
 
     t: int
@@ -129,7 +129,7 @@ class Committee:
         return tuple(tables)
 
 
-class Rooms:
+class ScratchArrays:
     """Memory that is used again: fresh pages cost more than what is computed in them."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Rooms:
         return self._rooms[key][:size].reshape(shape)
 
 
-class Player:
+class ReplicatedPlayer:
     """One player's part: its number, and its streams, each used once and in step with its other holders.
 
     pairs[i]: shared with player i, all others.  sets[q]: shared with the players of set q, for every
@@ -156,11 +156,11 @@ class Player:
 
     def __init__(
         self,
-        committee: Committee,
+        committee: ReplicatedCommittee,
         me: int,
         pairs: Mapping[int, Coins],
         sets: Mapping[int, Coins],
-        rooms: Rooms | None = None,
+        rooms: ScratchArrays | None = None,
     ) -> None:
         self.committee, self.me = committee, me
         self.held = committee.held(me)
@@ -169,7 +169,7 @@ class Player:
             raise ValueError(f"player {me} lacks streams with players {missing[0]} or of sets {missing[1]}")
         self._pairs, self._sets = dict(pairs), dict(sets)
         self._mine = committee.products(me)
-        self._rooms = rooms or Rooms()
+        self._rooms = rooms or ScratchArrays()
 
     def __repr__(self) -> str:
         return f"Player({self.me} of {self.committee.size}, secret)"

@@ -6,15 +6,15 @@ sees M.  Of a cluster of s points with the sum S, |S| <= s L, in rows that are `
     A = 2**(q + 1) S + s multiple + D C,   D = 2 s multiple,   C = ceil(2**q L / multiple)
 
 is in [0, P), and floor(A / D) - C is 2**q S / (s multiple) rounded to the nearest integer, half a step
-upward: the center, on a grid of 2**-q steps (`field.ring.rounded`).  With b = [R > M], whether the sum of A
+upward: the center, on a grid of 2**-q steps (`field.ring.quantize`).  With b = [R > M], whether the sum of A
 and R wrapped around, A is M + b P - R, so if r and r' are the remainder and the quotient of R by D,
 
     floor(A / D) = floor((M + b P) / D) - r' - [r > (M + b P) mod D].
 
 Both cases of the last bit are compared, and b itself: three comparisons of a public number with one of the
-dealer's, by the tables of `field.compare.dealt`.  Their bits are opened under masks; the dealer deals r', the
-masks, and the products of the first with the others in shares that sum up modulo every prime, and from these
-the center's shares are linear.
+dealer's, by the tables of `field.compare.dealer_protocol`.  Their bits are opened under masks; the dealer
+deals r', the masks, and the products of the first with the others in shares that sum up modulo every prime,
+and from these the center's shares are linear.
 
 All that is opened is uniform: M, and three bits.  Nothing here is statistical.  Sizes are public.
 """
@@ -29,11 +29,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.compare import bitslice
-from field.compare.contest import Contest
-from field.compare.dealt import ONES, Moves, Schedule, Values, compare, deal_compare
-from field.compare.tables import Deck, Hand, residue_words
+from field.compare.argmin import ArgminContest
+from field.compare.correlated_randomness import DealerRandomness, PartyRandomness, residue_words
+from field.compare.dealer_protocol import (
+    ONES,
+    DealerSchedule,
+    Moves,
+    SlicedValues,
+    compare_masked,
+    deal_compare,
+)
 from field.ring.basis import Basis
-from field.ring.rounded import FRACTION, needed, reach
+from field.ring.quantize import FRACTION, largest_rounded_center, rounding_modulus
 
 Array = NDArray[Any]
 
@@ -42,7 +49,7 @@ DEALT = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Rounding:
+class CenterRounding:
     """Everything public about rounding the centers of clusters with points.
 
     sizes: (K,) points of each, all positive.  width: numbers of a sum.  largest: of the integers in rows, in
@@ -57,7 +64,7 @@ class Rounding:
     multiple: int = 1
 
     def __post_init__(self) -> None:
-        most = needed(max(self.sizes), self.largest, self.fraction, self.multiple)
+        most = rounding_modulus(max(self.sizes), self.largest, self.fraction, self.multiple)
         if self.basis.modulus <= most:
             raise ValueError(
                 f"rounding centers of up to {max(self.sizes)} rows takes a modulus above "
@@ -76,10 +83,10 @@ class Rounding:
         return len(self.sizes), self.width
 
     @cached_property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> DealerSchedule:
         """Three comparisons of every number."""
-        three = replace(Contest.sign(1), comparisons=((0, 0, 0, 1),) * 3)
-        return Schedule(three, self.basis, self.count)
+        three = replace(ArgminContest.sign(1), comparisons=((0, 0, 0, 1),) * 3)
+        return DealerSchedule(three, self.basis, self.count)
 
     @property
     def dealt(self) -> int:
@@ -100,9 +107,9 @@ class Rounding:
     @property
     def center(self) -> int:
         """C."""
-        return reach(self.largest, self.fraction, self.multiple)
+        return largest_rounded_center(self.largest, self.fraction, self.multiple)
 
-    def compete(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
+    def compete(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
         """A member's part: yields what it opens, is sent the sum of what all members opened.
 
         masked: (lanes, K, width) sums plus the dealer's masks, equal at all members.  lead: True at exactly
@@ -114,8 +121,8 @@ class Rounding:
         quotients = [whole // over, (whole + modulus) // over]
         remainders = [whole % over, (whole + modulus) % over]
         public = np.stack([whole, *remainders])
-        values = Values(self.schedule, self.basis.reduce(public))
-        opened, _ = yield from compare(self.schedule, values, hand, ONES if lead else np.uint64(0))
+        values = SlicedValues(self.schedule, self.basis.reduce(public))
+        opened, _ = yield from compare_masked(self.schedule, values, hand, ONES if lead else np.uint64(0))
         # The last bit of y - r is y_0 + r_0 + [r > y]; r_0 is in the mask.
         b, f, g = bitslice.unpack(opened, self.count).astype(np.int64) ^ (public & 1).astype(np.int64)
         sb, sf, sg = 1 - 2 * b, 1 - 2 * f, 1 - 2 * g
@@ -130,12 +137,12 @@ class Rounding:
             total = self.basis.add(total, product)
         return total.reshape(self.basis.lanes, *self.shape)
 
-    def deal(self, rho: Array, deck: Deck) -> None:
+    def deal(self, rho: Array, deck: DealerRandomness) -> None:
         """The dealer's part; rho: (lanes, K, width) residues, by which the masked sums exceed the sums."""
         whole = self.numbers(rho, offset=False)
         rest = whole % self.divisors
         secret = np.stack([whole, rest, rest])
-        masks = deal_compare(self.schedule, Values(self.schedule, self.basis.reduce(secret)), deck)
+        masks = deal_compare(self.schedule, SlicedValues(self.schedule, self.basis.reduce(secret)), deck)
         bits = bitslice.unpack(masks, self.count).astype(np.int64) ^ (secret & 1).astype(np.int64)
         beta, phi, gamma = bits
         wanted = np.stack([whole // self.divisors, beta, phi, gamma, beta * phi, beta * gamma])

@@ -8,11 +8,11 @@ Let integers |x| <= (P - 1)/2 be shared as x = x_0 + ... + x_t modulo P.  Then x
 with the inverses folded into the factors of a linear combination.  So a holder's number is this fraction
 in fixed point, rounded down, and the sign of x is the most significant bit of the numbers' sum modulo 1.
 
-Rounding: a number of `digits` binary digits is below its fraction by less than 9/8 of the last place: one
-for the digits dropped, an eighth for the rounding of 1/p_l (8 or more binary digits are kept beyond those
-and the 30 of a residue).  The first holder adds t + 2 places, so the sum is above x / P by more than 0 and
-at most t + 2 places, while x / P <= 1/2 - 1/(2P) for x >= 0 and <= 1 - 1/P for x < 0.  Hence the sign is
-exact when 2**(digits - 1) > (t + 2) P.
+Rounding: a number of `fraction_digits` binary digits is below its fraction by less than 9/8 of the last
+place: one for the digits dropped, an eighth for the rounding of 1/p_l (8 or more binary digits are kept
+beyond those and the 30 of a residue).  The first holder adds t + 2 places, so the sum is above x / P by more
+than 0 and at most t + 2 places, while x / P <= 1/2 - 1/(2P) for x >= 0 and <= 1 - 1/P for x < 0.  Hence the
+sign is exact when 2**(digits - 1) > (t + 2) P.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.compare.bitslice import WORD, blocks, words
+from field.compare.bitslice import WORD, block_shape, word_count
 from field.ring.basis import Basis
 
 Array = NDArray[Any]
@@ -33,12 +33,12 @@ Array = NDArray[Any]
 MAX_TERMS = 3
 
 
-def digits(basis: Basis, t: int) -> int:
+def fraction_digits(basis: Basis, t: int) -> int:
     """Binary digits that fractions need, for t + 1 holders."""
     return ((t + 2) * basis.modulus).bit_length() + 1
 
 
-def fractions(
+def share_fractions(
     basis: Basis,
     t: int,
     values: Array,
@@ -57,23 +57,23 @@ def fractions(
     Raises ValueError for a basis of other lanes.
     """
     scaled = scaled_factors(basis, factors)
-    places, m = digits(basis, t), values.shape[2]
+    places, m = fraction_digits(basis, t), values.shape[2]
     if not basis.folded:
         raise ValueError(f"signs modulo {basis.primes} have no kernel: use the 30-bit lanes of Basis.holding")
     from field.kernels import comparing
 
     primes, limbs = _limbs(basis, places)
     offset = _split((t + 2) * first << (32 * limbs.shape[1] - places), limbs.shape[1])
-    number, width = blocks(words(m))
+    number, width = block_shape(word_count(m))
     padded = values
     if number * width * WORD != m:
         padded = np.zeros((*values.shape[:2], number * width * WORD), np.uint32)
         padded[:, :, :m] = values
-    out = np.empty((places, len(chosen), words(m)), np.uint64)
+    out = np.empty((places, len(chosen), word_count(m)), np.uint64)
     part = np.empty((places, number, width), np.uint64)
     for c, rows in enumerate(np.asarray(chosen, np.int64)):
         comparing.slice_fractions(padded, rows, scaled[:, c], primes, limbs, offset, part)
-        out[:, c] = part.reshape(places, number * width)[:, : words(m)]
+        out[:, c] = part.reshape(places, number * width)[:, : word_count(m)]
     return out
 
 

@@ -30,11 +30,13 @@ x = s_a**2 D_b - s_b**2 D_a,
     2 x + r = 2 (S_a (M_b - rho_b) - S_b (M_a - rho_a) + M_a sigma_b - M_b sigma_a) + fresh,
     r = fresh - 2 (sigma_a rho_b - sigma_b rho_a),
 
-linear in what is shared, and the dealer knows r: so a comparison goes on as in `field.compare.dealt`.  For
-this members need shares of rho and sigma, so these are what streams of masks sum up to, and all entries of T
-are dealt.  Sizes are not divided by common factors here, as which sizes meet is a secret.
+linear in what is shared, and the dealer knows r: so a comparison goes on as in
+`field.compare.dealer_protocol`.  For this members need shares of rho and sigma, so these are what streams of
+masks sum up to, and all entries of T are dealt.  Sizes are not divided by common factors here, as which sizes
+meet is a secret.
 
-Who won is a path from the final down: products of bits that are opened by then (`field.compare.paths`).
+Who won is a path from the final down: products of bits that are opened by then
+(`field.compare.tournament_rounds`).
 """
 
 from __future__ import annotations
@@ -48,27 +50,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.compare import paths
-from field.compare.contest import Contest
-from field.compare.dealt import (
-    Differences,
+from field.compare import tournament_rounds
+from field.compare.argmin import ArgminContest
+from field.compare.correlated_randomness import (
+    NOTHING,
+    DealerRandomness,
+    PartyRandomness,
+    Portion,
+    residue_words,
+)
+from field.compare.dealer_protocol import (
+    DealerSchedule,
     Moves,
-    Schedule,
-    Values,
-    codes,
-    compare,
-    compete,
-    deal,
+    SlicedDifferences,
+    SlicedValues,
+    compare_masked,
     deal_compare,
+    deal_contest,
     deal_factors,
     deal_multiply,
-    factors,
-    multiply,
+    multiply_bits,
+    outcome_factors,
+    run_contest,
+    winner_code,
 )
-from field.compare.heats import Heat, grouping, heat, nearest_of
-from field.compare.paths import Paths
-from field.compare.portions import Portion
-from field.compare.tables import NOTHING, Deck, Hand, residue_words
+from field.compare.tournament_rounds import (
+    TournamentRound,
+    WinningPaths,
+    grouping,
+    nearest_contest,
+    tournament_round,
+)
 from field.ring.basis import Basis
 from field.ring.quantize import distance_bound
 from field.secrets.coins import Coins
@@ -79,17 +91,17 @@ Array = NDArray[Any]
 @dataclass(frozen=True, eq=False)
 class Tournament:
     """Everything public about a contest for the nearest of many centers; plays like a
-    `field.compare.dealt.Schedule`.
+    `field.compare.dealer_protocol.DealerSchedule`.
 
-    contest: `Contest.nearest` of all clusters.  A code is a place within a group of the first level, above it
-    that group's place within one of the next, and so on, and the group that wins the final.
+    contest: `ArgminContest.nearest` of all clusters.  A code is a place within a group of the first level,
+    above it that group's place within one of the next, and so on, and the group that wins the final.
     counts: groups of each level, fewer than contestants, and two at least; the winners of the last meet in
     the final.  Groups are even, of neighbors; of one only if all clusters have the same size.
 
     Raises ValueError for other counts.
     """
 
-    contest: Contest
+    contest: ArgminContest
     basis: Basis
     m: int
     counts: tuple[int, ...]
@@ -104,12 +116,12 @@ class Tournament:
             )
 
     @staticmethod
-    def needed(contest: Contest, counts: tuple[int, ...], d: int, max_int: int) -> int:
-        """What the modulus must exceed: as `Contest.needed`, without dividing by common factors."""
+    def needed(contest: ArgminContest, counts: tuple[int, ...], d: int, max_int: int) -> int:
+        """What the modulus must exceed: as `ArgminContest.needed`, without dividing by common factors."""
         squares = _squares(contest)
         bounds: list[int] = [distance_bound(d, max_int, size) for size in contest.sizes]
         groups = grouping(contest.outcomes, counts[0])
-        inner = max(nearest_of(contest.sizes, group).needed(d, max_int) for group in groups)
+        inner = max(nearest_contest(contest.sizes, group).needed(d, max_int) for group in groups)
         crossed = [
             2 * squares[a] * bounds[b] for x in groups for y in groups if x is not y for a in x for b in y
         ]
@@ -121,23 +133,23 @@ class Tournament:
         return len(set(self.contest.sizes)) == 1
 
     @cached_property
-    def heats(self) -> tuple[Heat, ...]:
+    def heats(self) -> tuple[TournamentRound, ...]:
         """All levels but the final."""
         sizes, out = self.contest.sizes, []
         for count in self.counts:
-            out.append(heat(sizes, count))
+            out.append(tournament_round(sizes, count))
             sizes = (1,) * count
         return tuple(out)
 
     @cached_property
-    def schedules(self) -> tuple[Schedule, ...]:
+    def schedules(self) -> tuple[DealerSchedule, ...]:
         """The contests of all levels but the final."""
-        return tuple(Schedule(level.contest, self.basis, self.m) for level in self.heats)
+        return tuple(DealerSchedule(level.contest, self.basis, self.m) for level in self.heats)
 
     @cached_property
-    def final(self) -> Schedule:
+    def final(self) -> DealerSchedule:
         """The contest among the last groups' winners."""
-        return Schedule(_all_pairs(self.counts[-1]), self.basis, self.m)
+        return DealerSchedule(_all_pairs(self.counts[-1]), self.basis, self.m)
 
     @property
     def places(self) -> int:
@@ -191,7 +203,7 @@ class Tournament:
             full, size = len(self.heats[level].full), self.heats[level].members.shape[1]
             for entries in (size - 1, *self.tables(level)):
                 words += residue_words(self.basis, (full, entries, self.m))
-            longer = paths.rows(grown, self._secrets(level, codes=codes))
+            longer = tournament_rounds.path_words(grown, self._secrets(level, codes=codes))
             words += self.schedules[level].dealt + longer * self.per
             grown += 1
         return int(words)
@@ -203,7 +215,7 @@ class Tournament:
 
     @property
     def openings(self) -> tuple[int, ...]:
-        """Words that a member opens in each round of `compete`."""
+        """Words that a member opens in each round of `run_contest`."""
         out: list[int] = []
         for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
             out += [*self._crossed(level, schedule), *schedule.openings]
@@ -212,7 +224,7 @@ class Tournament:
             out.append(residue_words(self.basis, (self.kinds * len(stage.full), self.m)))
         return (*out, *self._crossed(len(self.heats), self.final), *self.final.openings)
 
-    def _crossed(self, level: int, schedule: Schedule) -> tuple[int, ...]:
+    def _crossed(self, level: int, schedule: DealerSchedule) -> tuple[int, ...]:
         """What is opened before a level's comparisons."""
         if self.alike or not level:
             return ()
@@ -220,14 +232,16 @@ class Tournament:
 
     # --- committee
 
-    def compete(self, masked: Array, hand: Hand, *, lead: bool) -> Moves:
-        """See `field.compare.dealt.compete`."""
-        return compete(self, masked, hand, lead=lead)
+    def compete(self, masked: Array, hand: PartyRandomness, *, lead: bool) -> Moves:
+        """See `field.compare.dealer_protocol.run_contest`."""
+        return run_contest(self, masked, hand, lead=lead)
 
-    def codes(self, masked: Array, hand: Hand, constant: Any) -> Moves:
-        """A member's share of the codes' binary digits, as `field.compare.dealt.Schedule.codes`."""
+    def codes(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+        """A member's share of the codes' binary digits, as
+        `field.compare.dealer_protocol.DealerSchedule.codes`.
+        """
         path, won = yield from self._play(masked, hand, constant, codes=True)
-        digits = [codes(self.final.contest, path.won)]
+        digits = [winner_code(self.final.contest, path.won)]
         for level in range(len(self.heats) - 1, 0, -1):
             stage, (bits, masks) = self.heats[level], won[level]
             wins, own = path.through(stage, bits, masks, hand)
@@ -236,8 +250,8 @@ class Tournament:
         digits.append(path.times(self.heats[0], *won[0], hand))
         return np.concatenate(digits[::-1])
 
-    def wins(self, masked: Array, hand: Hand, constant: Any) -> Moves:
-        """A member's share of who wins each point, as `field.compare.dealt.Schedule.wins`."""
+    def wins(self, masked: Array, hand: PartyRandomness, constant: Any) -> Moves:
+        """A member's share of who wins each point, as `field.compare.dealer_protocol.DealerSchedule.wins`."""
         path, won = yield from self._play(masked, hand, constant, codes=False)
         out = path.won
         for level in range(len(self.heats) - 1, -1, -1):
@@ -248,40 +262,42 @@ class Tournament:
                 path = path.longer(stage, bits, own)
         return out
 
-    def _play(self, masked: Array, hand: Hand, constant: Any, *, codes: bool) -> Moves:
+    def _play(self, masked: Array, hand: PartyRandomness, constant: Any, *, codes: bool) -> Moves:
         """The final's paths; of every level who won its groups, opened and under which masks, two arrays."""
         rows, fresh, won = masked[:, None], None, []
         for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
             met = yield from self._met(schedule, rows, fresh, hand, constant)
-            bits, masks = yield from compare(schedule, met, hand, constant)
+            bits, masks = yield from compare_masked(schedule, met, hand, constant)
             if not stage.pairs:
-                bits, masks = yield from factors(schedule, bits, masks, hand, constant)
-                wins = multiply(bits, masks, schedule.products[-1], hand, constant)[:, 0]
+                bits, masks = yield from outcome_factors(schedule, bits, masks, hand, constant)
+                wins = multiply_bits(bits, masks, schedule.products[-1], hand, constant)[:, 0]
                 found = self._found(level, wins[stage.outcomes], codes=codes)
                 masks = hand.masks(found.shape)
                 bits = yield found ^ masks
             won.append((bits, masks))
             rows, fresh = yield from self._select(level, rows, self._numbers(level, bits), hand, constant)
         met = yield from self._met(self.final, rows, fresh, hand, constant)
-        bits, masks = yield from compare(self.final, met, hand, constant)
-        bits, masks = yield from factors(self.final, bits, masks, hand, constant)
-        return Paths.final(bits, masks, hand, constant), won
+        bits, masks = yield from compare_masked(self.final, met, hand, constant)
+        bits, masks = yield from outcome_factors(self.final, bits, masks, hand, constant)
+        return WinningPaths.final(bits, masks, hand, constant), won
 
-    def _met(self, schedule: Schedule, rows: Array, fresh: Array | None, hand: Hand, constant: Any) -> Moves:
+    def _met(
+        self, schedule: DealerSchedule, rows: Array, fresh: Array | None, hand: PartyRandomness, constant: Any
+    ) -> Moves:
         """What contestants are compared by, of their values (lanes, values, n, m).
 
         fresh: shares of the masks of these; None at the first level, and where sizes do not matter.
         """
         if fresh is None:
-            return Differences(schedule, rows[:, 0])
+            return SlicedDifferences(schedule, rows[:, 0])
         from field.kernels import comparing
 
         pairs = schedule.contest.pairs
         share = hand.uniform(self.basis, (len(pairs), self.m))
         comparing.cross(rows, fresh, pairs, constant != 0, np.array(self.basis.primes, np.uint64), share)
-        return Values(schedule, (yield share))
+        return SlicedValues(schedule, (yield share))
 
-    def _select(self, level: int, rows: Array, index: Array, hand: Hand, constant: Any) -> Moves:
+    def _select(self, level: int, rows: Array, index: Array, hand: PartyRandomness, constant: Any) -> Moves:
         """The values of a level's winners under fresh masks, and shares of these where they are needed.
 
         index: (full, m) places plus secret numbers.
@@ -318,12 +334,12 @@ class Tournament:
     def deal(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
-        """See `field.compare.dealt.deal`."""
-        return deal(self, rho, streams, corrected, before)
+        """See `field.compare.dealer_protocol.deal_contest`."""
+        return deal_contest(self, rho, streams, corrected, before)
 
     @property
     def portions(self) -> tuple[int, ...]:
-        """Words of each portion that is dealt for `compete`."""
+        """Words of each portion that is dealt for `run_contest`."""
         return (self.dealt,)
 
     @property
@@ -332,30 +348,30 @@ class Tournament:
         return (self.dealt_wins,)
 
     def dealing(self, rho: Array) -> Iterator[Portion]:
-        """What is dealt for `compete`, portion by portion."""
+        """What is dealt for `run_contest`, portion by portion."""
         yield self.dealt, partial(self.deal_codes, rho)
 
     def dealing_wins(self, rho: Array) -> Iterator[Portion]:
         """The same for `wins`."""
         yield self.dealt_wins, partial(self.deal_wins, rho)
 
-    def deal_codes(self, rho: Array, deck: Deck) -> None:
-        """The dealer's part of `codes`, into a deck for more than this contest."""
+    def deal_codes(self, rho: Array, deck: DealerRandomness) -> None:
+        """The dealer's part of `winner_code`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=True)
         for level in range(len(self.heats) - 1, 0, -1):
-            own = paths.deal_through(terms, self.heats[level], won[level], deck)
-            terms = paths.longer(terms, self.heats[level], own)
-        paths.deal_times(terms, self.heats[0], won[0], deck)
+            own = tournament_rounds.deal_through(terms, self.heats[level], won[level], deck)
+            terms = tournament_rounds.extend_paths(terms, self.heats[level], own)
+        tournament_rounds.deal_times(terms, self.heats[0], won[0], deck)
 
-    def deal_wins(self, rho: Array, deck: Deck) -> None:
+    def deal_wins(self, rho: Array, deck: DealerRandomness) -> None:
         """The dealer's part of `wins`, into a deck for more than this contest."""
         terms, won = self._deal(rho, deck, codes=False)
         for level in range(len(self.heats) - 1, -1, -1):
-            own = paths.deal_through(terms, self.heats[level], won[level], deck)
+            own = tournament_rounds.deal_through(terms, self.heats[level], won[level], deck)
             if level:
-                terms = paths.longer(terms, self.heats[level], own)
+                terms = tournament_rounds.extend_paths(terms, self.heats[level], own)
 
-    def _deal(self, rho: Array, deck: Deck, *, codes: bool) -> tuple[Array, list[Array]]:
+    def _deal(self, rho: Array, deck: DealerRandomness, *, codes: bool) -> tuple[Array, list[Array]]:
         """The dealer's part of `_play`: the products of the final's masks, and the masks of who won."""
         rows, won = rho[:, None], []
         for level, (stage, schedule) in enumerate(zip(self.heats, self.schedules, strict=True)):
@@ -366,20 +382,22 @@ class Tournament:
             won.append(masks)
             rows = self._deal_select(level, rows, self._numbers(level, masks), deck)
         masks = deal_compare(self.final, self._deal_met(len(self.heats), self.final, rows, deck), deck)
-        return paths.deal_final(deal_factors(self.final, masks, deck), deck), won
+        return tournament_rounds.deal_final(deal_factors(self.final, masks, deck), deck), won
 
-    def _deal_met(self, level: int, schedule: Schedule, rows: Array, deck: Deck) -> Differences | Values:
+    def _deal_met(
+        self, level: int, schedule: DealerSchedule, rows: Array, deck: DealerRandomness
+    ) -> SlicedDifferences | SlicedValues:
         """What the compared numbers exceed those of `_met` by, of the masks (lanes, values, n, m)."""
         if self.alike or not level:
-            return Differences(schedule, rows[:, 0])
+            return SlicedDifferences(schedule, rows[:, 0])
         from field.kernels import comparing
 
         pairs = schedule.contest.pairs
         r = deck.uniform(self.basis, (len(pairs), self.m))
         comparing.crossed(rows, pairs, np.array(self.basis.primes, np.uint64), r)
-        return Values(schedule, r)
+        return SlicedValues(schedule, r)
 
-    def _deal_select(self, level: int, rows: Array, secret: Array, deck: Deck) -> Array:
+    def _deal_select(self, level: int, rows: Array, secret: Array, deck: DealerRandomness) -> Array:
         """The dealer's part of `_select`: the fresh masks.  secret: (full, m) numbers that places exceed."""
         from field.kernels import comparing
 
@@ -395,17 +413,17 @@ class Tournament:
         return _going_on(stage, rows, fresh)
 
 
-def _squares(contest: Contest) -> list[int]:
+def _squares(contest: ArgminContest) -> list[int]:
     common = math.gcd(*contest.sizes)
     return [(size // common) ** 2 for size in contest.sizes]
 
 
 @lru_cache(maxsize=64)
-def _all_pairs(count: int) -> Contest:
-    return Contest.nearest(np.ones(count, np.int64))
+def _all_pairs(count: int) -> ArgminContest:
+    return ArgminContest.nearest(np.ones(count, np.int64))
 
 
-def _going_on(stage: Heat, rows: Array, winners: Array) -> Array:
+def _going_on(stage: TournamentRound, rows: Array, winners: Array) -> Array:
     """Values of the next level's contestants, (lanes, values, count, m): winners', and of who was alone."""
     if not len(stage.alone):
         return winners
@@ -415,7 +433,7 @@ def _going_on(stage: Heat, rows: Array, winners: Array) -> Array:
     return out
 
 
-def _digits(stage: Heat, wins: Array) -> Array:
+def _digits(stage: TournamentRound, wins: Array) -> Array:
     """The place's digits (digits, per) of whoever wins, of the bits of the places (places, per)."""
     out = np.zeros((stage.digits, wins.shape[1]), np.uint64)
     for place, bit in zip(stage.places[:, 1].tolist(), wins, strict=True):
@@ -425,7 +443,7 @@ def _digits(stage: Heat, wins: Array) -> Array:
     return out
 
 
-def _all(stage: Heat, groups: Array, others: Array) -> Array:
+def _all(stage: TournamentRound, groups: Array, others: Array) -> Array:
     """Who wins, (n, per), of which group (count, per), and who of those that are not the first of theirs."""
     out = np.empty((len(stage.sizes), groups.shape[1]), np.uint64)
     out[stage.members[:, 0]] = groups  # who wins in the group that wins is its first, or one of the others

@@ -1,5 +1,5 @@
 """The kernels of secret comparisons: residues to bit planes, and the dealt comparison of
-`field.compare.dealt`.
+`field.compare.dealer_protocol`.
 
 All planes are blocks (blocks, rows, width) of `field.compare.bitslice`.  Primes are 2**30 - c with c < 256
 (folded bases): a -> (a mod 2**30) + c (a div 2**30) keeps a value modulo the prime.  Loops over the words of

@@ -1,9 +1,9 @@
-"""The streaming pass of `field.code.correct` over primes p = 2^30 - c: random sums of long shares.
+"""The streaming pass of `field.code.consistency` over primes p = 2^30 - c: random sums of long shares.
 
 One share of N residues is cut into blocks; block b is multiplied by two random coefficients and added
 up, which leaves two rows of sums as long as a block, and a few words are taken of those.  Every residue
 is read once, the coefficients are one pair a block, and nothing as large as a share is stored.  Assumes
-c < 2^12 and trusts its arrays; the twin for every other prime is matrix language in `field.code.correct`.
+c < 2^12 and trusts its arrays; the twin for every other prime is matrix language in `field.code.consistency`.
 """
 
 from __future__ import annotations

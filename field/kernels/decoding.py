@@ -4,8 +4,8 @@ Plain loops on purpose: decoding reads every reply once and is bound by memory; 
 version gained 15 % on large inputs and lost with many replies.  Works chunk by chunk, so that
 nothing as large as a reply is stored.  Assumes c < 2^12 and trusts its arrays.
 
-Parity checks (`field.code.correct` draws them) are sums of the replies that vanish if nobody lies.  They are
-evaluated on a chunk just before it is decoded, so every reply still comes from memory once.
+Parity checks (`field.code.consistency` draws them) are sums of the replies that vanish if nobody lies.  They
+are evaluated on a chunk just before it is decoded, so every reply still comes from memory once.
 """
 
 from __future__ import annotations

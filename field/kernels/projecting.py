@@ -1,4 +1,5 @@
-"""The streaming pass of `field.code.opened`: sums of words under a matrix of 0, 1 and -1, a block at a time.
+"""The streaming pass of `field.code.range_check`: sums of words under a matrix of 0, 1 and -1, a block at a
+time.
 
 Trusts its arrays; the twin in `tests.oracles.field` is slow and obviously right.
 """

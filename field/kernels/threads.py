@@ -25,14 +25,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def spread(tasks: Sequence[Callable[[], R]], threads: int) -> list[R]:
+def run_parallel(tasks: Sequence[Callable[[], R]], threads: int) -> list[R]:
     """The results of independent tasks, in order; with one thread they run here, one after another."""
     if threads == 1 or len(tasks) == 1:
         return [task() for task in tasks]
     return list(_pool(threads).map(lambda task: task(), tasks))
 
 
-def cuts(count: int, pieces: int) -> list[slice]:
+def split_range(count: int, pieces: int) -> list[slice]:
     """At most `pieces` slices that cover range(count) evenly."""
     pieces = max(1, min(pieces, count))
     return [slice(i * count // pieces, (i + 1) * count // pieces) for i in range(pieces)]

@@ -218,9 +218,9 @@ class Basis:
         Both are canonical residues.
         """
         if self.folded:
-            from field.ring import folded
+            from field.ring import pseudo_mersenne
 
-            return folded.matmul(matrix, columns, self.primes)
+            return pseudo_mersenne.matmul(matrix, columns, self.primes)
         from field.kernels import scalar as kernels
 
         return kernels.scalar_matmul(matrix, columns, self.primes)

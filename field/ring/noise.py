@@ -140,7 +140,7 @@ def _fill(kernel: Callable[[Array, Array, Array], int], shape: int | tuple[int, 
 SAMPLED = 50
 
 
-def grain(sigma: Fraction) -> int:
+def uniform_digits(sigma: Fraction) -> int:
     """How many low digits of noise of this standard deviation are uniform instead of sampled."""
     return max(0, math.floor(sigma).bit_length() - SAMPLED)
 
@@ -156,7 +156,7 @@ def wide_noise(
     sampler's mechanism on integers of unit 2**f, in which each entry that changes changes by at most one
     unit more, 2**(1 - SAMPLED) sigma.
     """
-    f = grain(sigma)
+    f = uniform_digits(sigma)
     if f > 64:
         raise ValueError(f"noise of 2**{SAMPLED + f} leaves no room: lower the scale of the integers")
     y = basis.reduce(sampler(Deviation.above(sigma / 2**f), shape, coins=coins))

@@ -16,9 +16,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.basis import LANE_PRIMES, Basis
-from field.ring.clipping import clip
+
+# --------------------------------------------------------------------------------------------------
+# Clipping on the integers: exact, enforced, and never in place.
 
 Array = NDArray[Any]
+
+# Below this, products of two entries or of an entry and the bound fit an int64.
+_HALF = 2**31
+
+
+def clip(vectors: Array, bound: int) -> tuple[Array, Array]:
+    """Integer vectors (m, d) shortened to L2 norm <= bound, int64, and which were (m,) bool.
+
+    A longer vector x becomes trunc(x bound / r) with r = ceil(||x||), so no rounding can exceed the bound:
+    each entry is at most abs(x_i) bound / ||x|| in size.  Vectors within the bound are unchanged; the
+    argument is never written to.
+
+    Raises TypeError for floats, ValueError for a bound below 0.
+    """
+    values = np.asarray(vectors)
+    if values.dtype.kind not in "iuO":
+        raise TypeError(f"an array of {values.dtype}: clipping is exact on integers; quantize first")
+    if bound < 0:
+        raise ValueError(f"bound={bound} must be at least 0")
+    out = values.astype(np.int64)
+    squares = squared_norms(values)
+    clipped = np.asarray(squares > bound * bound, bool)
+    if clipped.any():
+        long = values[clipped].astype(object)
+        lengths = np.array([_ceil_sqrt(int(s)) for s in squares[clipped]], object)[:, None]
+        out[clipped] = (np.sign(long) * (np.abs(long) * bound // lengths)).astype(np.int64)
+    return out, clipped
+
+
+def squared_norms(vectors: Array) -> Array:
+    """The exact squared L2 norms (m,) of integer vectors (m, d): int64, or Python integers where needed."""
+    values = np.asarray(vectors)
+    largest = max(abs(int(values.max())), abs(int(values.min()))) if values.size else 0
+    # d squares of at most largest**2 each add up within an int64.
+    if values.shape[-1] * largest * largest < 2**63:
+        whole = values.astype(np.int64, copy=False)
+        return np.asarray(np.einsum("...i,...i->...", whole, whole))
+    wide = values.astype(object)
+    return np.asarray((wide * wide).sum(axis=-1), object)
+
+
+def _ceil_sqrt(square: int) -> int:
+    root = math.isqrt(square)
+    return root if root * root == square else root + 1
+
+
+# --------------------------------------------------------------------------------------------------
 
 # Beyond 2**52 a float64 no longer tells neighbouring integers apart.
 MAX_INT = 2**52
@@ -149,3 +198,57 @@ def plan_quantization(
     if smallest.lanes < least_lanes:
         smallest = Basis(LANE_PRIMES[:least_lanes])
     return smallest, Quantizer(finest_scale(smallest, d, m, bound), bound, rounding)
+
+
+# --------------------------------------------------------------------------------------------------
+# Centers on a grid of 2**-q steps: what is computed where centers are rounded, and the room it takes.
+#
+# A rounded center c stands for 2**q equal points that sum up to c, so everything that is computed from sums
+# and sizes of clusters is computed from c and 2**q as well: 2**q times a point and c are at most 2**q eta in
+# absolute value, whatever the size of the cluster.  Of all points of the grid none is nearer to the points of
+# a cluster, so the cost never rises from step to step.
+
+# q: a sixteenth of a step of the data.
+FRACTION = 4
+
+
+def largest_rounded_center(largest: int, fraction: int, multiple: int = 1) -> int:
+    """The largest rounded center of rows up to `largest`, `multiple` times their data, in absolute value."""
+    return -((-largest << fraction) // multiple)
+
+
+def rounding_modulus(size: int, largest: int, fraction: int, multiple: int = 1) -> int:
+    """What the modulus must exceed to round the center of `size` rows up to `largest`.
+
+    The largest numerator of `field.compare.rounding`.
+    """
+    offset = size * multiple + 2 * size * multiple * largest_rounded_center(largest, fraction, multiple)
+    return (size * largest << (fraction + 1)) + offset
+
+
+def clusters_rounding_modulus(d: int, size: int, largest: int, multiple: int = 1, factor: int = 1) -> int:
+    """What the modulus must exceed to round centers of clusters of up to `size` rows, and to compare
+    distances of d features to them by a factor."""
+    compared = 2 * factor * distance_bound(d, largest, 1 << FRACTION)
+    return max(compared, rounding_modulus(size, largest, FRACTION, multiple))
+
+
+def cost_modulus(d: int, size: int, largest: int) -> int:
+    """What the modulus must exceed to open what clusters of up to `size` honest rows cost."""
+    return size * distance_bound(d, largest, 1 << FRACTION)
+
+
+def round_centers(sums: Array, sizes: Array, fraction: int) -> Array:
+    """The nearest point of the grid to every mean, in its steps: (k, d) int64, zeros for empty clusters.
+
+    sums: (k, d) integers of any size, of means below 2**(62 - fraction), as all of quantized points are.
+    sizes: (k,) points.  Ties go up, of either sign.
+    """
+    over = 2 * np.maximum(sizes, 1).astype(object)[:, None]
+    centers = ((sums.astype(object) << (fraction + 1)) + over // 2) // over
+    return np.where(sizes[:, None] > 0, centers, 0).astype(np.int64)
+
+
+def rounded_weights(sizes: Array, fraction: int) -> Array:
+    """How many points a rounded center stands for: 2**q, 0 for clusters without points, (k,) int64."""
+    return np.where(np.asarray(sizes) > 0, 1 << fraction, 0).astype(np.int64)

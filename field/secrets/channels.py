@@ -33,7 +33,7 @@ class AlreadyUsed(RuntimeError):  # noqa: N818
         self.what = what
 
 
-class Broken(Exception):  # noqa: N818 - what happened
+class BrokenSeal(Exception):  # noqa: N818 - what happened
     """What came over a channel is not what its peer sealed for it there: altered, misdirected or repeated."""
 
 
@@ -83,7 +83,7 @@ def _places(label: str, count: int) -> list[str]:
     return [label] if count == 1 else [f"{label} {i}/{count}" for i in range(count)]
 
 
-class Channel:
+class SealedChannel:
     """What two parties share: seal, open, and streams both can expand.  One label, one use."""
 
     def __init__(self, me: int, peer: int, secret: bytes, context: bytes) -> None:
@@ -140,11 +140,11 @@ class Channel:
             try:
                 payload = cipher.decrypt(bytes(12), sealed, self._context + place.encode())
             except InvalidTag:
-                raise Broken(f"the message {label!r} was altered or misdirected") from None
+                raise BrokenSeal(f"the message {label!r} was altered or misdirected") from None
             yield payload
         # Only a genuine message uses the label up, so a forgery cannot lock the genuine one out.
         if not self._claim("open " + label):
-            raise Broken(f"the message {label!r} came again")
+            raise BrokenSeal(f"the message {label!r} came again")
 
     def stream(self, label: str, *, side: str = "") -> Stream:
         """A stream that the peer can expand as well; each side may do so once.

@@ -20,14 +20,14 @@ from psu import oblivious, ristretto
 from psu.errors import UnionAborted
 from psu.identify import digests, tags
 from psu.oblivious import Evaluator
-from psu.plan import Plan, Threshold
+from psu.plan import Threshold, UnionPlan
 
 Array = NDArray[Any]
 Ids = Sequence[str | int]
 
 
 @dataclass(frozen=True)
-class Looked:
+class DictionaryFinding:
     """What a coalition found.
 
     tested: guesses of which it computed something as a tag.  found: of these, how many it said are in the
@@ -43,14 +43,14 @@ class Looked:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Game:
+class DictionaryGame:
     """A union that is announced, and what it takes to compute its tags.
 
     plan: with a quota, or none for a shared key.  evaluators: by number, secret to each.  key: of all
     clients.  union: what the server announced, the bytes of each tag.  truth: the digests (m, 2) behind it.
     """
 
-    plan: Plan
+    plan: UnionPlan
     evaluators: dict[int, Evaluator]
     key: bytes
     union: frozenset[bytes]
@@ -58,13 +58,13 @@ class Game:
     coins: Coins
 
     @classmethod
-    def of(cls, sets: Sequence[Ids], t: int, quota: int, coins: Coins | None = None) -> Game:
+    def of(cls, sets: Sequence[Ids], t: int, quota: int, coins: Coins | None = None) -> DictionaryGame:
         """The union of the sets of honest clients; the first t clients, which attack, bring none of theirs.
 
         quota: 0 for a key that all clients share.  Raises ValueError as `psu.union`.
         """
         coins = coins or SystemCoins()
-        plan = Plan(len(sets), Threshold(t), coins.bytes(32), quota=quota)
+        plan = UnionPlan(len(sets), Threshold(t), coins.bytes(32), quota=quota)
         evaluators = {j: Evaluator(coins) for j in plan.evaluators}
         plan = replace(plan, evaluation_keys=tuple(e.public for e in evaluators.values()))
         key, found, truth = coins.bytes(16), set[bytes](), set[bytes]()
@@ -82,11 +82,11 @@ class Game:
             found.update(_tagged(digest, key))
         return cls(plan, evaluators, key, frozenset(found), frozenset(truth), coins)
 
-    def by_key(self, guesses: Ids) -> Looked:
+    def by_key(self, guesses: Ids) -> DictionaryFinding:
         """One client with the key of tags that all clients have."""
         return self._judged(guesses, digests(guesses))
 
-    def by_questions(self, guesses: Ids, *, tries: int = 2) -> Looked:
+    def by_questions(self, guesses: Ids, *, tries: int = 2) -> DictionaryFinding:
         """The first t clients ask for guesses, the element of the check included, as often as they are heard.
 
         They evaluate with their own parts of the key as much as they like; at least one part is another's.
@@ -119,7 +119,7 @@ class Game:
         tested = np.concatenate(got) if got else np.empty((0, 2), np.uint64)
         return self._judged(guesses, tested, refused)
 
-    def by_own_keys(self, parts: Sequence[int], guesses: Ids) -> Looked:
+    def by_own_keys(self, parts: Sequence[int], guesses: Ids) -> DictionaryFinding:
         """These evaluators alone, by the sum of their parts of the key and without any question."""
         key = sum(self.evaluators[j]._key for j in parts) % ristretto.ORDER
         outs = []
@@ -139,13 +139,13 @@ class Game:
             totals = [ristretto.add(a, said[32 * i : 32 * i + 32]) for i, a in enumerate(totals)]
         return totals
 
-    def _judged(self, guesses: Ids, computed: Array, refused: int = 0) -> Looked:
+    def _judged(self, guesses: Ids, computed: Array, refused: int = 0) -> DictionaryFinding:
         """computed (N, 2): what the tags of the first N guesses are made of, as the coalition has it."""
         there = [row in self.truth for row in _rows(digests(guesses))]
         hit = [tag in self.union for tag in _tagged(computed, self.key)]
         found = sum(h and w for h, w in zip(hit, there, strict=False))
         expected = len(hit) * sum(there) / max(len(there), 1)
-        return Looked(len(hit), found, sum(hit) - found, expected, refused)
+        return DictionaryFinding(len(hit), found, sum(hit) - found, expected, refused)
 
 
 def _rows(digest: Array) -> list[bytes]:

@@ -21,8 +21,8 @@ With noisy distances whose deviation is known, a difference counts if its square
 noise by `STANDS_OUT` deviations.  That is what the same linear algebra gives, and no bound on cleverer
 attacks: that is the budget of the noise.
 
-Known points of one client turn the shape into the points themselves (`locate`): their coordinates in the
-span are linear in the points, y - mean y = B^T (x - mean x), and d + 1 points in general position fix B.
+Known points of one client turn the shape into the points themselves (`locate_points`): their coordinates in
+the span are linear in the points, y - mean y = B^T (x - mean x), and d + 1 points in general position fix B.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
-from secfc.attacks.seen import Question, Seen
+from secfc.attacks.views import SeenDistances, SeenQuery
 
 Array = NDArray[Any]
 Freedom = Literal["none", "isometry", "similarity"]
@@ -180,12 +180,12 @@ class Simplex:
 # --- the attack ----------------------------------------------------------------------------------
 
 
-def attack(
-    seen: Seen,
+def reconstruct_geometry(
+    seen: SeenDistances,
     *,
     segments: bool = False,
     tolerance: float = TOLERANCE,
-    deviation: Callable[[Question], float] | None = None,
+    deviation: Callable[[SeenQuery], float] | None = None,
 ) -> Geometry:
     """The points that distances fix as they were seen, up to rotation and reflection.
 
@@ -219,19 +219,19 @@ def attack(
     return Geometry(seen.parties, points, tuple(ranks), _outside(points, *last), freedom)
 
 
-def locate(seen: Seen, *, segments: bool = False, tolerance: float = TOLERANCE) -> Located:
+def locate_points(seen: SeenDistances, *, segments: bool = False, tolerance: float = TOLERANCE) -> Located:
     """All points in data units, by a coalition of the server with clients that hold points.
 
-    Raises as `attack`; ValueError if they hold no points.
+    Raises as `reconstruct_geometry`; ValueError if they hold no points.
     """
     rows, known = seen.known()
     if not len(rows):
         who = ", ".join(seen.parties)
         raise ValueError(f"{who} hold no points: name a client as a party, and pass the federation")
-    return Located(attack(seen, segments=segments, tolerance=tolerance), rows, known)
+    return Located(reconstruct_geometry(seen, segments=segments, tolerance=tolerance), rows, known)
 
 
-def labels_only(seen: Seen) -> Simplex:
+def labels_only(seen: SeenDistances) -> Simplex:
     """The baseline: what the labels alone suggest, without any distance; any party can make this guess."""
     questions = list(seen.questions())
     if not questions:
@@ -247,12 +247,12 @@ class _Span:
         self.columns: list[int] = []
         self.before: tuple[Array, Array, Array, float] | None = None
 
-    def extend(self, question: Question, distances: Array, rank: int, deviation: float) -> int:
+    def extend(self, question: SeenQuery, distances: Array, rank: int, deviation: float) -> int:
         """Take the distances (k, m) of one question into account: how many directions are new.
 
         rank: how many columns of the coordinates are filled.  deviation: of the noise on each distance.
         """
-        W = averages(question.labels, question.k)
+        W = averaging_matrix(question.labels, question.k)
         live = np.asarray(W.any(axis=1))
         if len(self.columns) == self.limit or not live.any():
             return 0
@@ -291,15 +291,15 @@ class _Span:
         return moves[moved] / length, products[moved] / length, noise[moved] / squared[moved]
 
 
-def averages(labels: Array, k: int) -> Array:
+def averaging_matrix(labels: Array, k: int) -> Array:
     """The public averaging matrix (k, m) of a clustering: row h is 1/size on cluster h, zero if empty."""
     sizes = np.maximum(cluster_sizes(labels, k), 1)
     return np.asarray((labels == np.arange(k)[:, None]) / sizes[:, None])
 
 
-def _outside(points: Array, question: Question, distances: Array) -> Array:
+def _outside(points: Array, question: SeenQuery, distances: Array) -> Array:
     """Squared distances (m,) of all points to the span of the centers: what it leaves of a distance."""
-    W = averages(question.labels, question.k)
+    W = averaging_matrix(question.labels, question.k)
     h = int(np.argmax(W.any(axis=1)))  # the first cluster that is not empty
     inside = ((points - W[h] @ points) ** 2).sum(axis=1)
     return np.asarray(np.maximum(distances[h] - inside, 0.0))

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Freedom
-from secfc.attacks.seen import Seen
+from secfc.attacks.views import SeenDistances
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ LENGTH = 2.0  # root mean square of a point that the fit starts from
 NOBODY = np.float32(-1e9)  # the score of an empty cluster
 
 
-class Answered(NamedTuple):
+class AnsweredLabeling(NamedTuple):
     """Labels asked about, in [-1, k), and those that answered."""
 
     asked: Array
@@ -106,22 +106,22 @@ class History:
         if self.answer is not None and len(labelings) == len(self.labelings):
             labelings, ks = (*labelings, self.answer), (*ks, ks[-1])
         rank = min(self.d, max(RANK, max(ks)))
-        latest = directions(labelings[-1:], ks[-1:], rank)
-        answers = answering(labelings, ks, self.halved)
+        latest = main_directions(labelings[-1:], ks[-1:], rank)
+        answers = linked_answers(labelings, ks, self.halved)
         most = min(math.isqrt(PRODUCTS // len(labelings[0])), COLUMNS // max(ks))
-        thinned, every = (counting(labelings, answers, apart, most) for apart in (APART, 0.0))
+        thinned, every = (informative_answers(labelings, answers, apart, most) for apart in (APART, 0.0))
         if not thinned:
             return (latest,)
-        found = directions([labelings[s] for s in thinned], [ks[s] for s in thinned], rank)
-        whole = directions([labelings[s] for s in every], [ks[s] for s in every], rank)
-        chosen = counting(labelings, answers, APART_FIT, TERMS // (max(ks) * len(labelings[0])))
+        found = main_directions([labelings[s] for s in thinned], [ks[s] for s in thinned], rank)
+        whole = main_directions([labelings[s] for s in every], [ks[s] for s in every], rank)
+        chosen = informative_answers(labelings, answers, APART_FIT, TERMS // (max(ks) * len(labelings[0])))
         if not chosen or not len(found[1]):
             return found, whole, latest
-        pairs = [Answered(labelings[s - 1], labelings[s], ks[s]) for s in chosen]
-        return found, whole, latest, fit(pairs, found)
+        pairs = [AnsweredLabeling(labelings[s - 1], labelings[s], ks[s]) for s in chosen]
+        return found, whole, latest, fit_axes(pairs, found)
 
 
-def history(seen: Seen, result: Clustering | None = None) -> History:
+def label_history(seen: SeenDistances, result: Clustering | None = None) -> History:
     """The labelings of all questions in a view; any party can make this guess.
 
     result: of the run, if its last question is among them: of one start the labels it ended with count too.
@@ -141,7 +141,7 @@ def history(seen: Seen, result: Clustering | None = None) -> History:
 # --- which labelings count -----------------------------------------------------------------------
 
 
-def answering(
+def linked_answers(
     labelings: Sequence[Array], ks: Sequence[int], halved: frozenset[int] = frozenset()
 ) -> list[bool]:
     """Which labelings answer the one before; the others start something, and say nothing of the points.
@@ -161,7 +161,9 @@ def answering(
     return answers
 
 
-def counting(labelings: Sequence[Array], answers: Sequence[bool], apart: float, most: int) -> list[int]:
+def informative_answers(
+    labelings: Sequence[Array], answers: Sequence[bool], apart: float, most: int
+) -> list[int]:
     """Which answers count: the first and the last after a start, and those that moved a share of the points
     since the last that counted.  If they are more than `most`, a larger share is asked for, and at last the
     first of them count.
@@ -195,7 +197,7 @@ def _depend(before: Array, after: Array) -> bool:
 # --- the two ways --------------------------------------------------------------------------------
 
 
-def directions(labelings: Sequence[Array], ks: Sequence[int], rank: int) -> Axes:
+def main_directions(labelings: Sequence[Array], ks: Sequence[int], rank: int) -> Axes:
     """Left singular vectors (m, at most rank) of the centered one-hot columns, and singular values."""
     from scipy.linalg import eigh
 
@@ -209,7 +211,7 @@ def directions(labelings: Sequence[Array], ks: Sequence[int], rank: int) -> Axes
     return (columns @ vectors - means @ vectors) / values, values
 
 
-def fit(pairs: Sequence[Answered], start: Axes) -> Axes:
+def fit_axes(pairs: Sequence[AnsweredLabeling], start: Axes) -> Axes:
     """The main axes of the points that best explain answers (see the module), from those given."""
     from scipy.optimize import minimize
 
@@ -229,7 +231,7 @@ def fit(pairs: Sequence[Answered], start: Axes) -> Axes:
 class _Likelihood:
     """Minus the logarithm of what the fit maximizes, and its gradient; 32-bit floats, as it only guides."""
 
-    def __init__(self, pairs: Sequence[Answered]) -> None:
+    def __init__(self, pairs: Sequence[AnsweredLabeling]) -> None:
         self.pairs, self.m = pairs, len(pairs[0].asked)
         self.first = np.cumsum([0, *(pair.k for pair in pairs)])
         asked = _sparse([pair.asked for pair in pairs], self.first)

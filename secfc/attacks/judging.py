@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.attacks.geometry import Freedom, Geometry, Guess, averages
+from secfc.attacks.geometry import Freedom, Geometry, Guess, averaging_matrix
 from secfc.attacks.history import Axes, History
 from secfc.attacks.rates import Rates
-from secfc.attacks.rebuilding import REMEDIES, Rows
-from secfc.logs import tell
+from secfc.attacks.reconstruction import REMEDIES, RowGuesses
+from secfc.logs import log_event
 from secfc.roles.exchange import SERVER
 
 Array = NDArray[Any]
@@ -27,7 +27,7 @@ KEPT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
 
 
-class Finding(Protocol):
+class AttackFinding(Protocol):
     """What a judge says of an attack: in one sentence for people, in figures for programs, in a picture."""
 
     @property
@@ -43,7 +43,7 @@ class Finding(Protocol):
 
 
 @dataclass(frozen=True)
-class Rebuilt:
+class RebuiltRows:
     """How many single rows an attack rebuilt.
 
     how: the attack.  m: rows there are.  guessed: rows that it claims.  exact: of these, real rows, to the
@@ -84,7 +84,7 @@ class Rebuilt:
         return plot_rebuilt([self])
 
 
-def found(rows: Rows, points: Array, step: float = 0.0) -> Rebuilt:
+def judge_rows(rows: RowGuesses, points: Array, step: float = 0.0) -> RebuiltRows:
     """Hold guessed rows against the true points (m, d), in data units.
 
     step: of the rounding before the points were clustered; a guess that is within one of a point, in every
@@ -101,12 +101,12 @@ def found(rows: Rows, points: Array, step: float = 0.0) -> Rebuilt:
         off += float((gaps[nearest] ** 2).sum())
         blind += float(((rows.guess - points[nearest])[there] ** 2).sum())
     error = float(np.sqrt(off / blind)) if blind > 0 else None
-    tell("attacks", "judged", attack=rows.how)
-    return Rebuilt(rows.how, len(points), len(rows.values), exact, error)
+    log_event("attacks", "judged", attack=rows.how)
+    return RebuiltRows(rows.how, len(points), len(rows.values), exact, error)
 
 
 @dataclass(frozen=True)
-class Judgement:
+class GuessJudgement:
     """How near a guess came to the truth, after every question of the server.
 
     error: distance of the guess from the points, over that of their mean from the points (root of sums
@@ -128,7 +128,7 @@ class Judgement:
         return tuple(max(0.0, 1.0 - e * e) for e in self.error)
 
 
-def judge(guess: Guess, points: Array) -> Judgement:
+def judge_guess(guess: Guess, points: Array) -> GuessJudgement:
     """Compare a guess with the true points (m, d), in data units.
 
     Distances are those of the quantized points: compare with these to see the attack's own error.
@@ -143,21 +143,21 @@ def judge(guess: Guess, points: Array) -> Judgement:
         if step and rank == guess.ranks[step - 1] and guess.freedom != "similarity":
             errors.append(errors[-1])  # nothing new was placed
             continue
-        gap = float(np.linalg.norm(aligned(guess.after(step), points, guess.freedom) - points))
+        gap = float(np.linalg.norm(align_guess(guess.after(step), points, guess.freedom) - points))
         errors.append(gap / spread if spread > 0 else 0.0)
     pairs = _pairs_error(guess, points) if isinstance(guess, Geometry) else None
-    tell("attacks", "judged", attack=type(guess).__name__, coalition=",".join(guess.parties))
-    return Judgement(
+    log_event("attacks", "judged", attack=type(guess).__name__, coalition=",".join(guess.parties))
+    return GuessJudgement(
         guess.parties, guess.freedom, len(points), points.shape[1], guess.ranks, tuple(errors), pairs
     )
 
 
-def shuffled(points: Array) -> Array:
+def shuffled_baseline(points: Array) -> Array:
     """The points in another order, always the same: what a guess is worth that knows nothing of them."""
     return np.asarray(points)[np.random.default_rng(0).permutation(len(points))]
 
 
-def aligned(guess: Array, points: Array, freedom: Freedom) -> Array:
+def align_guess(guess: Array, points: Array, freedom: Freedom) -> Array:
     """The guess (m, any) moved onto the points (m, d) as far as its freedom allows: (m, d).
 
     Orthogonal Procrustes (Schoenemann, Psychometrika 31, 1966) of the centered guess; if it has more than
@@ -179,7 +179,7 @@ def aligned(guess: Array, points: Array, freedom: Freedom) -> Array:
     return np.asarray(mean + left @ (scale * (first @ second)))
 
 
-def _best(guess: History, points: Array) -> Judgement:
+def _best(guess: History, points: Array) -> GuessJudgement:
     """The judgement of the best guess of a family, of those made so far, after each question."""
     best, shares, ranks = (0.0, 0), [], []
     family: tuple[Axes, ...] = ()
@@ -190,7 +190,7 @@ def _best(guess: History, points: Array) -> Judgement:
         shares.append(best[0])
         ranks.append(best[1])
     errors = tuple(float(np.sqrt(max(0.0, 1.0 - share))) for share in shares)
-    return Judgement(guess.parties, guess.freedom, len(points), points.shape[1], tuple(ranks), errors)
+    return GuessJudgement(guess.parties, guess.freedom, len(points), points.shape[1], tuple(ranks), errors)
 
 
 def _best_share(axes: Axes, points: Array) -> tuple[float, int]:
@@ -215,7 +215,7 @@ def _best_share(axes: Axes, points: Array) -> tuple[float, int]:
     return found
 
 
-def explained(guess: Array, truth: Array, public: Array) -> float:
+def explained_share(guess: Array, truth: Array, public: Array) -> float:
     """The share that a guess explains of what the public one leaves of the truth; below 0 if it is worse.
 
     Judge members and others alike: what both gain is of the law, and what members gain more is of people.
@@ -230,7 +230,7 @@ def between_share(labels: Array, points: Array) -> float:
     No guess that puts every cluster in one place can recover more: the ceiling of `labels_only`.
     """
     centered = points - points.mean(axis=0)
-    means = averages(labels, int(labels.max()) + 1) @ centered
+    means = averaging_matrix(labels, int(labels.max()) + 1) @ centered
     total = float((centered**2).sum())
     return float((means[labels[labels >= 0]] ** 2).sum()) / total if total > 0 else 1.0
 
@@ -253,7 +253,7 @@ _OPEN = {
 }
 
 
-def report_lines(judgement: Judgement, most: int = 6) -> list[str]:
+def report_lines(judgement: GuessJudgement, most: int = 6) -> list[str]:
     """What the guesser learned, in a few lines for people: at most `most` questions are shown."""
     j = judgement
     asked = len(j.ranks)
@@ -273,7 +273,7 @@ def report_lines(judgement: Judgement, most: int = 6) -> list[str]:
     return lines
 
 
-def plot_shares(judgements: dict[str, Judgement]) -> Any:
+def plot_shares(judgements: dict[str, GuessJudgement]) -> Any:
     """A matplotlib Figure of the share of variance recovered after each question, one line a judgement."""
     figure, axes = _figure(6.4, 3.8)
     for name, judgement in judgements.items():
@@ -286,7 +286,7 @@ def plot_shares(judgements: dict[str, Judgement]) -> Any:
     return figure
 
 
-def plot_rebuilt(findings: list[Rebuilt]) -> Any:
+def plot_rebuilt(findings: list[RebuiltRows]) -> Any:
     """A matplotlib Figure: for each attack the rows that it rebuilt, and those that it guessed wrongly."""
     figure, axes = _figure(6.4, 1.2 + 0.5 * len(findings))
     names = [one.how for one in findings]
@@ -326,7 +326,7 @@ def plot_points(guess: Guess, points: Array, step: int = -1, most: int = 1500) -
     most: how many points are drawn.  Shows private data.
     """
     points = np.asarray(points, np.float64)
-    moved = aligned(guess.after(step), points, guess.freedom)
+    moved = align_guess(guess.after(step), points, guess.freedom)
     mean = points.mean(axis=0)
     axes2 = np.linalg.svd(points - mean, full_matrices=False)[2][:2].T
     rows = np.random.default_rng(0).permutation(len(points))[:most]

@@ -6,8 +6,8 @@ A center c of s points of N(mu, S) moves by (x - mu) / s if x is one of them, so
 
 products taken under S**-1.  That is a Gaussian shift of sqrt(d / s), d the features, or as many independent
 ones as say as much: no other test does better (Neyman and Pearson).  mu and S are what an attacker of the
-`distribution` kind knows of the data: from public points (`Law.of`), or from runs of its own on data like
-these (`shadow`), which tell of noise and of what the algorithm does to centers as well.
+`distribution` kind knows of the data: from public points (`DistributionLaw.of`), or from runs of its own on
+data like these (`shadow_law`), which tell of noise and of what the algorithm does to centers as well.
 
 Whoever sees labels but not whose they are has the sizes of clusters: x adds one.
 
@@ -24,13 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from secfc.attacks.views import View
+from secfc.data.federation import Federation
+
 Array = NDArray[Any]
 
 UNLIKELY = 3.0  # deviations beyond which a center is not that of one cluster
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Law:
+class DistributionLaw:
     """What a `distribution` attacker expects.
 
     means (k, d): of clusters, in data units.  covariance (d, d): of sqrt(s) times what a released center of s
@@ -54,7 +57,7 @@ class Law:
         return f"Law(k={len(self.means)}, d={self.means.shape[1]})"
 
     @classmethod
-    def of(cls, points: Array, k: int, *, seed: int = 0) -> Law:
+    def of(cls, points: Array, k: int, *, seed: int = 0) -> DistributionLaw:
         """From public points (s, d): their k-means, and the covariance within clusters.
 
         Raises ValueError for fewer than two points a cluster.
@@ -104,7 +107,7 @@ def covariance_of(deviations: Array) -> Array:
     return np.asarray(ledoit_wolf(deviations, assume_centered=True)[0])
 
 
-def shadow(centers: Sequence[Array], sizes: Sequence[Array]) -> Law:
+def shadow_law(centers: Sequence[Array], sizes: Sequence[Array]) -> DistributionLaw:
     """The law from an attacker's own runs on data like these: of each the centers (k, d) and sizes (k,).
 
     Clusters are matched with those of one run.  Raises ValueError for fewer than three runs.
@@ -117,7 +120,7 @@ def shadow(centers: Sequence[Array], sizes: Sequence[Array]) -> Law:
     first = first[np.isfinite(first).all(axis=1)]
     found, counted = [], []
     for mine, size in zip(centers, sizes, strict=True):
-        order = matched(mine, first)
+        order = match_centers(mine, first)
         found.append(np.where(order[:, None] >= 0, np.asarray(mine, np.float64)[order], np.nan))
         counted.append(np.where(order >= 0, np.asarray(size, np.float64)[order], 0.0))
     held, many = np.stack(found), np.stack(counted)
@@ -125,10 +128,10 @@ def shadow(centers: Sequence[Array], sizes: Sequence[Array]) -> Law:
     off = ((held - means) * np.sqrt(np.maximum(many, 1.0))[:, :, None]).reshape(-1, first.shape[1])
     off = off[np.isfinite(off).all(axis=1)] * np.sqrt(len(centers) / (len(centers) - 1))
     total = many.sum()
-    return Law(means, covariance_of(off), many.sum(axis=0) / total if total else many.sum(axis=0))
+    return DistributionLaw(means, covariance_of(off), many.sum(axis=0) / total if total else many.sum(axis=0))
 
 
-def matched(centers: Array, means: Array) -> Array:
+def match_centers(centers: Array, means: Array) -> Array:
     """Which center is nearest to each mean, one to one at least total cost: (k,), -1 where none is left."""
     from scipy.optimize import linear_sum_assignment
     from scipy.spatial.distance import cdist
@@ -141,21 +144,23 @@ def matched(centers: Array, means: Array) -> Array:
     return order
 
 
-def from_centers(centers: Array, sizes: Array, law: Law, targets: Array, *, held: float = 0.0) -> Array:
+def scores_from_centers(
+    centers: Array, sizes: Array, law: DistributionLaw, targets: Array, *, held: float = 0.0
+) -> Array:
     """Log likelihood ratios (p,) of targets (p, d) from centers (k', d) of so many points each (k',).
 
     held: in what share of the runs that the law comes from the target was in, which has moved its means by as
     much.  A target whose cluster has no center scores 0: no evidence.
     """
     check_targets(targets, law.means.shape[1])
-    order = matched(centers, law.means)
+    order = match_centers(centers, law.means)
     cluster = law.cluster(targets)
     there = order[cluster]
     scores = _ratios(np.asarray(centers, np.float64), sizes, law, targets, there, cluster, held)
     return np.asarray(np.where(there >= 0, scores, 0.0))
 
 
-def from_local(centers: Array, sizes: Array, law: Law, targets: Array) -> Array:
+def scores_from_local_centers(centers: Array, sizes: Array, law: DistributionLaw, targets: Array) -> Array:
     """The same from one client's local centers, of clusters that need not be those of the law.
 
     A target's evidence is in the local center nearest to it, expected where the law's nearest mean is.
@@ -167,7 +172,13 @@ def from_local(centers: Array, sizes: Array, law: Law, targets: Array) -> Array:
 
 
 def _ratios(
-    centers: Array, sizes: Array, law: Law, targets: Array, there: Array, cluster: Array, held: float
+    centers: Array,
+    sizes: Array,
+    law: DistributionLaw,
+    targets: Array,
+    there: Array,
+    cluster: Array,
+    held: float,
 ) -> Array:
     """Log likelihood ratios (p,): of each target the center that tells of it, and the law's cluster of that.
 
@@ -187,7 +198,7 @@ def _ratios(
     return np.asarray(np.einsum("ij,ij->i", weighed, off) - (1 - 2 * held) * squares / (2 * size))
 
 
-def from_sizes(sizes: Array, law: Law, targets: Array) -> Array:
+def scores_from_sizes(sizes: Array, law: DistributionLaw, targets: Array) -> Array:
     """Scores (p,) from the sizes (k,) of the law's clusters alone: how many deviations above the expected."""
     check_targets(targets, law.means.shape[1])
     sizes = np.asarray(sizes, np.float64)
@@ -208,3 +219,125 @@ def check_targets(targets: Array, d: int, bound: float | None = None) -> None:
             f"target {row} has a value beyond bound={bound:g}, which all data of the run keep, so it was not "
             "in them: leave it out, or give targets in the units of the run"
         )
+
+
+# --------------------------------------------------------------------------------------------------
+# Membership on any data: many runs on random halves, each attacked with what the others tell.
+#
+# No law of real data is known, so the attacker has it from shadow runs: in every run a coin keeps half of
+# each client's rows.  The rows kept are members and the others are not, of one law and of the same client,
+# whatever the data are; every other run is a shadow of the one that is attacked (Carlini et al., Membership
+# inference attacks from first principles, 2022).  That is a strong attacker: it knows the pool of rows that
+# halves come from, and the algorithm, and sees what the run opens.  The mean of half a pool varies half as
+# much as that of as many points of the law, so its shift is up to sqrt(2 d / s) instead of sqrt(d / s).
+#
+# The control are the same scores against coins that decided nothing, where nothing must be found.
+
+LEAST_RUNS = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenedRun:
+    """What everybody sees of a run whose centers are opened: these (k, d), NaN where one stays closed.
+
+    sizes: points of each cluster (k,), as labels tell them, or as many as an attacker may expect.
+    """
+
+    centers: Array
+    sizes: Array
+
+    @classmethod
+    def of(cls, view: View, expected: float) -> OpenedRun:
+        """What this view has of the output.  expected: points a cluster, where sizes are not told.
+
+        Raises ValueError where no centers were opened, and for a coalition that holds all points.
+        """
+        if view.parties and set(view.plan.clients) <= set(view.parties):
+            raise ValueError(
+                "the coalition holds all points itself: it knows who is in, nothing is to attack"
+            )
+        output = view.output
+        if output is None or output.centers is None or not np.isfinite(output.centers).any():
+            raise ValueError(
+                "no centers were opened: nothing to attack but the labels, which tell at most the sizes of "
+                "clusters. Open them (reveal_centers=True), or attack an algorithm that does"
+            )
+        sizes = np.full(len(output.centers), expected) if output.sizes is None else output.sizes
+        return cls(output.centers, sizes)
+
+    def __repr__(self) -> str:
+        return f"Opened(centers={self.centers.shape})"
+
+
+def draw_halves(federation: Federation, rng: np.random.Generator) -> tuple[Array, ...]:
+    """Which rows of every client are kept, half of them: one (m_j,) bool array a client.
+
+    Of a client with an odd number of rows the larger half.
+    """
+    kept = []
+    for count in federation.counts:
+        mine = np.zeros(count, bool)
+        mine[rng.permutation(count)[: (count + 1) // 2]] = True
+        kept.append(mine)
+    return tuple(kept)
+
+
+def select_half(federation: Federation, kept: Sequence[Array]) -> Federation:
+    """The federation of the rows that were kept, without ids and truth."""
+    parties = tuple(
+        replace(party, points=party.read()[mine], ids=None, truth=None)
+        for party, mine in zip(federation.parties, kept, strict=True)
+    )
+    return replace(federation, parties=parties)
+
+
+def membership_scores(opened: Sequence[OpenedRun], targets: Array) -> list[Array]:
+    """Scores (p,) of all targets (p, d) in every run, each by the law that the other runs tell.
+
+    A target is in half of them.  Raises ValueError for fewer than four runs, or where nothing was opened.
+    """
+    if len(opened) < LEAST_RUNS:
+        raise ValueError(
+            f"{len(opened)} runs: at least {LEAST_RUNS} are needed, as all but one are shadows of that one"
+        )
+    if not all(np.isfinite(one.centers).any() for one in opened):
+        raise ValueError("no centers were opened: nothing to attack")
+    found = []
+    for number, one in enumerate(opened):
+        law = fit_law([*opened[:number], *opened[number + 1 :]])
+        found.append(scores_from_centers(one.centers, one.sizes, law, targets, held=0.5))
+    return found
+
+
+def fit_law(opened: Sequence[OpenedRun]) -> DistributionLaw:
+    """The law that an attacker has from these runs."""
+    return shadow_law([one.centers for one in opened], [one.sizes for one in opened])
+
+
+# --------------------------------------------------------------------------------------------------
+# A hidden feature of a person of whom all else is known, from opened centers.
+#
+# The center's own value is the best guess: with x one of s points of variance v, x and c covary by v / s, as
+# much as c varies. It explains 1 / s of the variance that the public law leaves, and -1 / s of a person who
+# was not there: so the difference of the two is what a center tells of people and not of the law, and for s
+# >= 20 it is next to nothing.
+
+
+def guess_feature(
+    opened: OpenedRun, law: DistributionLaw, targets: Array, feature: int
+) -> tuple[Array, Array]:
+    """Guesses (p,) of one feature of targets (p, d), and those by the law alone; it is not read in targets.
+
+    Raises ValueError for a feature that there is not.
+    """
+    d = law.means.shape[1]
+    if not 0 <= feature < d:
+        raise ValueError(f"feature {feature} of d={d}: features are counted from 0 to {d - 1}")
+    known = np.delete(np.arange(d), feature)
+    check_targets(targets[:, known], d - 1)
+    squares = ((targets[:, None, known] - law.means[:, known]) ** 2).sum(axis=2)
+    cluster = squares.argmin(axis=1)
+    there = match_centers(opened.centers, law.means)[cluster]
+    public = law.means[cluster, feature]
+    seen = np.where(there >= 0, opened.centers[there, feature], public)
+    return np.where(np.isfinite(seen), seen, public), public

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.privacy.tradeoff import Shift
+from secfc.privacy.audit import GaussianShift
 
 Array = NDArray[Any]
 
@@ -61,10 +61,10 @@ class Rates:
 
     def fitted(self, alarms: float) -> float:
         """Detections at this rate by the fitted shift: a law's figure, nothing that was counted."""
-        return Shift(max(0.0, self.shift.value)).rate(alarms)
+        return GaussianShift(max(0.0, self.shift.value)).rate(alarms)
 
 
-def rates(
+def score_rates(
     scores: Sequence[Array],
     members: Sequence[Array],
     *,
@@ -78,7 +78,7 @@ def rates(
 
     Raises ValueError for too few of them, and without members or non-members at all.
     """
-    ranked = Ranked.of(scores, members)
+    ranked = RankedScores.of(scores, members)
     others = int((~ranked.inside).sum())
     inside = len(ranked.inside) - others
     if not others or not inside:
@@ -109,7 +109,7 @@ def rates(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ranked:
+class RankedScores:
     """Targets of all runs from the highest score down.  run, inside, values: of each; ends: of ties."""
 
     values: Array
@@ -118,7 +118,7 @@ class Ranked:
     runs: int
 
     @classmethod
-    def of(cls, scores: Sequence[Array], members: Sequence[Array]) -> Ranked:
+    def of(cls, scores: Sequence[Array], members: Sequence[Array]) -> RankedScores:
         if len(scores) != len(members) or any(len(s) != len(m) for s, m in zip(scores, members, strict=True)):
             raise ValueError("every run needs as many scores as it is known of whom they are")
         if not len(scores):

@@ -6,7 +6,7 @@ shares it dealt out, the server's starts from the clusterings it announced; coin
 recorded.  Everything public about the run is in the plan.
 
 What the messages mean is not known here: that is read beside the protocol that sends them, SecFC's in
-`secfc.exact.readings`.  Attacks take a view or such a reading.
+`secfc.coded_kmeans.adversary_view`.  Attacks take a view or such a reading.
 
 Built from a transcript that kept its contents, so an experiment in one process is the only source of
 views.  A view contains private points and exact distances: keep it as secret as the data.
@@ -15,9 +15,9 @@ views.  A view contains private points and exact distances: keep it as secret as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ OUTSIDER: PartyId = "outsider"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Held:
+class CoalitionPoints:
     """Points that a client in the coalition owns: rows (p,) among all m, points (p, d_j) in data units.
 
     Where no message numbers rows, those are in the order of the federation, one client's after the other's.
@@ -48,7 +48,7 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Output:
+class PublicOutput:
     """What a run was for, as whoever reads of it sees it: centers (k, d) in data units, None if not opened,
     with a row of NaN for an empty cluster; sizes (k,), None where neither labels nor sizes are known to all.
     """
@@ -72,8 +72,8 @@ class View:
     plan: Any
     parties: tuple[PartyId, ...]
     messages: tuple[Envelope, ...]
-    held: Mapping[PartyId, Held]
-    output: Output | None = None
+    held: Mapping[PartyId, CoalitionPoints]
+    output: PublicOutput | None = None
 
     @classmethod
     def of(
@@ -92,7 +92,7 @@ class View:
         federation than the run's.
         """
         transcript = source.transcript if isinstance(source, Clustering) else source
-        output = output_of(source) if isinstance(source, Clustering) else None
+        output = public_output(source) if isinstance(source, Clustering) else None
         if parties == OUTSIDER:
             return cls(plan, (), (), {}, output)
         coalition = (parties,) if isinstance(parties, str) else tuple(dict.fromkeys(parties))
@@ -139,7 +139,7 @@ class View:
         return np.concatenate(rows), np.concatenate(points) if points else np.empty((0, 0))
 
 
-def output_of(result: Clustering) -> Output:
+def public_output(result: Clustering) -> PublicOutput:
     """What everybody may know of a result: centers as opened; sizes where labels of all points are told to
     all, or sizes themselves.
     """
@@ -147,17 +147,19 @@ def output_of(result: Clustering) -> Output:
     if sizes is None and result.history:
         flat = result.flat
         sizes = np.bincount(flat[flat >= 0], minlength=result.k)
-    return Output(result.centers, sizes)
+    return PublicOutput(result.centers, sizes)
 
 
 def _held(
     rows: Mapping[PartyId, Array], coalition: tuple[PartyId, ...], federation: Federation
-) -> dict[PartyId, Held]:
+) -> dict[PartyId, CoalitionPoints]:
     if tuple(rows) != federation.names or tuple(map(len, rows.values())) != federation.counts:
         raise ValueError(
             "the federation and the run differ in clients or row counts: give the one that was clustered"
         )
-    return {p.name: Held(rows[p.name], p.read()) for p in federation.parties if p.name in coalition}
+    return {
+        p.name: CoalitionPoints(rows[p.name], p.read()) for p in federation.parties if p.name in coalition
+    }
 
 
 def _rows(source: Clustering | Transcript, plan: Any, federation: Federation) -> dict[PartyId, Array]:
@@ -175,3 +177,72 @@ def _rows(source: Clustering | Transcript, plan: Any, federation: Federation) ->
         )
     ends = np.cumsum([0, *counts])
     return {name: np.arange(ends[j], ends[j + 1], dtype=np.int64) for j, name in enumerate(plan.clients)}
+
+
+# --------------------------------------------------------------------------------------------------
+# What attacks on distances read: questions of a server, and what could be decoded of the answers.
+#
+# The protocol whose messages these were is not known here (`secfc.coded_kmeans.adversary_view` reads
+# SecFC's).
+
+
+class CannotDecode(ValueError):  # noqa: N818 - named for what happened
+    """The view holds too few replies to decode a single distance."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeenQuery:
+    """One question of the server, and the replies that the coalition saw.
+
+    number: of its round, later questions have larger ones.  labels: (m,) int32 in [-1, k), the clusters
+    whose centers were asked for.  replies[j]: (lanes, k, m) residues of client number j.  whole: whether all
+    points were measured to all centers; else the distances that were are left out of what follows from it.
+    """
+
+    number: int
+    labels: Array
+    k: int
+    replies: Mapping[int, Array]
+    whole: bool = True
+
+    def __repr__(self) -> str:
+        return f"Question({self.number}, m={len(self.labels)}, k={self.k}, replies={len(self.replies)})"
+
+
+class SeenDistances(Protocol):
+    """Distances as a coalition saw them, of m points of d features."""
+
+    @property
+    def parties(self) -> tuple[PartyId, ...]:
+        """Who saw them."""
+        ...
+
+    @property
+    def m(self) -> int: ...
+
+    @property
+    def d(self) -> int: ...
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Features in each segment of a point."""
+        ...
+
+    def questions(self) -> Iterator[SeenQuery]:
+        """The server's questions in order."""
+        ...
+
+    def distances(self, question: SeenQuery) -> Array:
+        """Squared distances (k, m) in squared data units; a row of NaN for an empty cluster.
+
+        Of questions that are whole.          Raises CannotDecode.
+        """
+        ...
+
+    def segments(self, question: SeenQuery) -> Array:
+        """The same for each segment of the features: (segments, k, m).  Raises CannotDecode."""
+        ...
+
+    def known(self) -> tuple[Array, Array]:
+        """Rows (p,) and points (p, d) of the coalition itself, in data units."""
+        ...

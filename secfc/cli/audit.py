@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.choose import make_public
-from secfc.cli.errors import Refused, bad_input, cautions_noted
-from secfc.cli.execute import load
-from secfc.cli.method import Asked
+from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
+from secfc.cli.execute import load, make_public
+from secfc.cli.method import AskedOptions
 from secfc.cli.methods.feddp import METHOD as FEDDP
 from secfc.cli.outputs import ANY_PATH, dumped
 from secfc.cli.screen import Screen
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from secfc.attacks.rates import Rates
     from secfc.data.federation import Federation
     from secfc.privacy.audit import ShiftFinding
-    from secfc.privacy.contributions import Audited
+    from secfc.privacy.one_run_audit import AuditedRun
 
 Command = Callable[..., Any]
 LEAST_RUNS = 20
@@ -69,14 +68,14 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --runs 100
       secfc audit *.csv -k 4 --server-file public.csv --epsilon 4 --protect client --rows-per-client 200
     """
-    from secfc.data.extras import require
+    from secfc.data.inputs import require
 
     settings = Settings(
         **{name: value for name, value in values.items() if name not in FEDDP.names}, force=False
     )
     check_k(settings)
     require("secfc audit", "dp")
-    asked = FEDDP.settle(Asked.of(context, FEDDP, settings))
+    asked = FEDDP.settle(AskedOptions.of(context, FEDDP, settings))
     by_client = asked["protect"] == "client"
     if by_client and row is not None:
         raise click.UsageError("--row has no meaning with --protect client: the whole client is the canary.")
@@ -90,7 +89,9 @@ def audit(context: click.Context, /, client: str | None, row: int | None, runs: 
         federation, source = load(FEDDP, asked)
     client = federation.names[0] if client is None else client
     if client not in federation.names:
-        raise Refused(f"--client {client!r} is no client: the clients are {', '.join(federation.names)}.")
+        raise RefusedInput(
+            f"--client {client!r} is no client: the clients are {', '.join(federation.names)}."
+        )
     planted, others, canary = planting(federation, client, row, by_client=by_client)
     with screen.status("Clustering, with everything that is said written down"):
         found = once(asked, planted, others)
@@ -117,7 +118,7 @@ def planting(
         return federation, without_row(federation, client, row), f"row {row} of client {client!r}"
     points = federation.server_points
     if points is None:  # load() has refused that
-        raise Refused("--server-file is needed.")
+        raise RefusedInput("--server-file is needed.")
     # Along an axis, so that rounding takes least off a shortened row; far, so that it always is one.
     far = np.zeros((1, federation.d))
     far[0, 0] = 1e4 * max(1.0, float(np.abs(points).max()))
@@ -137,7 +138,7 @@ def planting(
     return replace(federation, parties=parties), others, said
 
 
-def fitted(asked: Asked, federation: Federation, seed: int) -> Any:
+def fitted(asked: AskedOptions, federation: Federation, seed: int) -> Any:
     """One run, whose transcript keeps what was asked."""
     from secfc.fitting import fit
 
@@ -148,7 +149,7 @@ def fitted(asked: Asked, federation: Federation, seed: int) -> Any:
 
 
 @cautions_noted()
-def once(asked: Asked, planted: Federation, others: Mapping[str, Any]) -> Audited:
+def once(asked: AskedOptions, planted: Federation, others: Mapping[str, Any]) -> AuditedRun:
     """The audit that needs no repetition."""
     from secfc.feddp.auditing import audit_run
 
@@ -159,13 +160,13 @@ def once(asked: Asked, planted: Federation, others: Mapping[str, Any]) -> Audite
 
 @cautions_noted()
 def often(
-    asked: Asked, planted: Federation, others: Mapping[str, Any], runs: int, done: Callable[[], None]
+    asked: AskedOptions, planted: Federation, others: Mapping[str, Any], runs: int, done: Callable[[], None]
 ) -> tuple[Rates, ShiftFinding, bool]:
     """Rates of the attacker who knows everybody else, the shift proved, and whether it refutes the claim."""
     import numpy as np
 
-    from secfc.attacks.rates import rates
-    from secfc.feddp.auditing import Public, canary_score
+    from secfc.attacks.rates import score_rates
+    from secfc.feddp.auditing import AuditedTranscript, canary_score
     from secfc.privacy import many_gaussian_runs
 
     kept = tuple(
@@ -175,7 +176,7 @@ def often(
     )
     absent = replace(planted, parties=kept)
     if len(kept) < len(planted.parties):
-        raise Refused(
+        raise RefusedInput(
             "--runs compares runs with and without the canary, and a run without a client has another "
             "roster, which is public: leave --runs out with --protect client."
         )
@@ -183,30 +184,30 @@ def often(
     scores, members = [], []
     for number in range(2 * runs):
         result = fitted(asked, (planted, absent)[number % 2], asked.settings.seed + 1 + number)
-        scores.append(np.array([canary_score(Public.of(result), others, canary)]))
+        scores.append(np.array([canary_score(AuditedTranscript.of(result), others, canary)]))
         members.append(np.array([number % 2 == 0]))
         done()
     with bad_input(ValueError):
         alarms = (ALARMS,) if runs * ALARMS >= 100 else ()
-        found = rates(scores, members, alarms=alarms)
+        found = score_rates(scores, members, alarms=alarms)
     shift = many_gaussian_runs(np.concatenate(scores[::2]), np.concatenate(scores[1::2]))
     return found, shift, shift.refutes(result.plan.event)
 
 
 def show(
-    asked: Asked,
+    asked: AskedOptions,
     source: str,
     canary: str,
-    found: Audited,
+    found: AuditedRun,
     many: tuple[Rates, ShiftFinding, bool] | None,
 ) -> None:
     """The findings on stdout, as text or as JSON."""
     from rich.console import Console
 
-    from secfc.privacy.tradeoff import Shift
-    from secfc.report.text import items, table
+    from secfc.privacy.audit import GaussianShift
+    from secfc.report.terminal import items, table
 
-    claim = Shift(found.allowed**0.5)
+    claim = GaussianShift(found.allowed**0.5)
     if asked.settings.as_json:
         click.echo(dumped(as_object(asked, canary, found, many)))
         return
@@ -247,7 +248,7 @@ def show(
 
 
 def as_object(
-    asked: Asked, canary: str, found: Audited, many: tuple[Rates, ShiftFinding, bool] | None
+    asked: AskedOptions, canary: str, found: AuditedRun, many: tuple[Rates, ShiftFinding, bool] | None
 ) -> dict[str, Any]:
     """The findings for programs."""
     from secfc.report import strict

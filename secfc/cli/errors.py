@@ -5,14 +5,64 @@ from __future__ import annotations
 import re
 import shlex
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 import click
 
-from secfc.cli.lazily import Lazily
-from secfc.cli.telling import OPTIONS
+from secfc.cli.verbosity import OPTIONS
+
+# --------------------------------------------------------------------------------------------------
+# Groups of commands that load a command, and what it needs, when it is asked for and not before.
+
+# What the rest is found by: "module:attribute", and the line that the help of the group shows.
+Entry = tuple[str, str]
+
+
+class Lazily(click.Group):
+    """entries: commands by name; all of them also take --quiet and --verbose."""
+
+    def __init__(self, *args: Any, entries: Mapping[str, Entry], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.entries = entries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Loaded now."""
+        if cmd_name not in self.entries:
+            return None
+        if cmd_name not in self.commands:
+            from secfc.cli.verbosity import with_verbosity_options
+
+            module, _, attribute = self.entries[cmd_name][0].partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            self.commands[cmd_name] = (
+                command if isinstance(command, click.Group) else with_verbosity_options(command)
+            )
+        return self.commands[cmd_name]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError for a command that there is not, with those that are near."""
+        if args and args[0] not in self.entries and not args[0].startswith("-"):
+            near = get_close_matches(args[0], self.entries, 2) or list(self.entries)
+            raise click.UsageError(f"there is no command {args[0]!r} here: use {', '.join(near)}.", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table, without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self.entries.items()])
+
+
+# --------------------------------------------------------------------------------------------------
 
 # Parameters of the library that its messages name, and are options here; quoted ones are the user's.
 PARAMETERS = re.compile(
@@ -72,13 +122,13 @@ KINDS = (
 )
 
 
-class Refused(click.ClickException):
+class RefusedInput(click.ClickException):
     """Bad usage or bad input: a message, no traceback."""
 
     exit_code = 2
 
 
-class BelowFloor(Refused):
+class BelowFloorRefusal(RefusedInput):
     """A run asks for more than a site gives: a message, no traceback."""
 
     exit_code = 4
@@ -105,7 +155,7 @@ class Commands(Lazily):
         except KeyboardInterrupt:
             raise Interrupted("interrupted. Output files are written whole or not at all.") from None
         except click.ClickException as error:
-            error.__dict__["message"] = offered(error.message, ctx.meta.get(OPTIONS))
+            error.__dict__["message"] = drop_missing_remedies(error.message, ctx.meta.get(OPTIONS))
             raise
         except (click.exceptions.Exit, click.Abort):
             raise
@@ -113,16 +163,20 @@ class Commands(Lazily):
             from psu.errors import UnionAborted
             from secfc.data.inputs import InputError
             from secfc.roles.exchange import ProtocolError
-            from secfc.roles.problems import problem
+            from secfc.roles.problems import problem_id
 
             if isinstance(error, InputError):
-                kind = BelowFloor if getattr(error, "exit_code", 0) == BelowFloor.exit_code else Refused
-                number = f" [{problem(error)}]" if problem(error) else ""
-                message = offered(in_options(str(error)), ctx.meta.get(OPTIONS))
+                kind = (
+                    BelowFloorRefusal
+                    if getattr(error, "exit_code", 0) == BelowFloorRefusal.exit_code
+                    else RefusedInput
+                )
+                number = f" [{problem_id(error)}]" if problem_id(error) else ""
+                message = drop_missing_remedies(to_option_names(str(error)), ctx.meta.get(OPTIONS))
                 raise kind(message + number) from error
             if isinstance(error, ProtocolError):
                 spent = "" if error.promise is None else f". {error.promise.fallen()}"
-                raise Failed(f"the protocol failed: {error} [{problem(error)}]{spent}") from error
+                raise Failed(f"the protocol failed: {error} [{problem_id(error)}]{spent}") from error
             if isinstance(error, UnionAborted):
                 raise Failed(f"the union failed: {error}") from error
             raise
@@ -136,7 +190,7 @@ class Remembering(click.Command):
         return super().parse_args(ctx, args)
 
 
-def offered(message: str, options: Collection[str] | None) -> str:
+def drop_missing_remedies(message: str, options: Collection[str] | None) -> str:
     """The message without remedies that a command lacks.  options: those it has, None where none runs."""
     for option, clause, instead in LACKING:
         if options is not None and option not in options:
@@ -151,7 +205,7 @@ def as_option(parameter: re.Match[str]) -> str:
     return "--" + parameter[1].replace("_", "-")
 
 
-def in_options(message: str) -> str:
+def to_option_names(message: str) -> str:
     """A message of the library in words of the command line."""
     message = WRITTEN.sub(lambda found: f"--{found[1]} {shlex.quote(found[3])}", message)
     for policy, option in OFFERS.items():
@@ -172,7 +226,7 @@ def cautions_noted() -> Iterator[None]:
 @contextmanager
 def cautions_told(*, but: str) -> Iterator[None]:
     """Within the body the library's cautions become notes on stderr, but those that this expression finds."""
-    from secfc.cli.telling import quiet
+    from secfc.cli.verbosity import quiet
     from secfc.data.inputs import Caution
 
     with warnings.catch_warnings(record=True) as found:

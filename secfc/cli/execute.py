@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,23 +12,293 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.choose import make_public
-from secfc.cli.errors import bad_input, cautions_noted, cautions_told, in_options
-from secfc.cli.hidden_rows import unlinked
-from secfc.cli.method import Asked, Method
-from secfc.cli.preparing import agree, ready
+import click
+
+from secfc.cli.errors import Failed, bad_input, cautions_noted, cautions_told, to_option_names
+from secfc.cli.method import AskedOptions, Method, Option
+from secfc.cli.preprocessing import agree, ready
 from secfc.cli.screen import COMPILING, Screen, timed
-from secfc.cli.shared import explaining
-from secfc.logs import unheard
+from secfc.logs import silence_logs
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Clustering
+    from secfc.algorithm import Clustering, PublicFacts
+    from secfc.coded.membership import Private
     from secfc.data.federation import Federation
-    from secfc.report import Comparison, Ordinary, Report
+    from secfc.report import Comparison, FloatComparison, Report
     from secfc.roles.exchange import Exchange, PartyId
 
 
-def load(method: Method, asked: Asked) -> tuple[Federation, str]:
+# --------------------------------------------------------------------------------------------------
+# From what the user asked for to public parameters, where several methods do the same.
+
+
+def make_public(federation: Federation, asked: AskedOptions, bound: float | None = None) -> PublicFacts:
+    """What everybody knows.  The demonstration's pixels are known to lie in 0 to 16.
+
+    bound: what follows from how features were prepared, if anything does.
+    """
+    import numpy as np
+
+    from secfc.algorithm import PublicFacts
+
+    bound = asked.get("bound") if bound is None else bound
+    if bound is None and not asked.settings.files:
+        bound = 16.0
+    with bad_input(OverflowError), np.errstate(over="ignore"):
+        public = PublicFacts.of(federation, bound)
+        if not math.isfinite(public.bound):
+            raise OverflowError
+    return public
+
+
+def check_bound(asked: AskedOptions, federation: Federation, plan: Any) -> None:
+    """Raise InputError for the first value outside a bound that was given, before the protocol begins."""
+    if asked["bound"] is None:
+        return
+    for party in federation.parties:
+        for start, block in party.blocks():
+            with bad_input(ValueError):
+                plan.quantizer(block, owner=f"client {party.name!r}", first_row=start)
+
+
+def bound_from_data(asked: AskedOptions) -> bool:
+    """Whether the public bound is read off the data."""
+    return asked["bound"] is None and bool(asked.settings.files)
+
+
+def steps(asked: AskedOptions) -> dict[str, Any]:
+    """Lloyd's heuristic on integers (`secfc.cli.method.STEPS`), as values for algorithms."""
+    from field.ring.basis import MERSENNE_61, Basis
+    from secfc.disclosure import Distances
+    from secfc.kmeans.starts import STARTS
+
+    values = {
+        "init": None if asked["init"] is None else STARTS[asked["init"]],
+        "n_init": asked["n_init"],
+        "max_iter": asked["max_iter"],
+        "largest": asked["largest"],
+        "scale": asked["scale"],
+        "basis": Basis((MERSENNE_61,)) if asked["field"] == "mersenne61" else None,
+        "rounding": asked["rounding"],
+        # The note of a report is a warning; only those who ask for less are spared it.
+        "coarse": "warn" if asked["coarse"] == "allow" else asked["coarse"],
+    }
+    if asked.get("disclosure") == "distances" or asked["field"] == "mersenne61":
+        # Also the baseline is then at the scale of a run that shows them.
+        values["disclosure"] = Distances()
+    return values
+
+
+def choose_code(
+    n: int,
+    t: int | None,
+    ell: int | None,
+    *,
+    most: int | None = None,
+    liars: int = 0,
+) -> tuple[int, int, tuple[str, ...]]:
+    """t, ell and notes: the most collusion that n clients can tolerate, up to a third of them, and to `most`.
+
+    ell is 1 unless it is asked for: more buys speed for clients that a larger t would withstand.
+
+    Raises InputError if no t of at least 1 fits.
+    """
+    from secfc.coded_kmeans.parameters import largest_threshold, segment_cautions, threshold_limit
+    from secfc.data.inputs import InputError
+
+    ell = 1 if ell is None else ell
+    if t == 0:
+        return 0, ell, ("t=0 protects nobody: shares carry no noise, so clients see each other's points",)
+    if t is not None:
+        return t, ell, segment_cautions(t, ell)
+    fits = largest_threshold(n, ell, liars)
+    if n < 3:
+        raise InputError(
+            f"n={_clients(n)}: at least 3 are needed to hide points from t=1 of them. Each FILE is one "
+            "client, unless --client-column names the column that tells whose row it is: add files or "
+            "that option, or use --algorithm lloyd, which hides nothing."
+        )
+    found = f" and liars={liars}" if liars else ""
+    if fits < 1:
+        largest = (n - 1) // 2 - liars
+        lower = f"Lower ell to at most {largest}" if largest > 0 else "Lower --liars"
+        remedy = f"{lower}, or add clients."
+        raise InputError(
+            f"n={_clients(n)} with ell={ell}{found} can hide points from nobody: n >= 2 (ell + t - 1) + 1"
+            f"{' + 2 liars' if liars else ''} = {2 * (ell + liars) + 1} is needed for t=1. {remedy}"
+        )
+    t, limit = threshold_limit(n, ell, liars, most=most)
+    return t, ell, (
+        f"t={t} was chosen: the most that {_clients(n)} with ell={ell}{found} tolerate, up to {limit}",
+        *segment_cautions(t, ell),
+    )  # fmt: skip
+
+
+def _clients(n: int) -> str:
+    return f"{n} client{'' if n == 1 else 's'}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Options of hidden membership: whose rows are whose, and how those that several hold are merged.
+
+HIDDEN_ROWS = (
+    Option(
+        "--membership",
+        type=click.Choice(["open", "private"]),
+        default="open",
+        show_default=True,
+        part="disclosure",
+        help="private: hide which client holds which point, and how many, by a private set union of the IDs "
+        "(--id-column, or else the rows themselves). It needs t of at least 1.",
+    ),
+    Option(
+        "--merge/--no-merge",
+        default=True,
+        show_default=True,
+        part="disclosure",
+        help="private: count a point that several clients hold once. Without it no two may hold the same ID.",
+    ),
+    Option(
+        "--counts",
+        type=click.Choice(["hidden", "opened"]),
+        default="opened",
+        show_default=True,
+        part="disclosure",
+        help="private: whether all learn how many clients hold each point. hidden is for clients that follow "
+        "the protocol: one that sends false data on purpose may then read others' from the labels.",
+    ),
+    Option(
+        "--on-conflict",
+        type=click.Choice(["fail", "separate", "mean"]),
+        default="fail",
+        show_default=True,
+        part="disclosure",
+        help="private: of an ID whose holders have different data. fail: end the run, and tell each "
+        "site which of its IDs. separate: each version is a point of its own. mean: the mean of all holders.",
+    ),
+    Option(
+        "--verify-union",
+        is_flag=True,
+        part="disclosure",
+        help="private: clients of the committee compute again what the server announces of the union, how "
+        "many hold each point and which are in dispute, and name a server that says something else.",
+    ),
+    Option(
+        "--quota",
+        type=click.IntRange(1, 1 << 24),
+        metavar="IDS",
+        part="disclosure",
+        help="private: let the server and t+1 clients compute pseudonyms of IDs together, for at most so "
+        "many IDs of each client, so that nobody tests guesses of IDs at will. A public number that does not "
+        "follow from anybody's; every client computes for all of it, about a second for 2,000.",
+    ),
+)
+
+
+def private_rows(asked: AskedOptions, t: int) -> tuple[Private, tuple[str, ...]]:
+    """Hidden membership as it was asked for, and notes on it; any t clients may collude with the server.
+
+    Raises Refused where a library is missing.
+    """
+    from psu import Threshold
+    from psu.ristretto import require
+    from secfc.cli.errors import RefusedInput
+    from secfc.coded.membership import SHARED_KEY, Private
+
+    quota = asked["quota"]
+    try:
+        if quota:
+            require()
+    except ImportError as error:
+        raise RefusedInput(str(error)) from error
+    kept = Private(
+        Threshold(t),
+        merge=asked["merge"],
+        counts=asked["counts"],
+        on_conflict=asked["on_conflict"],
+        schema=asked.settings.linkage,
+        verify=asked["verify_union"],
+        tags="oblivious" if quota else "shared key",
+        quota=quota,
+    )
+    order = (
+        "rows are ordered by pseudonyms of the IDs, which are drawn anew in every run: the same --seed gives "
+        "other starts"
+    )
+    return kept, (order, *(() if quota else (f"{SHARED_KEY}; --quota prevents that",)))
+
+
+ALONE = (
+    "no ID has two holders: if some should have, compare how sites write them (zeros on the left, case, "
+    "umlauts), or link by a schema (--schema)"
+)
+
+
+def unlinked(algorithm: Any, plan: Any, federation: Federation) -> tuple[str, ...]:
+    """A hint where all learned that no two clients hold the same ID, which may be a matter of spelling."""
+    membership = getattr(algorithm, "membership", None)
+    opened = getattr(membership, "merge", False) and getattr(membership, "counts", "") == "opened"
+    alone = opened and federation.n > 1 and plan.layout.multiple == 1
+    return (ALONE,) if alone and all(party.ids is not None for party in federation.parties) else ()
+
+
+# --------------------------------------------------------------------------------------------------
+# Points that several clients hold: what only this process, which has all data, can say about them.
+
+Place = tuple[str, int]  # a client's name and a row of its, counted from 0
+
+
+def check_disjoint(federation: Federation) -> None:
+    """Raise InputError if two clients hold the same ID."""
+    from secfc.data.inputs import InputError
+
+    for (one, row), (other, peer) in shared(federation):
+        what = "data, and rows are their own IDs" if federation.parties[0].ids is None else "ID"
+        raise InputError(
+            f"client {one!r}, row {row} and client {other!r}, row {peer} (counted from 0) have the same "
+            f"{what}: --no-merge would count the point twice, as twice itself. Leave --no-merge out."
+        )
+
+
+@contextmanager
+def explaining(federation: Federation) -> Iterator[None]:
+    """Within the body, a dispute about an ID is reported with two of the places where it stands."""
+    from secfc.roles.exchange import DisputedRows
+
+    try:
+        yield
+    except DisputedRows as error:
+        points = {party.name: party.read() for party in federation.parties}
+
+        def apart(pair: tuple[Place, Place]) -> float:
+            (one, row), (other, peer) = pair
+            return float(abs(points[one][row] - points[other][peer]).max())
+
+        # Differences below a step of rounding are none, so the largest is shown.
+        (one, row), (other, peer) = max(shared(federation), key=apart)
+        raise Failed(
+            f"the protocol failed: {error}.\nAll data are at hand here: client {one!r}, row {row} and client "
+            f"{other!r}, row {peer} (counted from 0) have the same ID and different data."
+        ) from error
+
+
+def shared(federation: Federation) -> Iterator[tuple[Place, Place]]:
+    """Pairs of places at different clients with the same ID, or the same row if there are no IDs."""
+    from psu.identify import digests, row_digests
+
+    seen: dict[bytes, Place] = {}
+    for party in federation.parties:
+        digest = row_digests(party.read()) if party.ids is None else digests(party.ids)
+        for row, words in enumerate(digest):
+            place = seen.setdefault(words.tobytes(), (party.name, row))
+            if place[0] != party.name:
+                yield place, (party.name, row)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+def load(method: Method, asked: AskedOptions) -> tuple[Federation, str]:
     """The points of all clients, what else the method reads, and where they came from in words."""
     from secfc.data.federation import Federation
 
@@ -67,9 +338,9 @@ def load(method: Method, asked: Asked) -> tuple[Federation, str]:
     )
 
 
-def check_extras(method: Method, asked: Asked) -> None:
+def check_extras(method: Method, asked: AskedOptions) -> None:
     """Raise InputError, before any work is done, for a library that was asked for and is not installed."""
-    from secfc.data.extras import require
+    from secfc.data.inputs import require
 
     if method.needs is not None:
         require(f"--algorithm {method.name}", method.needs)
@@ -126,10 +397,10 @@ def forget(directory: Path, federation: Federation) -> None:
     """Delete the checkpoint of a finished run."""
     from secfc.cli.ledger import ENTRY
     from secfc.roles.exchange import SERVER
-    from secfc.transport.checkpoint import remove
+    from secfc.transport.checkpoint import remove_journals
 
     (directory / ENTRY).unlink(missing_ok=True)
-    remove(directory, (*federation.names, SERVER))
+    remove_journals(directory, (*federation.names, SERVER))
 
 
 def may_be_id(federation: Federation, feature: int) -> str:
@@ -145,7 +416,7 @@ def may_be_id(federation: Federation, feature: int) -> str:
 @cautions_noted()
 def execute(
     method: Method,
-    asked: Asked,
+    asked: AskedOptions,
     federation: Federation,
     source: str,
     screen: Screen,
@@ -157,19 +428,18 @@ def execute(
     """
     from secfc.algorithm import check_columns
     from secfc.cli.ledger import entering
+    from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.inputs import Caution
-    from secfc.data.resolution import FINE, judge
-    from secfc.data.units import unlike
-    from secfc.exact.replay import Witness
+    from secfc.data.resolution import FINE, check_resolution, unit_mismatches
     from secfc.fitting import fit
-    from secfc.lloyd.elbow import Elbow
-    from secfc.report import against_ordinary, compare, in_row_order, pooled, report
-    from secfc.report.curious import Finding, curious_server
-    from secfc.report.origin import Origin, digests, look_like_ids
+    from secfc.kmeans.elbow import Elbow
+    from secfc.report import against_ordinary, compare_labelings, in_row_order, pooled, report
+    from secfc.report.data import Origin, file_digests, look_like_ids
+    from secfc.report.leakage import ServerFinding, curious_server
 
     settings, started = asked.settings, datetime.now(UTC).isoformat(timespec="seconds")
     with screen.status("Reading the files again, for their digests"), bad_input(OSError):
-        origin = Origin(shlex.join(command), started, digests(asked.read))
+        origin = Origin(shlex.join(command), started, file_digests(asked.read))
     with screen.status("Preparing features"):
         prepared = ready(asked, federation)
         federation, asked = prepared.points, prepared.asked(asked)
@@ -183,10 +453,10 @@ def execute(
         method.inspect(asked, federation, plan)
         with bad_input(ValueError), warnings.catch_warnings(record=True) as cautions:
             warnings.simplefilter("always", Caution)
-            algorithm, found = judge(algorithm, algorithm.plan(public), federation)
+            algorithm, found = check_resolution(algorithm, algorithm.plan(public), federation)
         if found is not None and found.coarsest < FINE:
             told = [str(c.message) for c in cautions if "rounding loses" in str(c.message)]
-            notes += tuple(in_options(caution) for caution in told)
+            notes += tuple(to_option_names(caution) for caution in told)
     asides: tuple[str, ...] = ()
     if settings.files and (not asked.noisy or settings.evaluate):
         asides += prepared.notes
@@ -195,13 +465,13 @@ def execute(
     if not asked.noisy:
         notes, asides = notes + asides, ()
     if settings.features != "same":
-        notes += unlike(prepared.raw) if prepared.raw.observed is not None else ()
+        notes += unit_mismatches(prepared.raw) if prepared.raw.observed is not None else ()
         notes += about(prepared.raw)
     notes += choice.remarks
     wall: dict[str, float] = {}
-    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), unheard():
+    with screen.status("Preparing the compiled kernels"), screen.remark(COMPILING), silence_logs():
         _, wall["prepare"] = timed(lambda: method.prepare(algorithm, plan))
-    witness = Witness()
+    witness = QueryRecorder()
     with (
         entering(asked, algorithm, prepared.raw) as entered,
         screen.progress(most_steps(algorithm), parts_of(plan)) as shown,
@@ -233,7 +503,7 @@ def execute(
     notes += unlinked(algorithm, result.plan, prepared.raw)
     federation, notes = prepared.found(result), notes + prepared.told(result)
     comparison: Comparison | None = None
-    ordinary: Ordinary | None = None
+    ordinary: FloatComparison | None = None
     if choice.twin is not None:
         # Of one client with all rows an automatic scale may be another.
         twin = replace(choice.twin, scale=result.plan.quantizer.scale)
@@ -248,8 +518,8 @@ def execute(
             ordinary, wall["unrounded"] = timed(
                 lambda: against_ordinary(points, start, labels, result.k, twin.max_iter)
             )
-        comparison = compare(result, plain)
-    finding: Finding | None = None
+        comparison = compare_labelings(result, plain)
+    finding: ServerFinding | None = None
     policy = choice.policy
     if policy is not None and (settings.evaluate or not asked.noisy):
         with screen.status("Trying what the server could rebuild"):

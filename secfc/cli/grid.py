@@ -163,7 +163,7 @@ def cluster(backend: str | None, address: str | None) -> Any:
     """A connection to the cluster that was asked for.  Raises UsageError, InputError."""
     from contextlib import nullcontext
 
-    from secfc.data.extras import require
+    from secfc.data.inputs import require
 
     if address is not None and backend not in ("dask", "ray"):
         raise click.UsageError("--address needs --backend dask or ray, whose it is.")
@@ -183,8 +183,8 @@ def table(rows: list[dict[str, Any]], axes: dict[str, Any], preset: str | None) 
     """What varies, and the figures that people ask for first."""
     from rich.console import Console
 
-    from secfc.report.parts import Grid
-    from secfc.report.text import grid as drawn
+    from secfc.report.terminal import Grid
+    from secfc.report.terminal import grid as drawn
 
     cells = [row for row in rows if row["status"] == "ok"]
     if not cells:
@@ -217,7 +217,7 @@ def plot(rows: Path, x: str, y: str, hue: str | None, out: Path | None, force: b
       secfc plot rows.jsonl --x n --y ms_per_step --hue policy
       secfc plot rows.jsonl --x k --y cost --out costs.pdf
     """
-    from secfc.data.extras import require
+    from secfc.data.inputs import require
 
     require("secfc plot", "plot")
     target = out or rows.with_suffix(".png")

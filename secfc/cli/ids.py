@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from secfc.data.dialects import Dialect, extension, stem
-from secfc.data.excel import open_excel
 from secfc.data.inputs import InputError
+from secfc.data.tables import open_excel
 
 Identifier = str | bytes
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet", ".txt", ".txt.gz")
@@ -229,7 +229,7 @@ def position(path: Path, header: Sequence[str], name: str) -> int:
 
 
 def _read_parquet(path: Path, id_column: str | None, client_column: str | None) -> Column:
-    from secfc.data.parquet import open_parquet
+    from secfc.data.tables import open_parquet
 
     with open_parquet(path) as file:
         header = list(file.schema_arrow.names)

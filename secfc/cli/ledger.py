@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.errors import Refused
+from secfc.cli.errors import RefusedInput
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
-    from secfc.cli.method import Asked
+    from secfc.cli.method import AskedOptions
     from secfc.data.federation import Federation
 
 # In the directory of a checkpoint: the name under which the run was entered.
@@ -32,40 +32,40 @@ class Entered:
 
 
 @contextmanager
-def entering(asked: Asked, algorithm: Any, federation: Federation) -> Iterator[Entered]:
+def entering(asked: AskedOptions, algorithm: Any, federation: Federation) -> Iterator[Entered]:
     """Within the body the run may release what its budget pays for.  Does nothing without --ledger.
 
     Raises PrivacyError, OverBudget or InputError before anything is released.
     """
-    from secfc.privacy.promise import Promise
-    from secfc.privacy.spendings import RESTORE, Spendings, Spent, alone, digest_of_rows
+    from secfc.privacy.budget_file import RESTORE, BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
+    from secfc.privacy.ledger import Promise
 
     path, done, promised = asked.get("ledger"), Entered(), Promise.of(algorithm)
     if path is None or promised is None:
         yield done
         return
     try:
-        with alone(path):
-            book = Spendings.read(path)
+        with exclusive_lock(path):
+            book = BudgetLedger.read(path)
             rows = (block for party in federation.parties for _, block in party.blocks())
             data = digest_of_rows(book.key, rows)
             book = book.about(data, promised.neighbors, same_people=asked["same_people"])
-            run = Spent(
+            run = RunRecord(
                 name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
                 type(getattr(algorithm, "algorithm", algorithm)).__name__, asked["epsilon"], asked["delta"],
             )  # fmt: skip
             book.within(asked["total_epsilon"]).entered(run).write()
     except OSError as error:
-        raise Refused(
+        raise RefusedInput(
             f"--ledger {path}: {error.strerror or error}. Name a file that can be written."
         ) from error
     yield done
-    with alone(path):
-        book = Spendings.read(path)
+    with exclusive_lock(path):
+        book = BudgetLedger.read(path)
         if not any(one.name == run.name for one in book.runs):
-            raise Refused(f"--ledger {path} has lost the entry of this run: {RESTORE}.")
+            raise RefusedInput(f"--ledger {path} has lost the entry of this run: {RESTORE}.")
         cost = run.epsilon if done.cost is None else min(done.cost, run.epsilon)
-        book = book.entered(Spent(run.name, run.began, run.what, cost, run.delta, ended=True))
+        book = book.entered(RunRecord(run.name, run.began, run.what, cost, run.delta, ended=True))
         book.write()
     epsilon, delta = book.spent()
     runs = "1 run" if len(book.runs) == 1 else f"{len(book.runs)} runs"
@@ -75,8 +75,8 @@ def entering(asked: Asked, algorithm: Any, federation: Federation) -> Iterator[E
 
 def name_of(checkpoint: Path | None) -> str:
     """A new name for a run; that which it had where it resumes."""
-    from secfc.data.private_file import write_private
-    from secfc.privacy.spendings import new_name
+    from secfc.data.inputs import write_private
+    from secfc.privacy.budget_file import new_name
 
     fresh = new_name()
     if checkpoint is None:

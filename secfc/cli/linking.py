@@ -17,12 +17,12 @@ from secfc.cli.errors import bad_input
 from secfc.cli.outputs import ANY_PATH, dumped
 from secfc.cli.settings import of_id_files
 from secfc.data.dialects import Dialect, extension
-from secfc.data.excel import open_excel
 from secfc.data.inputs import InputError
+from secfc.data.tables import open_excel
 
 if TYPE_CHECKING:
     from secfc.cli.ids import Client
-    from secfc.data.linkage import Linkage, Quality
+    from secfc.data.linkage import KeyQuality, Linkage
 
 
 @click.command("check-ids", short_help="Count what is wrong with a site's IDs, before anything is sent.")
@@ -55,12 +55,14 @@ def check_ids(
 
     Exit codes: 0 every row can take part; 1 some cannot; 2 bad usage or bad input; 130 interrupted.
     """
-    from secfc.data.linkage import keys_of, read_linkage
+    from secfc.data.linkage import linkage_keys, read_linkage
 
     with bad_input(OSError):
         linkage = read_linkage(schema)
         dialect = Dialect(encoding, delimiter)
-        found = {path: keys_of(linkage, read_fields(path, linkage.columns, dialect))[1] for path in files}
+        found = {
+            path: linkage_keys(linkage, read_fields(path, linkage.columns, dialect))[1] for path in files
+        }
     if as_json:
         told = {str(path): asdict(quality) for path, quality in found.items()}
         click.echo(dumped({"schema": linkage.digest, "files": told}))
@@ -72,7 +74,7 @@ def check_ids(
         context.exit(1)
 
 
-def lines(name: str, quality: Quality) -> list[str]:
+def lines(name: str, quality: KeyQuality) -> list[str]:
     """The counts as text, a line a field."""
     told = [
         f"{name}: {quality.rows} rows, {quality.unfit} cannot take part; {quality.distinct} different keys, "
@@ -97,12 +99,12 @@ def keyed(
     drop: leave rows out that cannot take part.  Raises InputError, OSError; if not drop, also for such rows.
     """
     from secfc.cli.ids import Client, check_paths, names_of
-    from secfc.data.linkage import keys_of
+    from secfc.data.linkage import linkage_keys
 
     check_paths(files)
     clients, left = [], []
     for path, name in zip(files, names_of(files), strict=True):
-        keys, quality = keys_of(linkage, read_fields(path, linkage.columns, dialect))
+        keys, quality = linkage_keys(linkage, read_fields(path, linkage.columns, dialect))
         if quality.unfit and not drop:
             raise InputError(
                 f"{path}: {quality.unfit} of {quality.rows} rows cannot take part, as a required field is "
@@ -162,7 +164,7 @@ def _cells(path: Path, reader: Any, columns: Sequence[str], position: Any) -> li
 
 def _parquet(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     from secfc.cli.ids import position
-    from secfc.data.parquet import open_parquet
+    from secfc.data.tables import open_parquet
 
     with open_parquet(path) as file:
         for name in columns:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from secfc.cli.settings import Settings
+from secfc.cli.outputs import ANY_PATH
+from secfc.cli.settings import Settings, positive
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Algorithm, Public
+    from secfc.algorithm import Algorithm, PublicFacts
     from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
 
@@ -32,7 +33,7 @@ class Option(click.Option):
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedOptions:
     """What the user asked of a method.
 
     options: values of all options it takes, by name.  given: of those on the command line, how they are
@@ -44,7 +45,7 @@ class Asked:
     given: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: click.Context, method: Method, settings: Settings) -> Asked:
+    def of(cls, context: click.Context, method: Method, settings: Settings) -> AskedOptions:
         """What a command line that was parsed asks of a method."""
         given = {
             option.name: (option.secondary_opts if context.params[option.name] is False else option.opts)[0]
@@ -60,7 +61,7 @@ class Asked:
         """The value of an option, None if the method does not take it."""
         return self.options.get(name)
 
-    def having(self, **options: Any) -> Asked:
+    def having(self, **options: Any) -> AskedOptions:
         """The same with other values of some options."""
         return replace(self, options={**self.options, **options})
 
@@ -88,7 +89,7 @@ class Asked:
         return self.get("epsilon") is not None
 
 
-def check_schema(asked: Asked) -> None:
+def check_schema(asked: AskedOptions) -> None:
     """Raise UsageError for a linkage schema where nothing is linked."""
     if asked.settings.linkage is not None and asked.get("membership") != "private":
         raise click.UsageError(
@@ -98,7 +99,7 @@ def check_schema(asked: Asked) -> None:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenAlgorithm:
     """An algorithm as it was asked for.
 
     parameters: of the run that the algorithm itself does not tell in reports.  notes: what the user should
@@ -115,21 +116,21 @@ class Choice:
     policy: Disclosure | None = None
 
 
-def unchanged(asked: Asked) -> Asked:
+def unchanged(asked: AskedOptions) -> AskedOptions:
     """Options that all go together."""
     return asked
 
 
-def points_only(asked: Asked, federation: Federation) -> Federation:
+def points_only(asked: AskedOptions, federation: Federation) -> Federation:
     """Clients' points are all that is read."""
     return federation
 
 
-def anything(asked: Asked, federation: Federation, plan: Any) -> None:
+def anything(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """All data will do."""
 
 
-def planned(algorithm: Any, public: Public) -> Any:
+def planned(algorithm: Any, public: PublicFacts) -> Any:
     """The plan of a run, which is known before the parties talk."""
     return algorithm.plan(public)
 
@@ -158,11 +159,11 @@ class Method:
     name: str
     help: str
     options: tuple[Option, ...]
-    choose: Callable[[Asked, Public], Choice]
-    settle: Callable[[Asked], Asked] = unchanged
-    extend: Callable[[Asked, Federation], Federation] = points_only
-    inspect: Callable[[Asked, Federation, Any], None] = anything
-    foresee: Callable[[Any, Public], Any] = planned
+    choose: Callable[[AskedOptions, PublicFacts], ChosenAlgorithm]
+    settle: Callable[[AskedOptions], AskedOptions] = unchanged
+    extend: Callable[[AskedOptions, Federation], Federation] = points_only
+    inspect: Callable[[AskedOptions, Federation, Any], None] = anything
+    foresee: Callable[[Any, PublicFacts], Any] = planned
     prepare: Callable[[Any, Any], None] = nothing
     compile: Callable[[], None] = nothing
     chooses: bool = True
@@ -178,3 +179,156 @@ class Method:
         """The value of every option where none is given."""
         command = click.Command(self.name, params=list(self.options))
         return dict(command.make_context(self.name, []).params)
+
+
+# --------------------------------------------------------------------------------------------------
+# Options that several methods share, each defined once.
+
+STARTS = ("random", "random-points", "k-means++", "center-separation", "bisecting", "splitting")
+COARSE = ("refuse", "allow")
+
+
+class Workers(click.ParamType[Any]):
+    """A number of workers, or their names."""
+
+    name = "number or names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.strip().lstrip("+-").isdigit():
+            return int(value)
+        names = tuple(name.strip() for name in value.split(","))
+        if not all(names):
+            self.fail(f"{value!r} has an empty name: give a number, or names with commas between", param, ctx)
+        return names
+
+
+T = Option(
+    "-t", type=click.IntRange(0), metavar="T", part="sharing",
+    help="Clients that may collude and learn nothing but labels of what the others share; t + 1 may read it. "
+    "Default: the most that n clients can have, "
+    "at most a third of them, rounded up.",
+)  # fmt: skip
+WORKERS = Option(
+    "--workers", type=Workers(), metavar="W|NAME,...", part="sharing",
+    help="Who holds shares and computes: so many clients, spread over all, or these. All others deal theirs "
+    "once, and hear the labels of their own points. At least 2 (ell + t - 1) + 1, and one more for each that "
+    "may be lost; t counts colluding workers. Default: all clients.",
+)  # fmt: skip
+
+K_LOCAL = Option(
+    "--k-local", type=click.IntRange(1),
+    help="Clusters within a client. Default: k-fed: sqrt(k) rounded down; masked-lloyd, overlap-1, "
+    "overlap-2: k.",
+)  # fmt: skip
+
+# Where clients observe different columns.
+START = Option(
+    "--start",
+    type=click.Choice([
+        "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge",
+        "max-min",
+    ]),
+    help="masked-lloyd, overlap-1: how clients' local clusters are matched. paper: the rule of its authors; "
+    "synchronized-distances (masked-lloyd): the server sees distances, no centroids. Default: automatic; "
+    "overlap-1: paper.",
+)  # fmt: skip
+LOCAL = Option(
+    "--local", type=click.Choice(["k-means", "silhouette"]), default="k-means", show_default=True,
+    help="masked-lloyd, overlap-1, overlap-2: how many local clusters a client looks for: --k-local, or by "
+    "silhouette.",
+)  # fmt: skip
+
+# Of Lloyd's heuristic on integers.
+INIT = Option(
+    "--init", type=click.Choice(STARTS), part="steps",
+    help="How the first clusters are drawn. Default: bisecting, under own-labels splitting, under "
+    "final-labels and noise random. k-means++ shows the server distances, so it needs --consent.",
+)  # fmt: skip
+N_INIT = Option(
+    "--n-init", type=click.IntRange(1), default=1, show_default=True, part="steps",
+    help="Starts; the cheapest is kept.",
+)  # fmt: skip
+MAX_ITER = Option(
+    "--max-iter", type=click.IntRange(1), default=300, show_default=True, part="steps",
+    help="Iterations a start.",
+)  # fmt: skip
+SCALE = Option(
+    "--scale", type=float, callback=positive, part="steps",
+    help="Integer steps a data unit. Default: the finest that is exact.",
+)  # fmt: skip
+BOUND = Option(
+    "--bound", type=float, callback=positive, part="steps",
+    help="A limit on absolute values that everybody may know. Default: derived from the data, "
+    "which makes that much of them public; with --epsilon, the radius.",
+)  # fmt: skip
+FIELD = Option(
+    "--field", type=click.Choice(["ring", "mersenne61"]), default="ring", show_default=True, part="steps",
+    help="Arithmetic: several 30-bit primes (fast), or modulo 2^61 - 1 as in the paper, which needs "
+    "--disclosure distances.",
+)  # fmt: skip
+ROUNDING = Option(
+    "--rounding", type=click.Choice(["nearest", "floor"]), default="nearest", show_default=True, part="steps",
+    help="How values become integers; floor is the paper's.",
+)  # fmt: skip
+COARSENESS = Option(
+    "--coarse", type=click.Choice(COARSE), default="refuse", show_default=True, part="steps",
+    help="What to do where rounding leaves a feature fewer than 8 steps of its spread: refuse, or go on; a "
+    "report warns below 64. Outliers and columns of different units are the usual cause.",
+)  # fmt: skip
+LARGEST = Option(
+    "--largest", type=click.IntRange(1), part="steps",
+    help="Points of the largest cluster to be exact for: fewer than all points buy a finer scale. A run in "
+    "which a cluster outgrows it ends with an error.",
+)  # fmt: skip
+STEPS = (INIT, N_INIT, MAX_ITER, SCALE, BOUND, FIELD, ROUNDING, COARSENESS, LARGEST)
+
+# Of differential privacy: the budget, and what else there is to say.
+EPSILON = Option(
+    "--epsilon", type=float, callback=positive, part="privacy",
+    help="Differential privacy: noise on everything that is released, for this total budget. secfc: on every "
+    "distance, over all iterations; choose few, --max-iter is then 5 by default. feddp: on sums over all "
+    "clients.",
+)  # fmt: skip
+DELTA = Option(
+    "--delta", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=1e-6, show_default=True,
+    part="privacy", help="The probability that the claim fails.",
+)  # fmt: skip
+RADIUS = Option(
+    "--radius", type=float, callback=positive, part="privacy",
+    help="The distance that points are shortened to, from the origin, or, with feddp, from the mean of the "
+    "server's points; needs to be known without the data. feddp's default comes from these points.",
+)  # fmt: skip
+NOISE = Option(
+    "--noise", type=click.Choice(["shares", "server"]), default="shares", show_default=True, part="privacy",
+    help="shares: clients deal the noise, the server sees noisy distances only. server: it adds the noise "
+    "itself, and protects only what it publishes.",
+)  # fmt: skip
+PROTECT = Option(
+    "--protect", type=click.Choice(["point", "client"]), default="point", show_default=True, part="privacy",
+    help="What the noise hides: one data point, or all points of one client.",
+)  # fmt: skip
+LEDGER = Option(
+    "--ledger", type=ANY_PATH, metavar="FILE", part="privacy",
+    help="Remember in this file what runs on these data have spent, so that a budget lasts over runs: "
+    "entered before a run begins, and what it really cost in the end. A run that crashed counts in full.",
+)  # fmt: skip
+TOTAL = Option(
+    "--total-epsilon", type=float, callback=positive, part="privacy",
+    help="With --ledger: what all runs may cost together, set once; a run beyond it is refused.",
+)  # fmt: skip
+SAME_PEOPLE = Option(
+    "--same-people", is_flag=True, part="privacy",
+    help="With --ledger: these data are other rows of the same people, and what was spent goes on counting.",
+)  # fmt: skip
+PRIVACY = (EPSILON, DELTA, RADIUS, NOISE, PROTECT, LEDGER, TOTAL, SAME_PEOPLE)
+
+
+def refuse_idle_privacy(asked: AskedOptions) -> None:
+    """Raise UsageError for what is said of noise where none was asked for."""
+    if not asked.noisy:
+        names = [str(option.name) for option in PRIVACY[1:]]
+        asked.refuse(names, "{option} needs --epsilon, which asks for differential privacy.")
+    elif asked.get("ledger") is None:
+        asked.refuse(("total_epsilon", "same_people"), "{option} needs --ledger FILE, where that is kept.")

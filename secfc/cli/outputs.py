@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from secfc.cli.errors import Refused
+from secfc.cli.errors import RefusedInput
 
 ANY_PATH = click.Path(readable=False, path_type=Path)  # checked later, with a better message
 STDOUT = Path("-")  # what it means by custom
@@ -22,45 +22,53 @@ STDOUT = Path("-")  # what it means by custom
 def check_output(path: Path, option: str, inputs: Iterable[Path], *, force: bool) -> None:
     """Raise Refused if this file could not or must not be written."""
     if path == STDOUT:
-        raise Refused(f"{option} - would make a file of that name: name a file. --json prints the report.")
+        raise RefusedInput(
+            f"{option} - would make a file of that name: name a file. --json prints the report."
+        )
     try:
         _check(path, option, inputs, force)
     except OSError as error:  # a directory that may not be searched, a name that is too long
-        raise Refused(f"{option} {path}: {error.strerror}. Name another.") from error
+        raise RefusedInput(f"{option} {path}: {error.strerror}. Name another.") from error
 
 
 def _check(path: Path, option: str, inputs: Iterable[Path], force: bool) -> None:
     parent = path.resolve().parent
     if not parent.is_dir():
-        raise Refused(f"{option} {path}: the directory {parent} does not exist. Create it first.")
+        raise RefusedInput(f"{option} {path}: the directory {parent} does not exist. Create it first.")
     if path.is_dir():
-        raise Refused(f"{option} {path} is a directory: name a file in it.")
+        raise RefusedInput(f"{option} {path} is a directory: name a file in it.")
     if path.exists() and not path.is_file():
-        raise Refused(f"{option} {path} is no regular file, and would be replaced. Name another.")
+        raise RefusedInput(f"{option} {path} is no regular file, and would be replaced. Name another.")
     if any(path.exists() and file.exists() and path.samefile(file) for file in inputs):
-        raise Refused(f"{option} {path} is one of the input files. Name another.")
+        raise RefusedInput(f"{option} {path} is one of the input files. Name another.")
     if path.exists() and not force:
-        raise Refused(f"{path} exists already. Choose another name with {option}, or overwrite with --force.")
+        raise RefusedInput(
+            f"{path} exists already. Choose another name with {option}, or overwrite with --force."
+        )
     if path.exists() and not os.access(path, os.W_OK):
-        raise Refused(f"{option} {path} may not be written to. Change its permissions, or name another.")
+        raise RefusedInput(f"{option} {path} may not be written to. Change its permissions, or name another.")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise Refused(f"{option} {path}: files may not be created in {parent}. Name another directory.")
+        raise RefusedInput(f"{option} {path}: files may not be created in {parent}. Name another directory.")
 
 
 def check_folder(path: Path, option: str, *, force: bool) -> None:
     """Raise Refused if this is no directory that is empty or can be made.  force: or holds files."""
     try:
         if path.exists() and not path.is_dir():
-            raise Refused(f"{option} {path} is a file: name a directory.")
+            raise RefusedInput(f"{option} {path} is a file: name a directory.")
         if path.is_dir() and any(path.iterdir()) and not force:
-            raise Refused(f"{option} {path} holds files: name another directory, or overwrite with --force.")
+            raise RefusedInput(
+                f"{option} {path} holds files: name another directory, or overwrite with --force."
+            )
         parent = path if path.is_dir() else path.resolve().parent
         if not parent.is_dir():
-            raise Refused(f"{option} {path}: the directory {parent} does not exist. Create it first.")
+            raise RefusedInput(f"{option} {path}: the directory {parent} does not exist. Create it first.")
         if not os.access(parent, os.W_OK | os.X_OK):
-            raise Refused(f"{option} {path}: nothing may be created in {parent}. Name another directory.")
+            raise RefusedInput(
+                f"{option} {path}: nothing may be created in {parent}. Name another directory."
+            )
     except OSError as error:
-        raise Refused(f"{option} {path}: {error.strerror}. Name another.") from error
+        raise RefusedInput(f"{option} {path}: {error.strerror}. Name another.") from error
 
 
 @contextmanager
@@ -70,7 +78,7 @@ def writing(options: str) -> Iterator[None]:
         yield
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        raise Refused(
+        raise RefusedInput(
             f"the results could not be written ({name}{error.strerror}). Choose another place with {options}."
         ) from error
 
@@ -126,6 +134,6 @@ def draw(figure: Callable[[], Any], path: Path, option: str = "--plot") -> None:
     try:
         figure().savefig(path, dpi=150)
     except ImportError as error:
-        raise Refused(f"{option} needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
+        raise RefusedInput(f"{option} needs matplotlib: pip install 'secfc-clustering[plot]'.") from error
     except (OSError, ValueError) as error:
-        raise Refused(f"{option} {path} cannot be written: {error}") from error
+        raise RefusedInput(f"{option} {path} cannot be written: {error}") from error

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from secfc.cli.approval import check_filled, of_officer
-from secfc.cli.errors import Refused, bad_input, cautions_noted
-from secfc.cli.method import Asked, Method
+from secfc.cli.errors import RefusedInput, bad_input, cautions_noted
+from secfc.cli.method import AskedOptions, Method
 from secfc.cli.methods import methods, options
 from secfc.cli.outputs import ANY_PATH, check_output, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen
 from secfc.cli.settings import Clusters, Settings, check_choice, refuse
+from secfc.cli.written import check_filled, of_officer
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
-    from secfc.coded.network import Network
+    from secfc.algorithm import PublicFacts
+    from secfc.coded.plan import Network
     from secfc.planning.planned import Planned
 
 Command = Callable[..., Any]
@@ -133,8 +133,8 @@ def plan(context: click.Context, /, **values: Any) -> None:
         if values[option] is not None:
             check_output(values[option], f"--{option}", read, force=values["force"])
     if values["officer"] is not None and values["officer"].suffix.lower() not in PAGES:
-        raise Refused(f"--officer {values['officer']}: name a file that ends in .html.")
-    from secfc.planning.possible import Impossible
+        raise RefusedInput(f"--officer {values['officer']}: name a file that ends in .html.")
+    from secfc.planning.feasibility import Impossible
 
     made = of_options if values["file"] is None else of_run_file
     simulating = bool(values["trials"] or values["splits"])
@@ -145,7 +145,7 @@ def plan(context: click.Context, /, **values: Any) -> None:
         try:
             found = made(context, values, simulations(values, counted))
         except Impossible as error:
-            raise Refused(in_words(error)) from error
+            raise RefusedInput(in_words(error)) from error
     if values["out"] is not None:
         with writing("--out"):
             write_all(
@@ -175,12 +175,16 @@ def simulations(values: dict[str, Any], counted: Callable[[int, int, Any], None]
 
 def in_words(error: Any) -> str:
     """What cannot be, and what can, an item a line."""
-    from secfc.cli.errors import in_options
+    from secfc.cli.errors import to_option_names
 
     if not error.nearest:
-        return in_options(str(error))
+        return to_option_names(str(error))
     return "\n".join(
-        [in_options(error.why.rstrip(".") + "."), "Nearest possible:", *(f"  {one}" for one in error.nearest)]
+        [
+            to_option_names(error.why.rstrip(".") + "."),
+            "Nearest possible:",
+            *(f"  {one}" for one in error.nearest),
+        ]
     )
 
 
@@ -188,8 +192,8 @@ def show(found: Planned, *, as_json: bool, verbose: bool) -> None:
     """On stdout."""
     from rich.console import Console
 
-    from secfc.planning.words import details, summary
-    from secfc.report import text
+    from secfc.planning.text import details, summary
+    from secfc.report import terminal
 
     if as_json:
         click.echo(dumped(found.as_object()))
@@ -198,7 +202,7 @@ def show(found: Planned, *, as_json: bool, verbose: bool) -> None:
     if verbose:
         for section in details(found):
             if not section.empty:
-                text.section(console, section)
+                terminal.section(console, section)
         console.print()
     for name, value in summary(found):
         console.print(f"{name:<9} {value}", soft_wrap=True)
@@ -207,7 +211,7 @@ def show(found: Planned, *, as_json: bool, verbose: bool) -> None:
 def of_options(context: click.Context, values: dict[str, Any], more: dict[str, Any]) -> Planned:
     """The plan of what stands on the command line.  Raises Impossible, InputError."""
     import secfc
-    from secfc.planning.planned import foreseen
+    from secfc.planning.planned import public_facts
 
     method = methods()[values["algorithm"]]
     lacking = [name for name in options() if name not in (*method.names, *NETWORK, *IDLE)]
@@ -217,7 +221,7 @@ def of_options(context: click.Context, values: dict[str, Any], more: dict[str, A
     asked = asked_of(context, method, values)
     points: Any = None
     if more and (method.name != "feddp" or values.get("server_file") is None):
-        raise Refused(
+        raise RefusedInput(
             "--trials and --splits simulate clients out of points that the server holds: add --algorithm "
             "feddp --server-file POINTS.csv, or leave them out."
         )
@@ -225,7 +229,7 @@ def of_options(context: click.Context, values: dict[str, Any], more: dict[str, A
         points = held(values, 20 * asked.k if isinstance(asked.k, int) else 200)
         d = d if isinstance(points, int) else points.shape[1]
     bound = asked.get("bound") or asked.get("radius") or 1.0
-    public = foreseen(n, m, d, None, points, float(bound))
+    public = public_facts(n, m, d, None, points, float(bound))
     algorithm = chosen(method, asked, public, values)
     return secfc.plan(
         algorithm, losses=values["losses"], network=network(values), steps=values["taken"], public=public,
@@ -233,10 +237,10 @@ def of_options(context: click.Context, values: dict[str, Any], more: dict[str, A
     )  # fmt: skip
 
 
-def chosen(method: Method, asked: Asked, public: Public, values: dict[str, Any]) -> Any:
+def chosen(method: Method, asked: AskedOptions, public: PublicFacts, values: dict[str, Any]) -> Any:
     """The algorithm, or, where only its number of clients is wrong, what says so.  Raises Impossible."""
     from secfc.data.inputs import InputError
-    from secfc.planning.possible import Impossible, with_clients
+    from secfc.planning.feasibility import Impossible, with_clients
 
     try:
         return method.choose(asked, public).algorithm
@@ -253,7 +257,7 @@ def chosen(method: Method, asked: Asked, public: Public, values: dict[str, Any])
 
 def network(values: dict[str, Any]) -> Network:
     """Between the parties."""
-    from secfc.coded.network import Network
+    from secfc.coded.plan import Network
 
     return Network(values["latency"] / 1e3, values["bandwidth"] * 1e6 / 8)
 
@@ -268,7 +272,7 @@ def held(values: dict[str, Any], least: int) -> Any:
     return values["server_points"] or least
 
 
-def asked_of(context: click.Context, method: Method, values: dict[str, Any]) -> Asked:
+def asked_of(context: click.Context, method: Method, values: dict[str, Any]) -> AskedOptions:
     """What is asked, looked at as `secfc run` does."""
     blank: dict[str, Any] = {f.name: None for f in fields(Settings)} | {
         "files": (Path(),), "k": values["k"] or 4, "seed": values["seed"], "force": False, "as_json": False,
@@ -287,7 +291,7 @@ def asked_of(context: click.Context, method: Method, values: dict[str, Any]) -> 
         if option.name and option.name not in (*NETWORK, *IDLE)
         and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
     }  # fmt: skip
-    return method.settle(Asked(settings, found, given))
+    return method.settle(AskedOptions(settings, found, given))
 
 
 def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, Any]) -> Planned:
@@ -295,9 +299,9 @@ def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, 
     import numpy as np
 
     import secfc
-    from secfc.cli.deploy.building import built
+    from secfc.cli.deploy.run_file import built
     from secfc.deploy.runfile import RunFile
-    from secfc.planning.possible import dealt
+    from secfc.planning.feasibility import even_rows
 
     mine = [name for name in options() if name not in NETWORK]
     refuse(
@@ -306,13 +310,13 @@ def of_run_file(context: click.Context, values: dict[str, Any], more: dict[str, 
         "{option} is said by the run file: change it there, or leave RUN.toml out.",
     )
     if values["file"].suffix.lower() != ".toml":
-        raise Refused(f"{values['file']} is no run file (RUN.toml): `secfc deploy init` writes one.")
+        raise RefusedInput(f"{values['file']} is no run file (RUN.toml): `secfc deploy init` writes one.")
     try:
         work = built(RunFile.read(values["file"]))
     except tomllib.TOMLDecodeError as error:
-        raise Refused(f"{values['file']} is no TOML: {error}.") from error
+        raise RefusedInput(f"{values['file']} is no TOML: {error}.") from error
     n = len(work.public.clients)
-    public = replace(work.public, counts=dealt(values["rows"] or 1000 * n, n), session=bytes(32))
+    public = replace(work.public, counts=even_rows(values["rows"] or 1000 * n, n), session=bytes(32))
     if work.asked.get("epsilon") is not None and work.method.name == "feddp" and public.server_points is None:
         points = np.random.default_rng(1).uniform(-0.7, 0.7, (values["server_points"] or 200, public.d))
         public = replace(public, server_points=points * public.bound)

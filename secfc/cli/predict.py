@@ -9,30 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import Refused, bad_input
+from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
 from secfc.cli.screen import Screen
 from secfc.cli.settings import of_text_files
-from secfc.cli.telling import quiet
+from secfc.cli.verbosity import quiet
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
-    from secfc.data.kept import Kept
+    from secfc.data.model_file import ModelFile
 
 OUT = Path("secfc-predicted.csv")
 NOBODY = bytes(32)
 
 
-def kept_of(result: Clustering, texts: Sequence[str] = ()) -> Kept | None:
+def kept_of(result: Clustering, texts: Sequence[str] = ()) -> ModelFile | None:
     """The model of a run, for a file; None if there is none that could be kept.
 
     texts: the columns of text whose categories became features.
     """
-    from secfc.data.kept import Kept
-    from secfc.exact.predict import CodedModel
-    from secfc.exact.saved import values_of
-    from secfc.lloyd.centers import CentersModel
+    from secfc.coded_kmeans.model_share import to_plain_values
+    from secfc.coded_kmeans.predict import CodedModel
+    from secfc.data.model_file import ModelFile
+    from secfc.kmeans.centers import CentersModel
     from secfc.scaling.algorithm import ScaledModel
 
     model: Any = result.model
@@ -42,17 +42,17 @@ def kept_of(result: Clustering, texts: Sequence[str] = ()) -> Kept | None:
     if isinstance(model, ScaledModel):
         facts["scaling"], model = asdict(model.scaling), model.model
     if isinstance(model, CodedModel):
-        facts["model"], arrays = values_of(model)
-        return Kept(NOBODY, "", "shares", facts, arrays)
+        facts["model"], arrays = to_plain_values(model)
+        return ModelFile(NOBODY, "", "shares", facts, arrays)
     if isinstance(model, CentersModel):
-        return Kept(NOBODY, "", "centers", facts, {"centers": model.centers})
+        return ModelFile(NOBODY, "", "centers", facts, {"centers": model.centers})
     return None
 
 
-def model_of(kept: Kept) -> Any:
+def model_of(kept: ModelFile) -> Any:
     """The model that was kept."""
-    from secfc.exact.saved import model_of as shares
-    from secfc.lloyd.centers import CentersModel
+    from secfc.coded_kmeans.model_share import from_plain_values as shares
+    from secfc.kmeans.centers import CentersModel
     from secfc.scaling.algorithm import ScaledModel
     from secfc.scaling.scaling import Scaling
 
@@ -98,13 +98,13 @@ def predict(
       secfc predict model.npz next/a.csv --id-column patient --out labels.csv
       secfc predict model.npz next/a.xlsx --missing drop
     """
-    from secfc.data.kept import Kept
+    from secfc.data.model_file import ModelFile
 
     screen = Screen.stderr()
     with bad_input(OSError):
-        kept = Kept.read(model)
+        kept = ModelFile.read(model)
     if kept.party:
-        raise Refused(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
+        raise RefusedInput(f"{model} is the part of {kept.party} alone: use `secfc deploy predict`.")
     check_output(out, "--out", (*files, model), force=force)
     with screen.status("Reading the data"):
         written = {"encoding": encoding, "delimiter": delimiter, "decimal": decimal}
@@ -120,7 +120,7 @@ def predict(
 
 
 def new_points(
-    kept: Kept, files: Sequence[Path], missing: str = "refuse", **how: str | None
+    kept: ModelFile, files: Sequence[Path], missing: str = "refuse", **how: str | None
 ) -> tuple[Federation, dict[str, list[int]]]:
     """New points of all clients of the run, and by client which of its rows they are.
 
@@ -128,15 +128,14 @@ def new_points(
     """
     import numpy as np
 
-    from secfc.data.categories import named as names_of
-    from secfc.data.federation import Federation
-    from secfc.data.missing import without_gaps
+    from secfc.data.federation import Federation, drop_incomplete_rows
+    from secfc.data.files import category_names as names_of
     from secfc.data.party import Party
 
     clients, features = list(kept.facts["clients"]), kept.facts["features"]
     scaling = kept.facts["scaling"]
     if missing == "mean" and (scaling is None or scaling["fill"] is None):
-        raise Refused(
+        raise RefusedInput(
             "--missing mean: the run had no --missing mean, so no mean is known. Use --missing drop."
         )
     categories = categories_of(kept)
@@ -150,7 +149,7 @@ def new_points(
     found = {party.name: party for party in read.parties}
     if not set(found) <= set(clients):
         if len(found) != len(clients):
-            raise Refused(
+            raise RefusedInput(
                 f"{', '.join(list(found)[:6])}: these are not the clients of the run, which are "
                 f"{', '.join(clients[:6])}. Call files like those of the run, or give one for each, in order."
             )
@@ -158,7 +157,7 @@ def new_points(
     rows = {name: list(range(party.points.shape[0])) for name, party in found.items()}
     if missing == "drop":
         with bad_input(ValueError):
-            left, kept_rows = without_gaps(replace(read, parties=tuple(found.values())))
+            left, kept_rows = drop_incomplete_rows(replace(read, parties=tuple(found.values())))
         whole = dict(zip(found, kept_rows, strict=True))
         found = {party.name: party for party in left.parties}
         rows = {name: whole[name].tolist() for name in found}
@@ -173,7 +172,7 @@ def new_points(
     return (made if features is None else made.ordered(features)), rows
 
 
-def categories_of(kept: Kept) -> dict[str, tuple[str, ...]]:
+def categories_of(kept: ModelFile) -> dict[str, tuple[str, ...]]:
     """The categories of each column of text, as the run's features name them."""
     features = kept.facts["features"] or ()
     return {
@@ -182,9 +181,9 @@ def categories_of(kept: Kept) -> dict[str, tuple[str, ...]]:
     }
 
 
-def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
+def labeled(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:
     """Labels by client.  What the clients agreed to label is written down as spent first."""
-    from secfc.fitting import predicted
+    from secfc.fitting import predict_with_model
 
     model = model_of(kept)
     shares = getattr(model, "model", model)
@@ -194,7 +193,7 @@ def labeled(kept: Kept, path: Path, federation: Federation) -> list[Any]:
             left[client] = allowance.left - federation.m
         if min(left.values()) >= 0:  # else the parties refuse
             kept.write(path)
-    return predicted(model, federation)
+    return predict_with_model(model, federation)
 
 
 def lines(

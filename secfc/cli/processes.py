@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.choose import make_public
-from secfc.cli.errors import Failed, Refused, bad_input, cautions_noted
-from secfc.cli.method import Asked, Method
+from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
+from secfc.cli.execute import make_public
+from secfc.cli.method import AskedOptions, Method
 from secfc.cli.screen import Screen
 from secfc.cli.settings import Settings
 from secfc.roles.exchange import SERVER
@@ -43,7 +43,7 @@ SECFC = (sys.executable, "-m", "secfc.cli", "deploy")
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class LocalRehearsal:
     """What came of it.  labels: by client.  same: whether they are those of plaintext k-means, None without.
 
     reports: of every party, as it wrote it.  seconds: from the first process to the last result.
@@ -66,7 +66,7 @@ class Rehearsal:
         }  # fmt: skip
 
 
-def check(asked: Asked) -> None:
+def check(asked: AskedOptions) -> None:
     """Raise UsageError, Refused for what a rehearsal does not do."""
     settings = asked.settings
     for name, why in ELSEWHERE.items():
@@ -77,21 +77,23 @@ def check(asked: Asked) -> None:
         "its own budget: leave it out, or leave out --processes.",
     )  # fmt: skip
     if settings.categorical:
-        raise Refused(
+        raise RefusedInput(
             "--categorical makes columns of text into features by what all files hold, which a run file "
             "cannot: leave it out, or leave out --processes."
         )
     if missing := [name for name in ("websockets", "tomli_w") if find_spec(name) is None]:
-        raise Refused(f"--processes needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'.")
+        raise RefusedInput(
+            f"--processes needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'."
+        )
 
 
 @cautions_noted()
-def rehearse(method: Method, asked: Asked, federation: Federation, screen: Screen) -> Rehearsal:
+def rehearse(method: Method, asked: AskedOptions, federation: Federation, screen: Screen) -> LocalRehearsal:
     """Run it, every party a process, and compare labels with plaintext k-means where that is exact.
 
     Raises InputError, Refused, and Failed with the last words of the party that failed first.
     """
-    from secfc.cli.deploy.building import built
+    from secfc.cli.deploy.run_file import built
     from secfc.deploy.runfile import RunFile
 
     with tempfile.TemporaryDirectory(prefix="secfc-rehearsal-") as name:
@@ -107,19 +109,19 @@ def rehearse(method: Method, asked: Asked, federation: Federation, screen: Scree
         reports = {p: json.loads((folder / p / "results/report.json").read_text()) for p in run.parties}
         labels = {client: found(folder / client / "results/labels.csv") for client in run.clients}
     with screen.status("Comparing with plaintext k-means"):
-        return Rehearsal(labels, compared(method, asked, federation, labels), reports, spent)
+        return LocalRehearsal(labels, compared(method, asked, federation, labels), reports, spent)
 
 
-def lay_out(folder: Path, method: Method, asked: Asked, federation: Federation) -> Any:
+def lay_out(folder: Path, method: Method, asked: AskedOptions, federation: Federation) -> Any:
     """The run file, and a directory for each party: key, site file and rows."""
-    from secfc.deploy.keys import draw
     from secfc.deploy.runfile import RunFile, new_session
+    from secfc.deploy.site import create_key_file
 
     features = federation.feature_names or tuple(f"feature {i}" for i in range(federation.d))
     keys, columns, linkage = {}, {}, asked.settings.linkage
     for i, party in enumerate((*federation.names, SERVER)):
         (folder / party).mkdir(mode=0o700)
-        keys[party] = draw(folder / party / "site.key").public
+        keys[party] = create_key_file(folder / party / "site.key").public
         text = f'[site]\nparty = {json.dumps(party)}\nrun = "../run.toml"\nkey = "site.key"\n'
         if party != SERVER:
             own = federation.parties[i]
@@ -162,7 +164,7 @@ def write_rows(path: Path, party: Any, columns: tuple[str, ...], linkage: Any = 
                 row += 1
 
 
-def clusters(asked: Asked) -> int | str:
+def clusters(asked: AskedOptions) -> int | str:
     """How many, in words of the shell."""
     k = asked.k
     if isinstance(k, int):
@@ -170,9 +172,9 @@ def clusters(asked: Asked) -> int | str:
     return f"{k.least}..{k.most}" if k.most else "auto"
 
 
-def options(method: Method, asked: Asked) -> dict[str, Any]:
+def options(method: Method, asked: AskedOptions) -> dict[str, Any]:
     """What was asked of the method, as a run file says it."""
-    from secfc.cli.deploy.building import ELSEWHERE as OWN
+    from secfc.cli.deploy.run_file import ELSEWHERE as OWN
 
     said = {}
     for name in asked.given:
@@ -184,7 +186,7 @@ def options(method: Method, asked: Asked) -> dict[str, Any]:
     return said
 
 
-def make_bound(asked: Asked) -> float:
+def make_bound(asked: AskedOptions) -> float:
     """Of the demonstration's pixels."""
     return float(asked["bound"] or 16.0)
 
@@ -259,9 +261,11 @@ def found(path: Path) -> Any:
         return np.array([int(line["label"]) for line in csv.DictReader(file)], np.int32)
 
 
-def compared(method: Method, asked: Asked, federation: Federation, labels: Mapping[str, Any]) -> bool | None:
+def compared(
+    method: Method, asked: AskedOptions, federation: Federation, labels: Mapping[str, Any]
+) -> bool | None:
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
-    from secfc.cli.preparing import ready
+    from secfc.cli.preprocessing import ready
     from secfc.coded.membership import Open
     from secfc.fitting import fit
 
@@ -279,7 +283,7 @@ def compared(method: Method, asked: Asked, federation: Federation, labels: Mappi
     return all(own.tolist() == labels[name].tolist() for name, own in each)
 
 
-def show(found: Rehearsal, federation: Federation, *, as_json: bool) -> None:
+def show(found: LocalRehearsal, federation: Federation, *, as_json: bool) -> None:
     """On stdout."""
     from secfc.cli.outputs import dumped
 

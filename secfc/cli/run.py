@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from secfc.cli.approval import of_officer
-from secfc.cli.errors import Refused, Remembering
+from secfc.cli.errors import RefusedInput, Remembering
 from secfc.cli.execute import execute, forget, load
-from secfc.cli.method import Asked, Method, check_schema
+from secfc.cli.method import AskedOptions, Method, check_schema
 from secfc.cli.methods import methods, options
 from secfc.cli.outputs import ANY_PATH, draw, dumped, write_all, writing
-from secfc.cli.preparing import check as check_preparing
-from secfc.cli.preparing import prepared, without_gaps
+from secfc.cli.preprocessing import check as check_preparing
+from secfc.cli.preprocessing import prepared, without_gaps
 from secfc.cli.screen import Screen
 from secfc.cli.settings import (
     Clusters,
@@ -31,13 +30,13 @@ from secfc.cli.settings import (
     of_text_files,
     refuse,
 )
-from secfc.cli.telling import quiet
-from secfc.cli.written import LABELS, REPORT, Outputs, print_page
+from secfc.cli.verbosity import quiet
+from secfc.cli.written import LABELS, REPORT, Outputs, of_officer, print_page
 
 if TYPE_CHECKING:
     from secfc.algorithm import Clustering
     from secfc.data.federation import Federation
-    from secfc.lloyd.elbow import Curve
+    from secfc.kmeans.elbow import CostCurve
     from secfc.report import Report
 
 Command = Callable[..., Any]
@@ -216,7 +215,7 @@ def run(context: click.Context, /, **values: Any) -> None:
 
 
 def rehearsed(
-    method: Method, asked: Asked, federation: Federation, kept: Any, outputs: Outputs, screen: Screen
+    method: Method, asked: AskedOptions, federation: Federation, kept: Any, outputs: Outputs, screen: Screen
 ) -> int:
     """Every party a process: the exit code.  Raises Refused, Failed, InputError."""
     from secfc.cli.processes import rehearse, show
@@ -234,7 +233,7 @@ def keep(result: Clustering, path: Path, texts: Sequence[str]) -> None:
 
     kept = kept_of(result, texts)
     if kept is None:
-        raise Refused(
+        raise RefusedInput(
             f"--model {path}: this algorithm, or noise on what it opens, leaves no model that could be kept. "
             "The other results are written."
         )
@@ -242,7 +241,7 @@ def keep(result: Clustering, path: Path, texts: Sequence[str]) -> None:
         kept.write(path)
 
 
-def approve(asked: Asked, result: Clustering, found: Report, path: Path) -> None:
+def approve(asked: AskedOptions, result: Clustering, found: Report, path: Path) -> None:
     """Write the page for whoever has to approve such runs."""
     from secfc.report.officer import as_html, of_run
 
@@ -258,14 +257,14 @@ def _sketch(result: Clustering, federation: Federation, found: Report) -> Any:
     return None if found.noisy and not found.evaluated else sketch(result, federation)
 
 
-def _picture(curve: Curve) -> Any:
+def _picture(curve: CostCurve) -> Any:
     """The costs by which k was chosen."""
     from secfc.report import plot_curve
 
     return plot_curve(curve)
 
 
-def checked(context: click.Context, method: Method, settings: Settings) -> Asked:
+def checked(context: click.Context, method: Method, settings: Settings) -> AskedOptions:
     """What is asked of the method.  Raises UsageError for options that it does not take, or not together.
 
     Who sets an option expects an effect, so one without any is refused.
@@ -280,7 +279,7 @@ def checked(context: click.Context, method: Method, settings: Settings) -> Asked
             "delimiter", "decimal", "encoding", "schema",
         )  # fmt: skip
         refuse(context, columns, "{option} needs a FILE that it describes.")
-    asked = method.settle(Asked.of(context, method, settings))
+    asked = method.settle(AskedOptions.of(context, method, settings))
     check_preparing(asked)
     check_schema(asked)
     if not asked.noisy:
@@ -306,7 +305,7 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
     """The report on stdout: JSON, or text that ends with what was written."""
     from rich.console import Console
 
-    from secfc.report import SIMULATED, as_json, brief, notes, show
+    from secfc.report import SIMULATED, as_json, print_notes, print_summary, show
 
     if settings.as_json:
         click.echo(dumped(as_json(found)))
@@ -316,8 +315,8 @@ def _print(settings: Settings, found: Report, outputs: Outputs, *, withheld: boo
         if settings.verbose:
             show(console, found)
         else:
-            notes(console, found)
-        brief(console, found)
+            print_notes(console, found)
+        print_summary(console, found)
         for name, value in _written(settings, found, outputs, withheld):
             console.print(f"{name:<11} {value}", soft_wrap=True)
     if found.verified is False:

@@ -115,10 +115,10 @@ class Clusters(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """An int or an Elbow."""
-        from secfc.lloyd.elbow import clusters
+        from secfc.kmeans.elbow import parse_k
 
         try:
-            k = clusters(value)
+            k = parse_k(value)
         except ValueError as error:
             self.fail(f"{error}.".replace("k=", ""), param, ctx)
         if isinstance(k, int) and k < 1:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import Refused, bad_input
-from secfc.cli.hidden_rows import ALONE
+from secfc.cli.errors import RefusedInput, bad_input
+from secfc.cli.execute import ALONE
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, dumped, write_all, writing
 from secfc.cli.screen import COMPILING, Screen, timed
 from secfc.cli.settings import linked, of_id_files, of_schema, refuse
-from secfc.cli.telling import quiet
-from secfc.cli.tiny import tiny_union
+from secfc.cli.tiny_runs import tiny_union
+from secfc.cli.verbosity import quiet
 
 if TYPE_CHECKING:
     from psu import Server, Threshold
     from secfc.cli.ids import Client
-    from secfc.report.union import Union
+    from secfc.report.union import UnionReport
 
 OUT = Path("secfc-psu.csv")
 
@@ -110,7 +110,7 @@ def union(
     """
     from secfc.cli.ids import load_ids
     from secfc.cli.linking import keyed
-    from secfc.coded.union import blaming
+    from secfc.coded.union import blame_union_failure
     from secfc.data.dialects import Dialect
 
     if mode == "server":
@@ -130,7 +130,7 @@ def union(
     check_output(out, "--out", files if schema is None else (*files, schema), force=force)
     with bad_input(ValueError):
         chosen, notes = choose_mode(len(clients), mode, t, spares)
-    with blaming(tuple(client.name for client in clients)):
+    with blame_union_failure(tuple(client.name for client in clients)):
         report = find(clients, chosen, bound, quota, _source(files), (*about, *notes), screen)
     with writing("--out"):
         write_all({out: csv_of(row_lines(clients, report))}, overwrite=force)
@@ -169,21 +169,21 @@ def find(
     source: str,
     notes: tuple[str, ...],
     screen: Screen,
-) -> Union:
+) -> UnionReport:
     """The union, and what it took.  Raises InputError, UnionAborted."""
     import psu
     from psu.ristretto import require
-    from secfc.report.union import Union
+    from secfc.report.union import UnionReport
 
     try:
-        psu.Plan(len(clients), mode, bytes(16), bound or 1)
+        psu.UnionPlan(len(clients), mode, bytes(16), bound or 1)
         if quota is not None:
             require()
     except (ValueError, ImportError) as error:
-        raise Refused(str(error).replace("mode=Server()", "--mode server")) from error
+        raise RefusedInput(str(error).replace("mode=Server()", "--mode server")) from error
     many = [client for client in clients if quota is not None and client.distinct > quota]
     if many:
-        raise Refused(
+        raise RefusedInput(
             f"--quota {quota}: {many[0].name} has {many[0].distinct:,} different IDs. Agree on a larger one, "
             "which must not follow from who holds how many."
         )
@@ -195,10 +195,10 @@ def find(
             sets = [client.ids for client in clients]
             result, wall["union"] = timed(lambda: psu.union(sets, mode=mode, bound=bound, quota=quota or 0))
     except MemoryError as error:
-        raise Refused("there is not enough memory for tables of this size: lower --bound.") from error
+        raise RefusedInput("there is not enough memory for tables of this size: lower --bound.") from error
     if clients[1:] and result.m == sum(client.distinct for client in clients) > 0:
         notes = (*notes, ALONE)
-    return Union(
+    return UnionReport(
         result,
         {client.name: len(client.ids) for client in clients},
         {client.name: client.distinct for client in clients},
@@ -208,7 +208,7 @@ def find(
     )
 
 
-def row_lines(clients: Sequence[Client], union: Union) -> Iterator[Sequence[Any]]:
+def row_lines(clients: Sequence[Client], union: UnionReport) -> Iterator[Sequence[Any]]:
     """Rows of the output file, its header first."""
     yield ("client", "row", "union_row")
     for client, rows in zip(clients, union.result.rows, strict=True):
@@ -222,7 +222,7 @@ def _source(files: Sequence[Path]) -> str:
     return ", ".join(str(path) for path in files[:4]) + more
 
 
-def _print(union: Union, out: Path, as_json: bool) -> None:
+def _print(union: UnionReport, out: Path, as_json: bool) -> None:
     from rich.console import Console
 
     from secfc.report import union as report

@@ -8,8 +8,8 @@ import click
 
 from secfc.cli.methods import methods
 from secfc.cli.screen import Screen, timed
-from secfc.cli.telling import quiet
-from secfc.cli.tiny import tiny_union
+from secfc.cli.tiny_runs import tiny_union
+from secfc.cli.verbosity import quiet
 
 
 @click.command(short_help="Compile all kernels once, so that later runs start at once.")

@@ -3,21 +3,63 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.approval import check_filled
-from secfc.cli.errors import Refused
-from secfc.cli.method import Asked
+import click
+
+from secfc.cli.errors import RefusedInput
+from secfc.cli.method import AskedOptions
 from secfc.cli.outputs import STDOUT, check_folder, check_output, csv_of, dumped, write_all, writing
 
 if TYPE_CHECKING:
     from secfc.data.federation import Federation
+    from secfc.data.linkage import Linkage
+    from secfc.data.party import Party
     from secfc.report import Report
+
+
+# --------------------------------------------------------------------------------------------------
+# What commands that write the page for whoever has to approve a run let people say on it.
+
+
+def filled(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """What only people know, by name."""
+    if not values:
+        return {}
+    from secfc.report.officer import FILLED
+
+    names = [name.lower() for name in FILLED]
+    found: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not (equals and text.strip()) or name.strip().lower() not in names:
+            raise click.BadParameter(f"{value!r}: NAME=TEXT is needed, NAME one of {', '.join(names)}.")
+        found[name.strip().lower()] = text.strip()
+    return found
+
+
+def check_filled(fill: Mapping[str, str], page: Path | None) -> None:
+    """Raises UsageError for words without a page."""
+    if fill and page is None:
+        raise click.UsageError("--fill is about a page: add --officer page.html, or leave it out.")
+
+
+of_officer: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--fill",
+    multiple=True,
+    callback=filled,
+    metavar="NAME=TEXT",
+    help="On that page: what only people know, as purpose='heart failure study'; also 'categories of data "
+    "subjects', 'legal basis', 'controllers and processors', retention. Repeatable.",
+)
+
+
+# --------------------------------------------------------------------------------------------------
 
 PAGES = (".html", ".htm")
 LABELS, REPORT = Path("secfc-labels.csv"), Path("secfc-report.json")
@@ -42,7 +84,7 @@ class Outputs:
     private: bool = False
 
     @classmethod
-    def of(cls, asked: Asked) -> Outputs:
+    def of(cls, asked: AskedOptions) -> Outputs:
         """The output files of a run.  Raises Refused for one that could not or must not be written."""
         settings = asked.settings
         labels, reports = settings.labels, settings.report
@@ -51,25 +93,25 @@ class Outputs:
             if not (reports or settings.as_json or settings.processes):
                 reports = (REPORT,)
         if labels == STDOUT and settings.as_json:
-            raise Refused("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
+            raise RefusedInput("--labels - and --json both want stdout: name a file, as --labels labels.csv.")
         for report in reports if settings.publish is None else (*reports, settings.publish):
             if labels and labels.resolve() == report.resolve():
-                raise Refused(f"--labels and --report are both {labels}: give them different names.")
+                raise RefusedInput(f"--labels and --report are both {labels}: give them different names.")
         if settings.publish and settings.publish.resolve() in {report.resolve() for report in reports}:
-            raise Refused(f"--publish {settings.publish} is a --report too: give it another name.")
+            raise RefusedInput(f"--publish {settings.publish} is a --report too: give it another name.")
         if len({report.resolve() for report in reports}) < len(reports):
-            raise Refused(f"--report {reports[-1]} is there twice: name every file once.")
+            raise RefusedInput(f"--report {reports[-1]} is there twice: name every file once.")
         named = {path for path in (labels, settings.publish, *reports) if path}
         if settings.plot and settings.plot.resolve() in {path.resolve() for path in named}:
-            raise Refused(f"--plot {settings.plot} is written to already: give it another name.")
+            raise RefusedInput(f"--plot {settings.plot} is written to already: give it another name.")
         if settings.plot and not find_spec("matplotlib"):
-            raise Refused("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
+            raise RefusedInput("--plot needs matplotlib: pip install 'secfc-clustering[plot]'.")
         if settings.officer and settings.officer.resolve() in {path.resolve() for path in named}:
-            raise Refused(f"--officer {settings.officer} is written to already: give it another name.")
+            raise RefusedInput(f"--officer {settings.officer} is written to already: give it another name.")
         check_filled(settings.fill, settings.officer)
         written = [("--labels", labels), *(("--report", report) for report in reports)]
         if settings.officer is not None and settings.officer.suffix.lower() not in PAGES:
-            raise Refused(f"--officer {settings.officer}: name a file that ends in .html.")
+            raise RefusedInput(f"--officer {settings.officer}: name a file that ends in .html.")
         rest = (
             ("--publish", settings.publish),
             ("--plot", settings.plot),
@@ -81,9 +123,9 @@ class Outputs:
                 check_output(path, option, asked.read, force=settings.force)
         for option, path in (("--publish", settings.publish), *(("--report", report) for report in reports)):
             if path is not None and path.suffix.lower() not in (".json", *PAGES):
-                raise Refused(f"{option} {path}: name a file that ends in .json or in .html.")
+                raise RefusedInput(f"{option} {path}: name a file that ends in .json or in .html.")
         if settings.readers == "holders" and not any(report.suffix.lower() in PAGES for report in reports):
-            raise Refused("--readers holders is about a page: add --report page.html, or leave it out.")
+            raise RefusedInput("--readers holders is about a page: add --report page.html, or leave it out.")
         if settings.site_labels is not None:
             check_folder(settings.site_labels, "--site-labels", force=settings.force)
         private = asked.get("membership") == "private"
@@ -112,7 +154,6 @@ class Outputs:
         self, federation: Federation, labels: Any, kept: Any, texts: dict[Path, Callable[[Any], None]]
     ) -> None:
         """Write the labels of all clients, None if none are given out, and these texts; or nothing."""
-        from secfc.cli.labels import label_lines, of_each_site
 
         named = set()
         if labels is not None and self.sites is not None:
@@ -158,3 +199,77 @@ class Outputs:
 def print_page(page: str, file: Any) -> None:
     """Write a page to an open file."""
     file.write(page)
+
+
+# --------------------------------------------------------------------------------------------------
+# Labels as files: a line a row, with the IDs that sites gave their rows.
+
+Line = Sequence[Any]
+
+
+def label_lines(
+    federation: Federation,
+    found: Sequence[Any],
+    kept: Mapping[str, Any] | None = None,
+    linkage: Linkage | None = None,
+) -> Iterator[Line]:
+    """Rows of a file of all clients, its header first: client, row, ID if any client has IDs, label.
+
+    found: labels, an array a client.  kept: by client which of its rows these are, where some were dropped.
+    linkage: whose columns make an ID; they are written as they were compared.
+    """
+    with_ids = any(party.ids is not None for party in federation.parties)
+    yield ("client", "row", *_header(with_ids, linkage), "label")
+    for party, labels in zip(federation.parties, found, strict=True):
+        rows = None if kept is None else kept[party.name]
+        for row, label, name in _each(party, labels, rows):
+            yield (party.name, row, *(_cells(name, linkage) if with_ids else ()), label)
+
+
+def own_lines(party: Party, labels: Any, kept: Any = None, linkage: Linkage | None = None) -> Iterator[Line]:
+    """Rows of the file of one site: row (counted from 0 in its file), ID if rows have one, label.
+
+    labels: (m_j,), -1 for a row that has none.  kept: which of its rows these are, None for all.
+    """
+    with_ids = party.ids is not None
+    yield ("row", *_header(with_ids, linkage), "label")
+    for row, label, name in _each(party, labels, kept):
+        yield (row, *(_cells(name, linkage) if with_ids else ()), label)
+
+
+def of_each_site(
+    folder: Path, federation: Federation, found: Sequence[Any], kept: Any, linkage: Linkage | None
+) -> dict[Path, Callable[[Any], None]]:
+    """What is written to a file of each site, with its own IDs and labels only."""
+    sites = zip(federation.parties, found, strict=True)
+    return {
+        site_file(folder, party.name): csv_of(
+            own_lines(party, labels, None if kept is None else kept[party.name], linkage)
+        )
+        for party, labels in sites
+    }
+
+
+def site_file(folder: Path, name: str) -> Path:
+    """Where the labels of a site go, whatever it is called."""
+    safe = "".join(c if c.isalnum() or c in "-_. " else f"%{ord(c):02x}" for c in name)
+    return folder / f"{safe.lstrip('.') or '%2e'}.csv"
+
+
+def _header(with_ids: bool, linkage: Linkage | None) -> tuple[str, ...]:
+    if not with_ids:
+        return ()
+    return ("id",) if linkage is None else linkage.columns
+
+
+def _each(party: Party, labels: Any, kept: Any) -> Iterator[tuple[int, int, Any]]:
+    places = party.places if kept is None or party.rows is not None else kept
+    ids = party.ids or ("",) * len(labels)
+    return zip(places.tolist(), labels.tolist(), ids, strict=True)
+
+
+def _cells(name: Any, linkage: Linkage | None) -> Line:
+    """An ID as it can be written; empty cells for a client without."""
+    if linkage is not None:
+        return linkage.texts(name)
+    return (name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else name,)

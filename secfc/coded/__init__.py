@@ -5,4 +5,4 @@ from __future__ import annotations
 from field._moved import handing_on
 
 # Version 0.1.0 had a module of this name.
-__getattr__ = handing_on(__name__, ("secfc.exact.secfc",))
+__getattr__ = handing_on(__name__, ("secfc.coded_kmeans.secfc",))

@@ -7,34 +7,299 @@ every client shares all of them, zeros where it owns none.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol, get_args
 
+import numpy as np
 from numpy.typing import NDArray
 
+from field.code.rows import CodedRows
+from field.secrets.coins import Coins
+from psu import merge, oblivious, ristretto
 from psu import plan as psu_plan
-from psu import ristretto
-from secfc.coded.contribution import Contribution as Contribution
-from secfc.coded.contribution import own_rows as own_rows
-from secfc.coded.contribution import settled as settled
-from secfc.coded.contribution import spread_out as spread_out
-from secfc.coded.hidden import Conflict as Conflict
-from secfc.coded.hidden import Counts as Counts
-from secfc.coded.hidden import Settling as Settling
-from secfc.coded.hidden import Union as Union
-from secfc.coded.hidden import UnionDraft as UnionDraft
-from secfc.coded.hidden import digest_of_counts as digest_of_counts
-from secfc.coded.hidden import merged_rows as merged_rows
-from secfc.coded.hidden import multiply as multiply
-from secfc.coded.layout import Layout, OwnRows
-from secfc.data.arguments import SWITCH, WHOLE, Kind, hold, optional
-from secfc.data.inputs import Caution
+from psu.identify import digests, pair_digests, row_digests, tags
+from secfc.coded.duplicates import divide_by_multiplicity, divide_by_multiplicity_at_server
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, PublicOwnerLayout, RowLayout
+from secfc.coded.tags import draw_keys, draw_keys_at_server, evaluate_at_server, evaluate_tags
+from secfc.coded.union import (
+    RoundCounter,
+    UnionMember,
+    UnionRelay,
+    blame_union_failure,
+    count_holders,
+    find_disputes,
+    find_union,
+    join_union,
+    require_disjoint,
+    row_numbers,
+)
+from secfc.data.federation import Federation
+from secfc.data.inputs import SWITCH, WHOLE, Caution, ValueKind, check_fields, optional_kind
 from secfc.data.linkage import Linkage
-from secfc.roles.description import Terms
-from secfc.roles.exchange import PartyId
+from secfc.data.party import Party
+from secfc.roles.agreement import agree
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.exchange import ALIGN, SERVER, SETTLE, DisputedRows, PartyId, Role
+
+# --------------------------------------------------------------------------------------------------
+# What one client brings to a run: how to read its part of the rows, and which of them are its own.
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RowContribution:
+    """What one client brings: how to read its part of a span of rows, and which rows are its own.
+
+    read(begin, end): (end - begin, d) integers of rows begin, ... of its span; secret.
+    rows: for each of its own points, in its own order, the row among all m; secret if owners are hidden.
+    settle: a role fragment that brings the shares of all rows to the plan's multiple of their data.
+    """
+
+    name: str
+    read: Callable[[int, int], Array]
+    rows: Array
+    settle: Callable[[CodedRows], Role[None]]
+
+    def own(self, labels: Array) -> Array:
+        """The labels of my own points, in my order: (m_j,) int32, -1 where my rows do not count."""
+        return np.where(self.rows < 0, -1, labels[self.rows]).astype(np.int32)
+
+    def among(self, shared: CodedPlan, kept: CodedPlan) -> RowContribution:
+        """The same contribution when only some clients' rows count; rows are -1 if mine do not."""
+        if kept is shared:
+            return self
+        j = shared.clients.index(self.name)
+        first, count = kept.layout.span(j)
+        gone = np.full(len(self.rows), -1)
+        return replace(self, rows=np.arange(first, first + count) if count else gone)
+
+
+def settle_single_owner(rows: CodedRows | CodedPlan | None = None) -> Role[None]:
+    """Nothing to settle: every row has one contributor."""
+    yield from ()
+
+
+def contribute_own_rows(plan: CodedPlan, party: Party) -> RowContribution:
+    """What a client brings whose rows are its own."""
+    first, count = plan.layout.span(plan.clients.index(party.name))
+
+    def read(begin: int, end: int) -> Array:
+        points = np.asarray(party.points[begin:end])
+        return plan.quantizer(points, owner=f"client {party.name!r}", first_row=begin)
+
+    return RowContribution(party.name, read, np.arange(first, first + count), settle_single_owner)
+
+
+def scatter_rows(rows: Array, integers: Array) -> Callable[[int, int], Array]:
+    """A reader of all m rows: a client's integers (m_j, d) at their rows, zeros elsewhere."""
+    # Equal IDs of one client share a row, which gets the first of them.
+    at, first = np.unique(rows, return_index=True)
+
+    def read(begin: int, end: int) -> Array:
+        low, high = np.searchsorted(at, (begin, end))
+        out = np.zeros((end - begin, integers.shape[1]), np.int64)
+        out[at[low:high] - begin] = integers[first[low:high]]
+        return out
+
+    return read
+
+
+# --------------------------------------------------------------------------------------------------
+# Hidden membership: what is public before a union, and roles that find rows and let an ID count once.
+
+# The server's part of bringing shares to the plan's multiple of their data.
+Settling = Callable[[CodedPlan], Role[None]]
+# Whether it is opened how many clients hold a row; what becomes of an ID whose holders have different data.
+Counts = Literal["hidden", "opened"]
+Conflict = Literal["fail", "separate", "mean"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RowUnion:
+    """The rows that a client found with the others.
+
+    held: (m,) int64, how many clients hold each row: all ones without merging.  contribution: what the client
+    brings to the run whose plan this completes.
+    """
+
+    held: Array
+    contribution: Callable[[CodedPlan], RowContribution]
+
+
+@dataclass(frozen=True)
+class PrivateMembershipPlan:
+    """What is public before a union: its plan, the clients, and what the clustering after it is to be."""
+
+    union: psu_plan.UnionPlan
+    clients: tuple[PartyId, ...]
+    terms: RunTerms = field(metadata=LOCAL)  # described beside it
+    merge: bool = True
+    counts: Counts = "opened"
+    on_conflict: Conflict = "fail"
+    verify: bool = False
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public before the union, which parties compare."""
+        return describe_plan(self, self.terms, bound=self.terms.public.bound)
+
+    def digest(self) -> bytes:
+        """32 bytes that name this run and what its parties agreed on before it."""
+        return description_digest(self.description)
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is opened how many clients hold each row."""
+        return self.merge and self.counts == "opened"
+
+    @property
+    def divides(self) -> bool:
+        """Whether rows are divided by how many hold them, unseen."""
+        return self.merge and self.counts == "hidden"
+
+    def layout(self, held: Array) -> HiddenOwnerLayout:
+        """The layout of rows that so many clients hold, (m,) int64: all ones if that is hidden."""
+        n = len(self.clients)
+        if self.divides and self.on_conflict == "mean":
+            return HiddenOwnerLayout(len(held), n, math.lcm(*range(1, n + 1)))
+        return merged_layout(held, n)
+
+    def identities(self, party: Party, points: Array) -> Array:
+        """Digests (m_j, 2) of what makes points of this party the same row as others', secret."""
+        if party.ids is None:
+            return row_digests(points)
+        ids = digests(party.ids)
+        return pair_digests(row_digests(points), ids) if self.on_conflict == "separate" else ids
+
+    def foreseen(self, federation: Federation) -> Array:
+        """How many clients will be found to hold each row, (m,) int64, for a process that sees all data."""
+        found = [np.unique(self.identities(party, party.read()), axis=0) for party in federation.parties]
+        _, held = np.unique(np.concatenate(found), axis=0, return_counts=True)
+        return held if self.counted else np.ones(len(held), np.int64)
+
+    def client(self, party: Party, *, coins: Coins) -> Role[RowUnion]:
+        """A client finds the rows with the others."""
+        points = party.read()
+        me = self.clients.index(party.name)
+        digest = self.identities(party, points)
+        oblivious.check_quota(self.union, digest)
+        yield from agree(self, party.name, number=ALIGN)
+        with blame_union_failure(self.clients):
+            clock = RoundCounter()
+            plan, evaluator = yield from draw_keys(self.union, self.clients, me, coins, clock)
+            seat = yield from join_union(plan, self.clients, me, coins, clock, verify=self.verify)
+            digest = yield from evaluate_tags(seat, evaluator, digest)
+            own, inverse = tags(digest, seat.secrets.tag_key)
+            union = yield from find_union(seat, own)
+            rows = row_numbers(union, own, inverse)
+            held = np.ones(len(union.z), np.int64)
+            if self.counted:
+                held = yield from count_holders(seat, union, rows)
+            elif not self.merge:
+                yield from require_disjoint(seat, union, rows)
+
+        def contribution(plan: CodedPlan) -> RowContribution:
+            integers = plan.quantizer(points, owner=f"client {party.name!r}")
+            merge.same_of_one(rows, integers)
+            settle = partial(self._settle, plan, seat, party, digest, rows, integers, held)
+            return RowContribution(party.name, scatter_rows(rows, integers), rows, settle)
+
+        return RowUnion(held, contribution)
+
+    def _settle(
+        self,
+        plan: CodedPlan,
+        seat: UnionMember,
+        party: Party,
+        ids: Array,
+        rows: Array,
+        integers: Array,
+        held: Array,
+        shares: CodedRows,
+    ) -> Role[None]:
+        """Find out whether the holders of each row agree, if they must, and let each ID count once.
+
+        ids: digests of the IDs of its points, or what became of them.  held: how many clients hold each row,
+        if that is open.
+        """
+        if self.compares:
+            seat.clock.phase = SETTLE
+            prints = merge.fingerprints(row_digests(integers.astype(np.float64)), ids, seat.secrets)
+            with blame_union_failure(seat.clients):
+                disputed = yield from find_disputes(seat, rows, prints, shares.m)
+            if len(disputed):
+                mine = np.flatnonzero(np.isin(rows, disputed))
+                names = [party.ids[i] if party.ids is not None else f"row {i}" for i in mine]
+                raise DisputedRows(disputed.tolist(), names)
+        if self.divides:
+            holding = np.zeros(shares.m, bool)
+            holding[rows] = True
+            yield from divide_by_multiplicity(plan, seat.me, holding, shares, seat.coins, verify=self.verify)
+        else:
+            scale_rows(shares, merge.factors(held, shares.basis))
+
+    @property
+    def compares(self) -> bool:
+        """Whether holders of the same ID must have the same data."""
+        return self.merge and self.on_conflict == "fail"
+
+    def server(self, *, coins: Coins) -> Role[tuple[Array, Settling]]:
+        """The server's part of the same: how many clients hold each row; and its part of settling."""
+        yield from agree(self, SERVER, number=ALIGN)
+        with blame_union_failure(self.clients):
+            clock = RoundCounter()
+            keyed, evaluator = yield from draw_keys_at_server(self.union, self.clients, coins, clock)
+            yield from evaluate_at_server(keyed, self.clients, evaluator, clock)
+            relay = UnionRelay(keyed, self.clients, clock)
+            union = yield from relay.find_union()
+            held = np.ones(len(union.z), np.int64)
+            if self.counted:
+                held = yield from relay.count_holders(union)
+            elif not self.merge:
+                yield from relay.require_disjoint(union)
+        return held, partial(self._settle_at_server, relay)
+
+    def _settle_at_server(self, relay: UnionRelay, plan: CodedPlan) -> Role[None]:
+        if self.compares:
+            relay.clock.phase = SETTLE
+            with blame_union_failure(relay.clients):
+                disputed = yield from relay.find_disputes(plan.m)
+            if len(disputed):
+                raise DisputedRows(disputed.tolist(), ())
+        if self.divides:
+            yield from divide_by_multiplicity_at_server(plan)
+
+
+def merged_layout(held: Array, n: int) -> HiddenOwnerLayout:
+    """The layout of rows that so many of n clients hold, (m,) int64: all ones without merging."""
+    multiple = merge.multiple(held)
+    if multiple == 1:
+        return HiddenOwnerLayout(len(held), n)
+    return HiddenOwnerLayout(len(held), n, multiple, multiplicity_digest(held))
+
+
+def multiplicity_digest(held: Array) -> bytes:
+    """32 bytes that agree exactly when two parties were told the same numbers of holders (m,)."""
+    return hashlib.blake2b(held.astype("<i8").tobytes(), digest_size=32, person=b"secfc holders").digest()
+
+
+def scale_rows(rows: CodedRows, factors: Array) -> None:
+    """Multiply rows by one factor each, (lanes, m) canonical residues; before they are finished."""
+    others = np.flatnonzero((factors != 1).any(axis=0))
+    # A slice at a time, so that memory does not grow with m.
+    for start in range(0, len(others), 1 << 14):
+        chosen = others[start : start + (1 << 14)]
+        rows.scale(chosen, factors[:, chosen])
+
+
+# --------------------------------------------------------------------------------------------------
+
 # Who can compute tags of IDs: any client, or only the server and t+1 clients together.
 Tagging = Literal["shared key", "oblivious"]
 SHARED_KEY = (
@@ -52,8 +317,8 @@ class Membership(Protocol):
         counts: tuple[int, ...],
         t: int,
         session: bytes,
-        terms: Terms,
-    ) -> Layout | UnionDraft:
+        terms: RunTerms,
+    ) -> RowLayout | PrivateMembershipPlan:
         """The layout of rows, where it is public; else what is public before the parties find it.
 
         session: 32 public bytes that no other run uses.  terms: what the run was asked for.
@@ -81,9 +346,9 @@ class Open:
         counts: tuple[int, ...],
         t: int,
         session: bytes,
-        terms: Terms,
-    ) -> OwnRows:
-        return OwnRows(counts)
+        terms: RunTerms,
+    ) -> PublicOwnerLayout:
+        return PublicOwnerLayout(counts)
 
 
 # --- rows that the parties find --------------------------------------------------------------------
@@ -100,7 +365,7 @@ class Private:
     held by c clients would be clustered as c times itself.  Before any point is shared, the parties find out
     whether they are, and that only (psu.disjoint); if not, all raise SharedIds.  That stops mistakes: a
     client that misstates which rows it holds can hide that it shares one.
-    counts: "hidden", nobody learns how many clients hold a row (`secfc.coded.merging`), as long as clients
+    counts: "hidden", nobody learns how many clients hold a row (`secfc.coded.duplicates`), as long as clients
     follow the protocol; or "opened", to the server and all clients (not which clients).  Opened ones
     withstand clients that share false data: rows are then computed on as multiples of the points, by the
     least common multiple of the counts, so nothing is divided modulo P; where that does not fit all raise
@@ -149,20 +414,20 @@ class Private:
     quota: int | None = None
 
     def __post_init__(self) -> None:
-        mode = Kind(
+        mode = ValueKind(
             "a mode of psu",
             "Pass Threshold(t) or Server() of psu",
             lambda v: v if isinstance(v, psu_plan.Mode) else None,
         )
-        hold(
+        check_fields(
             self,
             {
-                "mode": optional(mode, "a threshold of SecFC's t"),
+                "mode": optional_kind(mode, "a threshold of SecFC's t"),
                 "bound": WHOLE,
                 "sized": SWITCH,
                 "verify": SWITCH,
                 "merge": SWITCH,
-                "quota": optional(WHOLE, "none, for tags under a shared key"),
+                "quota": optional_kind(WHOLE, "none, for tags under a shared key"),
             },
         )
         for name, kind in (("counts", Counts), ("on_conflict", Conflict), ("tags", Tagging)):
@@ -207,13 +472,15 @@ class Private:
         counts: tuple[int, ...],
         t: int,
         session: bytes,
-        terms: Terms,
-    ) -> UnionDraft:
+        terms: RunTerms,
+    ) -> PrivateMembershipPlan:
         mode = self.mode or psu_plan.Threshold(t)
         if self.quota:
             ristretto.require()
         else:
             more = 'tags="oblivious" and a quota prevent that (psu/README.md)'
             warnings.warn(f"{SHARED_KEY}; {more}", Caution, stacklevel=3)
-        union = psu_plan.Plan(len(clients), mode, session, self.bound, self.sized, quota=self.quota or 0)
-        return UnionDraft(union, clients, terms, self.merge, self.counts, self.on_conflict, self.verify)
+        union = psu_plan.UnionPlan(len(clients), mode, session, self.bound, self.sized, quota=self.quota or 0)
+        return PrivateMembershipPlan(
+            union, clients, terms, self.merge, self.counts, self.on_conflict, self.verify
+        )

@@ -9,18 +9,50 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.coded.dealing_messages import Corrections as Corrections
 from secfc.roles.checks import (
     check_centers_or_none,
     check_labels,
     check_numbers,
-    check_residues,
+    check_unsigned,
     is_array,
     refuse,
 )
 from secfc.roles.messages import Message
 
+# --------------------------------------------------------------------------------------------------
+# What a dealer sends for a comparison of secrets, and how the next portion of it is asked for.
+
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Corrections(Message, tag=20):
+    """Dealer to one member: words that complete its tables of one comparison, uniform to any one member.
+
+    Of many rows in portions (`field.compare.correlated_randomness`).  Where centers are rounded, before the
+    first of them those by which it divides.
+    """
+
+    words: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.words, "u", 1), "corrections are a vector of words")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RequestCorrections(Message, tag=28):
+    """Member to the dealer: send me the corrections of the next rows, of this portion, counted from 0.
+
+    Where a comparison is dealt at once, nobody says so.
+    """
+
+    portion: int
+
+    def __post_init__(self) -> None:
+        refuse(self.portion < 1, "the first portion is sent unasked")
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +66,7 @@ class PublicKey(Message, tag=15):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Shares(Message, tag=39):
+class RowShares(Message, tag=39):
     """Client to client: its share for the recipient of some rows.
 
     start: the first row, in the numbering of all m rows.  values: (lanes, rows, width) residues, and masks:
@@ -46,13 +78,13 @@ class Shares(Message, tag=39):
     masks: Array
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "shares, (lanes, rows, width),")
-        check_residues(self.masks, "shares of masks, (lanes, masks, words),")
+        check_unsigned(self.values, "shares, (lanes, rows, width),")
+        check_unsigned(self.masks, "shares of masks, (lanes, masks, words),")
         refuse(self.start < 0, "rows are numbered from 0")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Challenge(Message, tag=41):
+class DealingChallenge(Message, tag=41):
     """Server to every client, once all shares of a dealing have arrived: combine them with these coins.
 
     seed: 32 bytes, public from now on; none if the dealing is given up.
@@ -66,7 +98,7 @@ class Challenge(Message, tag=41):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Blinding(Message, tag=43):
+class BlindingShares(Message, tag=43):
     """Client to client: its share of polynomials that blind replies, then of their mask words.
 
     values: (lanes, k * m + words) residues, uniform to the recipient.
@@ -75,17 +107,17 @@ class Blinding(Message, tag=43):
     values: Array
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "shares of a blinding, (lanes, values),", 2)
+        check_unsigned(self.values, "shares of a blinding, (lanes, values),", 2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Assignment(Message, tag=5):
+class DistanceQuery(Message, tag=5):
     """Server to every client: the clustering to measure distances to.
 
     labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
     responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
     zero-sum masks; under a dealt blinding those who deal it come first.  coins: 32 bytes for random sums that
-    replies tell in place of lanes that honest rows do not need (`field.code.overflow`); else none.
+    replies tell in place of lanes that honest rows do not need (`field.code.wraparound_check`); else none.
 
     halves: whether its clusters are halves of clusters.  Then labels are in [0, k), cluster h has the halves
     2 h and 2 h + 1, and k is even.
@@ -127,7 +159,7 @@ class Assignment(Message, tag=5):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Halve(Assignment, tag=74):
+class HalfDistanceQuery(DistanceQuery, tag=74):
     """Server to every client, while a start is drawn: the same of both halves of each cluster, and of a point
     its distances to the halves of its own cluster only."""
 
@@ -137,7 +169,7 @@ class Halve(Assignment, tag=74):
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedDistances(Message, tag=6):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues; after
-    `Halve` to both halves of its cluster, (lanes, 2, m).
+    `HalfDistanceQuery` to both halves of its cluster, (lanes, 2, m).
 
     sums: (lanes, tests, columns) random sums of these in further lanes, if the question has coins for them.
     """
@@ -146,9 +178,9 @@ class CodedDistances(Message, tag=6):
     sums: Array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "coded distances, (lanes, k, m),")
+        check_unsigned(self.values, "coded distances, (lanes, k, m),")
         if self.sums is not None:
-            check_residues(self.sums, "sums of coded distances, (lanes, tests, columns),")
+            check_unsigned(self.sums, "sums of coded distances, (lanes, tests, columns),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,7 +191,7 @@ class CheckedDistances(CodedDistances, tag=44):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_residues(self.words, "words of a blinding, (lanes, dealers, words),")
+        check_unsigned(self.words, "words of a blinding, (lanes, dealers, words),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,12 +206,12 @@ class NoiseShares(Message, tag=32):
     asked: bytes
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
+        check_unsigned(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
         refuse(len(self.asked) != 32, f"a digest has 32 bytes, this one has {len(self.asked)}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Compare(Assignment, tag=16):
+class CompareQuery(DistanceQuery, tag=16):
     """Server to every client: the same, and who compares the distances instead of returning them.
 
     committee: numbers of the clients that compare, int32, the first adds the public constants.  corrected:
@@ -201,7 +233,7 @@ class Compare(Assignment, tag=16):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CompareHalves(Compare, tag=75):
+class CompareHalvesQuery(CompareQuery, tag=75):
     """Server to every client, while a start is drawn: who compares the distances of each point to both
     halves of its cluster."""
 
@@ -232,7 +264,7 @@ class MaskedDistances(Message, tag=18):
     values: Array
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "masked distances, (lanes, clusters, points),")
+        check_unsigned(self.values, "masked distances, (lanes, clusters, points),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,7 +274,7 @@ class MaskedSum(Message, tag=19):
     values: Array
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "masked distances, (lanes, clusters, points),")
+        check_unsigned(self.values, "masked distances, (lanes, clusters, points),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -269,7 +301,7 @@ class LabelShare(Message, tag=22):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Unheard(Message, tag=23):
+class MissingMessages(Message, tag=23):
     """Client to server, and to who waits for it: the step it could not finish, and whom it did not hear.
 
     missing: numbers of clients.  Nobody: another said so before; or, to the server, its part is done.
@@ -284,9 +316,9 @@ class Unheard(Message, tag=23):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Rounded:
-    """Of a question for numbers of clusters: committee, corrected: who rounds their centers, as of `Compare`;
-    nobody where they are exact."""
+class RoundedQuery:
+    """Of a question for numbers of clusters: committee, corrected: who rounds their centers, as of
+    `CompareQuery`; nobody where they are exact."""
 
     committee: Array = field(default_factory=lambda: np.empty(0, np.int32))
     corrected: int = 0
@@ -301,7 +333,7 @@ class Rounded:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureCost(Rounded, Assignment, tag=24):
+class CostQuery(RoundedQuery, DistanceQuery, tag=24):
     """Server to every client: the result of one of several restarts, whose cost decides between them."""
 
     def __post_init__(self) -> None:
@@ -323,7 +355,7 @@ class CodedCosts(Message, tag=25):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureGains(Rounded, Assignment, tag=76):
+class GainQuery(RoundedQuery, DistanceQuery, tag=76):
     """Server to every client, while a start is drawn: halves of clusters, of which it wants to know how much
     each cluster gains if it is split."""
 
@@ -335,7 +367,7 @@ class MeasureGains(Rounded, Assignment, tag=76):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasureLosses(Rounded, Assignment, tag=78):
+class LossQuery(RoundedQuery, DistanceQuery, tag=78):
     """Server to every client, while a start is drawn: clusters, more than k, of which it wants to know what
     merging some two costs.  pairs: (pairs, 2) int32, the lower cluster first, ascending."""
 
@@ -360,13 +392,13 @@ class MeasureLosses(Rounded, Assignment, tag=78):
 
 
 # Questions for numbers of clusters.
-Measure = MeasureCost | MeasureGains | MeasureLosses
+Measure = CostQuery | GainQuery | LossQuery
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodedGains(Message, tag=77):
     """Client to server: for each cluster the coded squared distance of the means of its halves, blinded;
-    after `MeasureLosses` that of the means of each pair.
+    after `LossQuery` that of the means of each pair.
 
     values: (lanes, k / 2) or (lanes, pairs) residues, of that distance times the squared product of
     both sizes.
@@ -398,7 +430,7 @@ class CodedCenters(Message, tag=8):
     values: Array
 
     def __post_init__(self) -> None:
-        check_residues(self.values, "coded centers, (lanes, k, width),")
+        check_unsigned(self.values, "coded centers, (lanes, k, width),")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -414,7 +446,7 @@ class RevealSums(Message, tag=140):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ended(Message, tag=141):
+class RunEnded(Message, tag=141):
     """Server to every client, which has its own labels by now: sizes (k,) of the clusters that centers are
     kept of; centers (k, d) only if they were revealed."""
 
@@ -433,3 +465,77 @@ def check_sizes(sizes: Array) -> None:
     """Raises ValueError for anything but sizes of clusters."""
     refuse(not is_array(sizes, "i", 1) or not len(sizes), "sizes of clusters are a vector of integers")
     refuse(int(sizes.min()) < 0, "no cluster has less than no points")
+
+
+# --------------------------------------------------------------------------------------------------
+# What a step in two questions asks, see `secfc.disclosure.compare.session`.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompareOwnQuery(CompareQuery, tag=183):
+    """Server to every client: who compares the distance of each point to its own center with those to others.
+
+    All learn which points another center wins, and nothing of which.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(self.factor != 1, "a point's own center is compared with others by a factor of 1")
+        refuse(int(self.labels.min(initial=0)) < 0, "every point has a center of its own")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CompareMovedQuery(CompareQuery, tag=184):
+    """Server to every client: the same labels, and who finds the nearest centers of the points that moved.
+
+    moved: (ceil(m / 8),) uint8, a bit a point, the first one lowest: those that another center won, at least
+    one.
+    """
+
+    moved: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(self.factor != 1, "points that moved go to the nearest center")
+        m, bits = len(self.labels), self.moved
+        right = is_array(bits, "u", 1) and bits.dtype == np.uint8 and len(bits) == -(-m // 8)
+        refuse(not right, "which points moved is a bit a point")
+        refuse(not bits.any(), "at least one point moved")
+        refuse(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
+
+    @property
+    def subject(self) -> bytes:
+        state = hashlib.blake2b(super().subject, digest_size=32, person=b"secfc-moved")
+        state.update(np.ascontiguousarray(self.moved).data)
+        return state.digest()
+
+
+# --------------------------------------------------------------------------------------------------
+# What clients say while a committee rounds centers (`field.compare.rounding`).
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedCenters(Message, tag=181):
+    """Client to a member, where centers are rounded: its weighted shares of the sums of all clusters with
+    points, under its mask; and member to member, what these add up to.
+
+    values: (lanes, clusters, ell * width) residues, uniform to everybody but the dealer.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "masked sums of clusters, (lanes, clusters, ell * width),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CenterShares(Message, tag=182):
+    """Member to responder: its share for the recipient of a part of the rounded centers.
+
+    values: (lanes, clusters, width) residues, uniform to any t recipients.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "shares of rounded centers, (lanes, clusters, width),")

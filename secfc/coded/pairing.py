@@ -10,15 +10,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from field.code.blind import PairKeys
+from field.code.masking import PairKeys
 from field.secrets.coins import Coins
 from secfc.coded.messages import PublicKey
-from secfc.coded.plan import Plan
-from secfc.roles.accept import checked, well_formed
-from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, faulty, to_all
+from secfc.coded.plan import CodedPlan
+from secfc.roles.checks import check_all, well_formed
+from secfc.roles.exchange import PAIR, Exchange, PartyId, Role, blame_error, to_all
 
 
-def pair_keys(plan: Plan, name: PartyId, coins: Coins) -> Role[PairKeys]:
+def pair_keys(plan: CodedPlan, name: PartyId, coins: Coins) -> Role[PairKeys]:
     """The secret keys this client shares with every other that is there, by number of the client.
 
     Raises FaultyClient for a key that is none.
@@ -30,7 +30,7 @@ def pair_keys(plan: Plan, name: PartyId, coins: Coins) -> Role[PairKeys]:
     inbox = yield Exchange(to_all(others, PublicKey(public)), others, 0, round=PAIR, phase="pair")
     keys = {}
     # With liars planned for, a key that is none counts as one that did not come.
-    came = (well_formed if plan.liars else checked)(inbox, PublicKey, lambda sender, message: None)
+    came = (well_formed if plan.liars else check_all)(inbox, PublicKey, lambda sender, message: None)
     for sender, message in came.items():
         j = plan.clients.index(sender)
         try:
@@ -38,7 +38,7 @@ def pair_keys(plan: Plan, name: PartyId, coins: Coins) -> Role[PairKeys]:
         except ValueError as error:
             if plan.liars:
                 continue
-            raise faulty(sender, "sent a public key that is none") from error
+            raise blame_error(sender, "sent a public key that is none") from error
         low, high = sorted(((me, public), (j, message.key)))
         info = b"secfc pair" + b"".join(i.to_bytes(4, "little") + key for i, key in (low, high))
         keys[j] = HKDF(algorithm=SHA256(), length=32, salt=plan.digest(), info=info).derive(shared)

@@ -5,37 +5,176 @@ SecFC sec. 4 and Appendix A.  All parties hold the same plan and compare its dig
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode
-from field.code.projections import Projections, spare_masks
+from field.code.range_check import Projections, spare_masks
 from field.ring.basis import lanes_for
-from field.ring.quantize import Quantizer, distance_bound
-from field.ring.rounded import cost_needs, weights
-from field.ring.rounded import needed as needed_to_round
-from secfc.coded.layout import Layout
-from secfc.coded.network import Network
-from secfc.lloyd.elbow import Elbow
-from secfc.lloyd.starts import Start, check_choice
-from secfc.roles.description import LOCAL, Terms, described, digest_of
+from field.ring.quantize import Quantizer, cost_modulus, distance_bound, rounded_weights
+from field.ring.quantize import rounding_modulus as needed_to_round
+from secfc.data.inputs import REAL, InputError, ValueKind, check_fields
+from secfc.kmeans.elbow import Elbow
+from secfc.kmeans.starts import Start, check_choice
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import PartyId, RangeExceeded, RowsLost
 
+# --------------------------------------------------------------------------------------------------
+# Which of the m rows each client contributes to: the public part of who owns what.
+#
+# Receivers always add what they receive into rows; whether a client's rows are its own block of them or all
+# of them is a value.
+
 Array = NDArray[Any]
+
+
+class RowLayout(Protocol):
+    """The public shape of everybody's contribution."""
+
+    @property
+    def m(self) -> int:
+        """Points in total."""
+        ...
+
+    @property
+    def n(self) -> int:
+        """Clients."""
+        ...
+
+    @property
+    def multiple(self) -> int:
+        """How many times itself every row is computed on, so that merging rows needs no division."""
+        ...
+
+    @property
+    def mixed(self) -> bool:
+        """Whether several clients share the same rows, so that only their sum is held and tested."""
+        ...
+
+    def span(self, client: int) -> tuple[int, int]:
+        """(first row, number of rows) that a client shares."""
+        ...
+
+    def without(self, contributors: Array) -> RowLayout:
+        """The layout when only these clients, (n,) bool, contribute.
+
+        Raises ValueError if the rows of one client cannot be told from those of others.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class PublicOwnerLayout:
+    """Client j shares its own counts[j] rows, one client's after the other's.  Owners are public.
+
+    seats: where only some clients compute, the numbers of these, ascending; they are then the n clients, and
+    the rows of all others are nobody's.
+    """
+
+    counts: tuple[int, ...]
+    multiple: int = 1
+    seats: tuple[int, ...] = ()
+
+    mixed: ClassVar[bool] = False
+
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """(first row, number of rows) of everybody's."""
+        firsts = accumulate(self.counts, initial=0)
+        return tuple(zip(firsts, self.counts, strict=False))
+
+    @property
+    def m(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def n(self) -> int:
+        return len(self.seats or self.counts)
+
+    def span(self, client: int) -> tuple[int, int]:
+        return self.spans[self.seats[client] if self.seats else client]
+
+    def without(self, contributors: Array) -> PublicOwnerLayout:
+        kept = tuple(c if there else 0 for c, there in zip(self.counts, contributors, strict=True))
+        return PublicOwnerLayout(kept, self.multiple, self.seats)
+
+
+@dataclass(frozen=True)
+class HiddenOwnerLayout:
+    """Every client shares all m rows, zeros where it owns none.  Owners are hidden (SecFC App. B).
+
+    held: where rows are merged, a digest of how many clients hold each, which all parties thereby compare.
+    """
+
+    m: int
+    n: int
+    multiple: int = 1
+    held: bytes = b""
+
+    mixed: ClassVar[bool] = True
+
+    def span(self, client: int) -> tuple[int, int]:
+        return 0, self.m
+
+    def without(self, contributors: Array) -> HiddenOwnerLayout:
+        if not contributors.all():
+            raise ValueError(
+                "a client was lost while all rows were shared: its zeros and points are mixed into the "
+                "others' sums. Start again without it"
+            )
+        return self
+
+
+# --------------------------------------------------------------------------------------------------
+# What messages cost between the parties: by it, protocols weigh rounds against bytes.
+
+
+@dataclass(frozen=True)
+class Network:
+    """What messages cost.  latency: seconds until a message is there; bandwidth: bytes a second, of all.
+
+    Both only weigh rounds against bytes.  Raises ValueError for a negative latency, no bandwidth, or numbers
+    that are none.
+
+    >>> Network(latency=0.05, bandwidth=1e6).seconds(rounds=10, nbytes=2_000_000)
+    2.5
+    """
+
+    latency: float = 0.02
+    bandwidth: float = 12.5e6
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"latency": REAL, "bandwidth": REAL})
+        if not 0 <= self.latency < math.inf:
+            raise ValueError(f"latency={self.latency}: seconds from 0 on are needed, as latency=0.02")
+        if not 0 < self.bandwidth < math.inf:
+            raise ValueError(
+                f"bandwidth={self.bandwidth}: bytes a second above 0 are needed, as bandwidth=12.5e6 for 100 "
+                "Mbit/s"
+            )
+
+    def seconds(self, rounds: int, nbytes: int) -> float:
+        """What so many rounds and bytes take."""
+        return rounds * self.latency + nbytes / self.bandwidth
+
+
+# --------------------------------------------------------------------------------------------------
 
 # Shares leave in messages of about this many residues a lane, so memory does not grow with m.
 CHUNK_RESIDUES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class RowBatch:
     """Rows begin, ..., end - 1, which follow one another, and the blocks in their words.
 
     firsts, counts (blocks,) int64: where in these words each block begins, and how many it has.
@@ -47,7 +186,7 @@ class Batch:
     counts: Array
 
     @classmethod
-    def of(cls, parts: list[tuple[int, int]], width: int, block: int) -> Batch:
+    def of(cls, parts: list[tuple[int, int]], width: int, block: int) -> RowBatch:
         """Of the rows of some messages, begin to end each: a block never reaches into the next message."""
         begin = parts[0][0]
         cuts = [
@@ -60,13 +199,13 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CodedPlan:
     """Everything public about a run; all parties hold the same one (`digest`)."""
 
     code: LagrangeCode
     quantizer: Quantizer
     clients: tuple[PartyId, ...]
-    layout: Layout
+    layout: RowLayout
     d: int
     k: int  # the most that it may be, if there is an elbow to choose it by
     max_iter: int
@@ -76,8 +215,8 @@ class Plan:
     largest: int  # points in the largest cluster that distances are measured to
     headroom: int = 1  # how many times the largest distance of honest rows must fit
     liars: int = 0  # lying clients that change no label; found are those whose replies are read
-    block: int = 1  # words of a row's share that are tested together (`field.code.projections`)
-    terms: Terms | None = field(
+    block: int = 1  # words of a row's share that are tested together (`field.code.range_check`)
+    terms: RunTerms | None = field(
         default=None, compare=False, repr=False, metadata=LOCAL
     )  # described beside it
     seed: int | None = None  # of random starts; None for coins that clients toss
@@ -115,7 +254,7 @@ class Plan:
             most = needed_to_round(self.largest, self.proven + self.aside, self.fraction, multiple)
             costs = 0
             if self.n_init > 1 or self.elbow is not None:
-                costs = cost_needs(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
+                costs = cost_modulus(self.d, self.largest, self.layout.multiple * self.quantizer.max_int)
             needed = max(needed, most, costs)
         if needed >= self.code.basis.modulus:
             raise ValueError(
@@ -168,20 +307,20 @@ class Plan:
 
     @property
     def heaviest(self) -> int:
-        """How many points the center stands for that most stand for: see `weights`."""
+        """How many points the center stands for that most stand for: see `rounded_weights`."""
         return self.largest if self.fraction is None else 1 << self.fraction
 
     def weights(self, sizes: Array) -> Array:
         """How many points the sums stand for from which distances to clusters of these sizes (k,) follow:
-        as many, or the same number for each where centers are rounded (`field.ring.rounded`)."""
-        return sizes if self.fraction is None else weights(sizes, self.fraction)
+        as many, or the same number for each where centers are rounded (`field.ring.quantize`)."""
+        return sizes if self.fraction is None else rounded_weights(sizes, self.fraction)
 
     @property
     def choice(self) -> int | Elbow:
         """Of how many clusters the first labels are."""
         return self.k if self.elbow is None else self.elbow
 
-    def chosen(self, k: int) -> Plan:
+    def chosen(self, k: int) -> CodedPlan:
         """The same plan for k clusters, once that is known."""
         return self if self.elbow is None else replace(self, k=k, elbow=None)
 
@@ -207,7 +346,7 @@ class Plan:
         return {name: seat for seat, name in enumerate(self.computing)}
 
     @cached_property
-    def at_work(self) -> Plan:
+    def at_work(self) -> CodedPlan:
         """The same run among those who compute: its clients are the workers, its rows those of all."""
         if not self.workers:
             return self
@@ -294,20 +433,20 @@ class Plan:
         return tuple(slice(begin, end) for begin, end in pairwise(ends))
 
     @cached_property
-    def batches(self) -> tuple[Batch, ...]:
+    def batches(self) -> tuple[RowBatch, ...]:
         """The blocks of all groups in their order, with rows as they are read: a message of them at once."""
         width = self.code.width(self.d)
-        out: list[Batch] = []
+        out: list[RowBatch] = []
         opened: list[tuple[int, int]] = []
         for group in self.groups:
             first = self.layout.span(group[0])[0]
             for number in range(self.chunks[group[0]]):
                 begin, end = (first + row for row in self.part(group[0], number))
                 if opened and end - opened[0][0] > self.chunk:
-                    out.append(Batch.of(opened, width, self.block))
+                    out.append(RowBatch.of(opened, width, self.block))
                     opened = []
                 opened.append((begin, end))
-        return tuple([*out, *([Batch.of(opened, width, self.block)] if opened else [])])
+        return tuple([*out, *([RowBatch.of(opened, width, self.block)] if opened else [])])
 
     def kept_rows(self, contributors: Array) -> Array:
         """The rows of these clients, (n,) bool, among all m: ascending."""
@@ -317,7 +456,7 @@ class Plan:
         kept = [np.arange(first, first + count) for first, count in spans]
         return np.concatenate([np.arange(0), *kept])
 
-    def without(self, contributors: Array) -> Plan:
+    def without(self, contributors: Array) -> CodedPlan:
         """The plan when only these clients' rows, (n,) bool, count: the rest move up.
 
         The others still compute, if they are there.  Raises RowsLost if that is not possible.
@@ -330,7 +469,7 @@ class Plan:
         except ValueError as error:
             raise RowsLost(lost, str(error)) from error
 
-    def excluded(self, shared: Plan) -> tuple[PartyId, ...]:
+    def excluded(self, shared: CodedPlan) -> tuple[PartyId, ...]:
         """The clients whose rows counted in the plan that was shared under, and do not here."""
         return tuple(
             c for j, c in enumerate(self.clients) if shared.layout.span(j)[1] and not self.layout.span(j)[1]
@@ -361,7 +500,7 @@ class Plan:
     def description(self) -> bytes:
         """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
         masks = spare_masks(CHUNK_RESIDUES // self.block, self.projections.odds.failing)
-        return described(self, self.terms, chunk=self.chunk, masks=masks)
+        return describe_plan(self, self.terms, chunk=self.chunk, masks=masks)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
@@ -369,4 +508,64 @@ class Plan:
 
     @cached_property
     def _digest(self) -> bytes:
-        return digest_of(self.description)
+        return description_digest(self.description)
+
+
+# --------------------------------------------------------------------------------------------------
+# Who holds shares and computes, where not every client does: the workers, public and named before a run.
+#
+# All other clients deal shares of their rows to the workers, hear the result, and may leave in between.  So
+# clients speak to w workers, and not everybody to everybody.  The code is that of the workers: t of them may
+# collude, with any other clients, who hold no shares of anybody's points.
+
+# A number of workers, their names, or None for all clients.
+Workers = int | tuple[PartyId, ...] | None
+
+WORKERS = ValueKind(
+    "a number, or names of clients, or None (all clients),",
+    'Pass 13, or a tuple such as ("client-0", "client-1", "client-2")',
+    lambda v: (
+        v
+        if isinstance(v, int) and not isinstance(v, bool)
+        else tuple(v)
+        if isinstance(v, tuple | list) and all(isinstance(name, str) for name in v)
+        else None
+    ),
+    none=True,
+)
+
+
+def select_workers(workers: Workers, clients: tuple[PartyId, ...]) -> tuple[PartyId, ...]:
+    """The workers among these clients, in the order of the clients; a number of them is spread evenly.
+
+    Raises InputError for a number that there are not, or names that are no clients'.
+    """
+    if workers is None:
+        return clients
+    n = len(clients)
+    if isinstance(workers, int):
+        if not 1 <= workers <= n:
+            raise InputError(f"workers={workers} of n={n} clients: take a number in [1, {n}], or add clients")
+        return tuple(clients[i * n // workers] for i in range(workers))
+    strangers = sorted(set(workers) - set(clients))
+    if strangers or not workers:
+        named = ", ".join(clients[:3]) + (", ..." if n > 3 else "")
+        raise InputError(
+            f"workers: {', '.join(map(repr, strangers)) or 'nobody'} is no client: name clients of the run "
+            f"({named}), or give a number of them"
+        )
+    twice = [name for name, times in Counter(workers).items() if times > 1]
+    if twice:
+        raise InputError(f"workers: {', '.join(map(repr, twice))} is named twice: name every worker once")
+    return tuple(c for c in clients if c in set(workers))
+
+
+def check_enough_workers(workers: Workers, seats: int, ell: int, t: int, liars: int) -> None:
+    """Raises InputError for fewer workers than the code needs."""
+    needed = 2 * (ell + t - 1) + 1 + 2 * liars
+    if workers is not None and seats < needed:
+        raise InputError(
+            f"workers={workers if isinstance(workers, int) else seats}: ell={ell}, t={t} needs "
+            f"2*(ell+t-1)+1+2*liars = {needed} of them, and one more for each that may be lost. Name more "
+            "workers, or lower t or ell"
+        )

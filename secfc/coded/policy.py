@@ -9,17 +9,16 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from numpy.typing import NDArray
 
-from field.code import halves
+from field.code import distances
 from field.code.rows import ClusterSums, CodedRows
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.coded.layout import Layout
-from secfc.coded.messages import Assignment, CodedCenters, RevealCenters
-from secfc.coded.plan import Plan
-from secfc.coded.screening import Screening
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.messages import CodedCenters, DistanceQuery, RevealCenters
+from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.source import CodedSource
-from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.starts import Start
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import Start
 from secfc.privacy.ledger import EXACT, Ledger
 from secfc.roles.exchange import PartyId, Role
 from secfc.roles.messages import Message
@@ -28,7 +27,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measured:
+class DistanceOracle:
     """A client's shares, and the clusters whose centers its rows are measured to; computes when asked.
 
     sizes: (k,) points of each cluster, public.  compute: gives their sums, which are shares, secret.
@@ -50,27 +49,29 @@ class Measured:
     def distances(self, lanes: int) -> Array:
         """Coded scaled distances, (lanes, k, m) residues, or (lanes, 2, m) to halves: a share, secret."""
         return (
-            halves.own(self.rows, self.sums, lanes) if self.halves else self.rows.distances(self.sums, lanes)
+            distances.half_distances(self.rows, self.sums, lanes)
+            if self.halves
+            else self.rows.distances(self.sums, lanes)
         )
 
     def gaps(self, lanes: int) -> Array:
-        """By how much the second half of its cluster is nearer (`field.code.halves.gaps`): (lanes, m)
+        """By how much the second half of its cluster is nearer (`field.code.distances.half_gaps`): (lanes, m)
         residues, a share, secret."""
-        return halves.gaps(self.rows, self.sums, lanes)
+        return distances.half_gaps(self.rows, self.sums, lanes)
 
     def between(self, firsts: Array, seconds: Array) -> Array:
-        """What tells how far these clusters are apart (`field.code.halves.between`): (lanes, pairs) residues,
-        a share, secret."""
-        return halves.between(self.rows, self.sums, firsts, seconds)
+        """What tells how far these clusters are apart (`field.code.distances.between_pairs`): (lanes, pairs)
+        residues, a share, secret."""
+        return distances.between_pairs(self.rows, self.sums, firsts, seconds)
 
 
 # A client's part in answering an assignment, given its shares of what it asks about: a fragment that may
 # talk to others in rounds after the question's, and returns what the server is due, None for silence.
-Answering = Callable[[Assignment, Measured], Role[Message | None]]
+Answering = Callable[[DistanceQuery, DistanceOracle], Role[Message | None]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Kept:
+class OwnResult:
     """What a client has in the end where nobody knows all labels: its own, and shares of centers.
 
     labels: (m,) int32, -1 at rows of others.  sums: of the final clusters, shares, secret; None after a
@@ -81,7 +82,7 @@ class Kept:
     sums: ClusterSums | None
 
 
-class Answer(Protocol):
+class ClientPolicy(Protocol):
     """How a client answers; and what it hears of the answer from other clients.
 
     opens: whether clients hear what an answer opens from those who computed it.  opened: that of the last
@@ -91,7 +92,7 @@ class Answer(Protocol):
     """
 
     @property
-    def kept(self) -> Kept | None: ...
+    def kept(self) -> OwnResult | None: ...
 
     @property
     def opens(self) -> bool: ...
@@ -99,17 +100,17 @@ class Answer(Protocol):
     @property
     def opened(self) -> Array | None: ...
 
-    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
         """My part."""
         ...
 
-    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
         """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
         ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decoded:
+class DecodedAnswers:
     """The answers of a policy under which the server decodes, and clients hear of no label but from it."""
 
     answer: Answering
@@ -117,10 +118,10 @@ class Decoded:
     opened: ClassVar[None] = None
     kept: ClassVar[None] = None
 
-    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
         return self.answer(question, measured)
 
-    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
+    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
         yield from ()
 
 
@@ -131,7 +132,7 @@ Exposure = Literal["distances", "noisy distances", "labels", "sizes", "steps", "
 
 
 @dataclass(frozen=True)
-class Sharing:
+class LabelSharing:
     """How runs go where labels stay shared among a committee.
 
     hidden: whether sizes of clusters are never opened.  everybody: whether all are told the labels at the
@@ -158,15 +159,17 @@ class Disclosure(Protocol):
         ...
 
     @property
-    def sharing(self) -> Sharing | None:
+    def sharing(self) -> LabelSharing | None:
         """How labels stay shared through a run; None where steps open them, or runs are one question."""
         ...
 
-    def seating(self, plan: Plan) -> Any:
-        """Who compares, if a step may ask in two questions (`secfc.disclosure.compare.asking`); else None."""
+    def seating(self, plan: CodedPlan) -> Any:
+        """Who compares, if a step may ask in two questions (`secfc.disclosure.compare.session`); else
+        None.
+        """
         ...
 
-    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+    def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
         """Of the noise on the squared distances that the server sees, to clusters of these labels (m,).
 
         The standard deviation, in squared data units; 0 where there is none.
@@ -188,7 +191,7 @@ class Disclosure(Protocol):
         """Whether labels are those of exact k-means; then a cost is known, and new points may be labeled."""
         ...
 
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         """How many times the largest distance the modulus must hold, for a `SecFC` on public facts.
 
         Raises ValueError if this policy does not fit them.
@@ -204,34 +207,41 @@ class Disclosure(Protocol):
         """The quantizer that makes rows fit this policy."""
         ...
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for a plan that this policy cannot follow, before any data is touched."""
         ...
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         """How a client answers."""
         ...
 
-    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         """Where the server's steps come from.  screening: whom it may ask and believe."""
         ...
 
     def open_centers(
-        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+        self,
+        plan: CodedPlan,
+        name: PartyId,
+        question: RevealCenters,
+        compute: Callable[[], Array],
+        coins: Coins,
     ) -> Role[Message | None]:
         """A consenting client's answer, given how to compute its shares of the sums (lanes, k, width)."""
         ...
 
-    def ledger(self, plan: Plan) -> Ledger:
+    def ledger(self, plan: CodedPlan) -> Ledger:
         """What the run costs in differential privacy, by view."""
         ...
 
-    def learned(self, plan: Plan) -> tuple[str, ...]:
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What the server learned, in sentences for people."""
         ...
 
 
-class Exactly:
+class ExactPolicy:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
 
     exact: ClassVar[bool] = True
@@ -242,16 +252,16 @@ class Exactly:
         return Bisecting()
 
     @property
-    def sharing(self) -> Sharing | None:
+    def sharing(self) -> LabelSharing | None:
         return None
 
-    def seating(self, plan: Plan) -> Any:
+    def seating(self, plan: CodedPlan) -> Any:
         return None
 
-    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+    def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
         return 0.0
 
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         return 1
 
     def stretched(self, headroom: int, stretch: int) -> int:
@@ -261,14 +271,19 @@ class Exactly:
     def clip(self, quantizer: Quantizer) -> Quantizer:
         return quantizer
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: CodedPlan) -> None:
         """Fits every plan."""
 
     def open_centers(
-        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+        self,
+        plan: CodedPlan,
+        name: PartyId,
+        question: RevealCenters,
+        compute: Callable[[], Array],
+        coins: Coins,
     ) -> Role[CodedCenters | None]:
         yield from ()
         return CodedCenters(compute())
 
-    def ledger(self, plan: Plan) -> Ledger:
+    def ledger(self, plan: CodedPlan) -> Ledger:
         return EXACT

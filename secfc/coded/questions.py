@@ -10,14 +10,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from secfc.coded.messages import Assignment, Ended, RevealCenters, RevealSums
-from secfc.coded.plan import Plan
-from secfc.lloyd.bisecting import with_spare
-from secfc.roles.exchange import ITERATE, PHASE, SERVER, STRIDE, Exchange, FaultyServer, Inbox, Role, only
-from secfc.roles.messages import Final
+from secfc.coded.messages import DistanceQuery, RevealCenters, RevealSums, RunEnded
+from secfc.coded.plan import CodedPlan
+from secfc.kmeans.bisecting import clusters_to_split
+from secfc.roles.exchange import (
+    ITERATE,
+    PHASE,
+    SERVER,
+    STRIDE,
+    Exchange,
+    FaultyServer,
+    Inbox,
+    Role,
+    expect_one,
+)
+from secfc.roles.messages import FinalResult
 
 
-def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
+def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
     """The server's next word, after this exchange: of another type than these, or as the plan has it.
 
     Also how many questions before it did not come: lost, or put to others.
@@ -28,42 +38,42 @@ def question(plan: Plan, k: int, wait: Exchange) -> Role[tuple[Any, int]]:
     """
     # Every question begins a stride of rounds in the last phase of a run.
     inbox = yield replace(wait, exact=False, step=STRIDE)
-    message = only(inbox, SERVER)
+    message = expect_one(inbox, SERVER)
     due = wait.round if wait.accept is None else wait.accept
     number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due
     match message:
-        case Assignment() | RevealCenters() | RevealSums():
+        case DistanceQuery() | RevealCenters() | RevealSums():
             number = message.round
             _refuse(
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
             )
             # Of new points there may be fewer than clusters.
-            start = isinstance(message, Assignment)
-            most = max(k, with_spare(plan.m, k, plan.init.spare)) if start else k
-            twice = isinstance(message, Assignment) and (message.halves or plan.init.grows)
+            start = isinstance(message, DistanceQuery)
+            most = max(k, clusters_to_split(plan.m, k, plan.init.spare)) if start else k
+            twice = isinstance(message, DistanceQuery) and (message.halves or plan.init.grows)
             most *= 2 if twice else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             if not isinstance(message, RevealSums):
                 _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
-            if isinstance(message, Assignment) and len(message.responders):
+            if isinstance(message, DistanceQuery) and len(message.responders):
                 strangers = int(message.responders.max()) >= len(plan.clients)
                 _refuse(strangers, f"asked more than {len(plan.clients)} clients")
                 few = len(message.responders) < plan.code.threshold(2)
                 _refuse(few, "asked fewer clients than decoding needs")
-        case Final():
+        case FinalResult():
             other = message.k > k if plan.elbow else message.k != k
             _refuse(other, f"ended with another number of clusters than k={plan.choice}")
             _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
             check_centers(plan, message.centers)
-        case Ended():
+        case RunEnded():
             other = len(message.sizes) > k if plan.elbow else len(message.sizes) != k
             _refuse(other, f"ended with another number of clusters than k={plan.choice}")
             check_centers(plan, message.centers)
     return message, (number - due) // STRIDE
 
 
-def check_centers(plan: Plan, shown: Any) -> None:
+def check_centers(plan: CodedPlan, shown: Any) -> None:
     """Raises FaultyServer for centers that the plan keeps closed, or of other features."""
     _refuse((shown is None) == bool(plan.revealing), "shows centers where it may not, or hides them")
     if shown is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
+from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import (
-    Assignment,
     CodedCenters,
     CodedCosts,
     CodedDistances,
     CodedGains,
+    DistanceQuery,
+    MissingMessages,
     RevealCenters,
     RevealSums,
 )
-from secfc.coded.plan import Plan
-from secfc.coded.screening import Screening
-from secfc.roles.accept import check_residues
-from secfc.roles.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, to_all
+from secfc.coded.plan import CodedPlan
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, blame_error, to_all
 from secfc.roles.messages import compact_labels
 
 Array = NDArray[Any]
@@ -32,13 +33,13 @@ Array = NDArray[Any]
 EVERYBODY = np.empty(0, np.int32)
 
 
-class Desk:
+class ServerContext:
     """Where the server asks from: the plan, whom it may believe, and the numbers of its questions.
 
     Numbers rise, so that a late reply to one question is never taken for an answer to the next.
     """
 
-    def __init__(self, plan: Plan, screening: Screening) -> None:
+    def __init__(self, plan: CodedPlan, screening: CheaterIdentification) -> None:
         self.plan, self.screening = plan, screening
         self.rounds = itertools.count(ITERATE, STRIDE)
 
@@ -48,7 +49,7 @@ class Desk:
         return self.screening.active
 
     def ask(
-        self, question: Assignment | RevealCenters | RevealSums, awaited: tuple[PartyId, ...], enough: int
+        self, question: DistanceQuery | RevealCenters | RevealSums, awaited: tuple[PartyId, ...], enough: int
     ) -> Exchange:
         """Ask those whose answers are awaited."""
         return Exchange(to_all(awaited, question), awaited, enough, round=question.round, phase="assign")
@@ -72,19 +73,19 @@ class Desk:
 class Quorum(ABC):
     """Whom a source asks for coded distances and centers, and what it gets of them."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServerContext) -> None:
         self.desk, self.plan = desk, desk.plan
 
     @abstractmethod
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         """Announce a clustering; enough clients' true coded distances, modulo these primes, by number.
 
         kind: of the question; where there is noise, no other.
         """
 
-    def shape(self, k: int, kind: type[Assignment]) -> tuple[int, int]:
+    def shape(self, k: int, kind: type[DistanceQuery]) -> tuple[int, int]:
         """Of the distances that such a question asks for: how many a point, and points."""
         return 2 if kind.halves else k, self.plan.m
 
@@ -106,7 +107,7 @@ class Quorum(ABC):
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
     def replies(
-        self, labels: Array, k: int, sizes: Array | None = None, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, sizes: Array | None = None, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         """Coded distances modulo as many primes as decide them.
 
@@ -116,13 +117,57 @@ class Quorum(ABC):
         return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes), kind))
 
 
-class Everybody(Quorum):
+class AnyThreshold(Quorum):
     """All are asked, and any threshold of replies will do."""
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         desk = self.desk
         question = kind(next(desk.rounds), k, compact_labels(labels), EVERYBODY)
         inbox = yield desk.ask(question, desk.there, desk.screening.needed(2))
         return desk.believed(inbox, CodedDistances, basis, self.shape(k, kind), 2)
+
+
+# --------------------------------------------------------------------------------------------------
+# Who is left out when an answer did not come about: those that are gone, and as few others as possible.
+#
+# Everybody who was asked to play answers the server, be it only that somebody was not heard
+# (`MissingMessages`).  So who says nothing is gone, and is what most reports are about.  Between two that are
+# there, one of whom did not hear the other, nobody can tell who is at fault: then one of the two is left out.
+
+NOBODY_MISSED = np.empty(0, np.int32)
+
+
+def missing_peers(plan: CodedPlan, sender: PartyId, report: MissingMessages) -> set[PartyId]:
+    """Whom a report says that its sender did not hear, perhaps nobody.
+
+    Raises FaultyClient or FaultyServer naming the sender if there are no such clients.
+    """
+    missing = report.missing
+    if missing.size and not 0 <= int(missing.min()) <= int(missing.max()) < len(plan.clients):
+        raise blame_error(sender, f"missed clients of other numbers than 0 to {len(plan.clients) - 1}")
+    return {plan.clients[j] for j in missing.tolist()} - {sender}
+
+
+def exclude_dropouts(
+    plan: CodedPlan,
+    gone: Collection[PartyId],
+    reports: Mapping[PartyId, MissingMessages],
+    spared: Collection[PartyId] = (),
+) -> set[PartyId]:
+    """Whom to do without: who is gone, and one of every two of whom one did not hear the other.
+
+    Only the earliest reports that name anybody count: later ones follow from what they say.  Whoever is in
+    most such pairs goes first, so a client that hears nobody costs nobody else its place; of two that are in
+    no other, the one that was not heard.  spared: who cannot be replaced.
+    """
+    out = set(gone)
+    missed = {c: missing_peers(plan, c, report) for c, report in reports.items()}
+    first = min((reports[c].step for c, names in missed.items() if names), default=0)
+    pairs = [(c, other) for c in missed if reports[c].step == first for other in sorted(missed[c])]
+    while pairs := [pair for pair in pairs if not out & {*pair}]:
+        said = {c: sum(c == named for _, named in pairs) for pair in pairs for c in pair}
+        within = {c: sum(c in pair for pair in pairs) for c in said}
+        out.add(max(said, key=lambda c: (c not in spared, within[c], said[c])))
+    return out

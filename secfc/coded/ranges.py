@@ -1,6 +1,6 @@
 """How finely points may be quantized, and how many of their words are tested together.
 
-What passes the test of shared rows (`field.code.projections`) may be some thousand times as large as what an
+What passes the test of shared rows (`field.code.range_check`) may be some thousand times as large as what an
 honest client has, and must not wrap around the modulus either.  So the range is chosen for such rows: small
 blocks leave more steps, large blocks cost less.  Public facts decide, and every party chooses the same.
 """
@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from field.code.projections import LARGEST, MOST, stretch
+from field.code.range_check import LARGEST, MOST, soundness_slack
 from field.ring.basis import LANE_PRIMES, MAX_LANES, Basis
-from field.ring.quantize import MAX_INT, Quantizer, distance_bound, finest_scale
-from field.ring.rounded import FRACTION, cost_needs
-from field.ring.rounded import needed as needed_to_round
-from secfc.algorithm import Public
-from secfc.coded.layout import Layout
+from field.ring.quantize import FRACTION, MAX_INT, Quantizer, cost_modulus, distance_bound, finest_scale
+from field.ring.quantize import rounding_modulus as needed_to_round
+from secfc.algorithm import PublicFacts
+from secfc.coded.plan import RowLayout
 
 # An automatic scale gives at least so many integer steps between 0 and the bound: 64 in a sixteenth of it.
 STEPS = 1 << 10
@@ -30,7 +29,7 @@ LEAST_BLOCK = 1 << 6
 FEW_WORDS = 1 << 14
 
 
-class Ranged(Protocol):
+class RangeSettings(Protocol):
     """What an algorithm says about its range."""
 
     @property
@@ -50,8 +49,8 @@ class Ranged(Protocol):
 
 
 @dataclass(frozen=True)
-class Range:
-    """basis, quantizer; block: words that are tested together; headroom: see `Plan`."""
+class CodeRange:
+    """basis, quantizer; block: words that are tested together; headroom: see `CodedPlan`."""
 
     basis: Basis
     quantizer: Quantizer
@@ -95,12 +94,12 @@ class _Wish:
         return replace(self, ell=max(2, self.ell))
 
     def stretch(self, block: int) -> int:
-        return stretch(block, self.ell, self.dealers, self.colluding)
+        return soundness_slack(block, self.ell, self.dealers, self.colluding)
 
     def needed(self, block: int, max_int: int) -> int:
         distances = distance_bound(self.headroom(block) * self.d, max_int, self.m)
         largest = self.multiple * (self.stretch(block) * max_int + self.aside)
-        costs = cost_needs(self.d, self.rounds, self.multiple * max_int)
+        costs = cost_modulus(self.d, self.rounds, self.multiple * max_int)
         return max(distances, costs, needed_to_round(self.rounds, largest, FRACTION, self.multiple))
 
     def most(self, basis: Basis, block: int) -> int:
@@ -117,7 +116,7 @@ class _Wish:
         return min(held, MAX_INT, (MOST - 1) // self.stretch(block))
 
 
-def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) -> Range:
+def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell: int, t: int) -> CodeRange:
     """With a scale: the smallest basis that holds it.  With a basis: its finest scale.
 
     With neither: the fewest lanes (at least the policy's) that leave STEPS steps between 0 and the bound, at
@@ -160,7 +159,7 @@ def choose_range(way: Ranged, public: Public, layout: Layout, ell: int, t: int) 
     )
 
 
-def _less(way: Ranged, wish: _Wish, block: int, steps: int) -> str:
+def _less(way: RangeSettings, wish: _Wish, block: int, steps: int) -> str:
     """What rounding centers would save, in words that go before other remedies; nothing if it cannot be."""
     if wish.rounds or way.disclosure.exposes not in ("labels", "sizes") or way.disclosure.dealer is None:
         return ""
@@ -184,8 +183,8 @@ def _least(words: int, sizes: tuple[int, ...]) -> int:
 
 
 def _finest(
-    way: Ranged, public: Public, wish: _Wish, basis: Basis, sizes: tuple[int, ...], least: int
-) -> Range:
+    way: RangeSettings, public: PublicFacts, wish: _Wish, basis: Basis, sizes: tuple[int, ...], least: int
+) -> CodeRange:
     common = wish.common
     chosen = next((size for size in sizes if common.most(basis, size) >= STEPS), least)
     headroom, most = common.headroom(chosen), common.most(basis, chosen)
@@ -194,19 +193,19 @@ def _finest(
     # What masks reach less far leaves room for larger blocks.
     held = (size for size in sizes if wish.most(basis, size) >= quantizer.max_int)
     block = max(chosen, next(held, chosen))
-    return Range(basis, quantizer, block, wish.headroom(block))
+    return CodeRange(basis, quantizer, block, wish.headroom(block))
 
 
 def _given_scale(
-    way: Ranged, public: Public, wish: _Wish, sizes: tuple[int, ...], quantizer: Quantizer
-) -> Range:
+    way: RangeSettings, public: PublicFacts, wish: _Wish, sizes: tuple[int, ...], quantizer: Quantizer
+) -> CodeRange:
     bases = [Basis(LANE_PRIMES[:lanes]) for lanes in range(1, MAX_LANES + 1)]
     if way.basis is not None:
         bases = [way.basis]
     for basis in bases:
         for block in sizes:
             if wish.most(basis, block) >= quantizer.max_int:
-                return Range(basis, quantizer, block, wish.headroom(block))
+                return CodeRange(basis, quantizer, block, wish.headroom(block))
     widest, needed = bases[-1], wish.needed(sizes[-1], quantizer.max_int)
     if way.basis is None:
         raise ValueError(

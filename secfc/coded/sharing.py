@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.projections import deal_masks, draw_masks
-from field.code.rows import CodedRows, coded_rows
-from field.code.storage import MEMORY, Storage
+from field.code.range_check import deal_masks, draw_masks
+from field.code.rows import MEMORY, CodedRows, Storage, coded_rows
 from field.secrets.coins import Coins
-from secfc.coded.membership import Contribution
-from secfc.coded.messages import Shares
-from secfc.coded.plan import Plan
-from secfc.coded.screening import Screening, Standing
-from secfc.coded.validity import Received, hide_rows, judge_at_server, prove_rows, testing
-from secfc.coded.validity_messages import Counted
-from secfc.roles.accept import check_residues, checked, well_formed
+from secfc.coded.blame import BlameState, CheaterIdentification
+from secfc.coded.input_check import (
+    ContributorsDigest,
+    ReceivedShares,
+    hide_row_test,
+    judge_at_server,
+    projection_round,
+    prove_rows,
+)
+from secfc.coded.membership import RowContribution
+from secfc.coded.messages import RowShares
+from secfc.coded.plan import CodedPlan
+from secfc.roles.checks import check_all, check_residues, well_formed
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
@@ -34,7 +39,7 @@ from secfc.roles.exchange import (
     Role,
     SuspectedParties,
     TooFewReplies,
-    take,
+    expect_messages,
     to_all,
 )
 
@@ -42,8 +47,8 @@ Array = NDArray[Any]
 
 
 def share_rows(
-    plan: Plan, mine: Contribution, coins: Coins, *, threads: int = 1, storage: Storage = MEMORY
-) -> Role[Received]:
+    plan: CodedPlan, mine: RowContribution, coins: Coins, *, threads: int = 1, storage: Storage = MEMORY
+) -> Role[ReceivedShares]:
     """Phase 1 of Algorithm 1: deal out my rows, collect and add my shares of everybody's.
 
     Rows leave in chunks, so a client holds its shares of all m rows and a chunk of outgoing ones; with each
@@ -56,7 +61,7 @@ def share_rows(
     dealt: list[Array] = []
     lost: set[PartyId] = set()
     for number in range(max(plan.chunks)):
-        send: dict[PartyId, Shares] = {}
+        send: dict[PartyId, RowShares] = {}
         if number < plan.chunks[me]:
             shares, secret = share_chunk(plan, me, mine, number, coins)
             send = dict(zip(plan.computing, shares, strict=True))
@@ -67,16 +72,18 @@ def share_rows(
         )
         inbox = yield Exchange(send, senders, 0, round=SHARE + number, phase="share")
         # With liars planned for, a message that is none counts as one that did not come.
-        due = (well_formed if plan.liars else checked)(inbox, Shares, partial(check_shares, plan, number))
+        due = (well_formed if plan.liars else check_all)(
+            inbox, RowShares, partial(check_shares, plan, number)
+        )
         for sender, message in (own | due).items():
             rows.add(message.start, message.values)
             masks[sender].append(message.masks)
         lost |= set(senders) - set(due)
     complete = np.array([c not in lost for c in plan.clients])
-    return Received(rows, masks, complete, dealt)
+    return ReceivedShares(rows, masks, complete, dealt)
 
 
-def deal_rows(plan: Plan, mine: Contribution, coins: Coins) -> Role[None]:
+def deal_rows(plan: CodedPlan, mine: RowContribution, coins: Coins) -> Role[None]:
     """The part of a client that does not work: deal out my rows, and hide their test under the coins tossed.
 
     Raises MasksSpent, FaultyServer, TooFewReplies.
@@ -92,12 +99,12 @@ def deal_rows(plan: Plan, mine: Contribution, coins: Coins) -> Role[None]:
         # Held by no name of this role: thousands of clients in one process wait without their shares.
         yield dealing(number)
     if dealt:
-        yield from hide_rows(plan, mine, dealt)
+        yield from hide_row_test(plan, mine, dealt)
 
 
 def settle_contributors(
-    plan: Plan, mine: Contribution, received: Received, coins: Coins
-) -> Role[tuple[Plan, CodedRows]]:
+    plan: CodedPlan, mine: RowContribution, received: ReceivedShares, coins: Coins
+) -> Role[tuple[CodedPlan, CodedRows]]:
     """Test everybody's rows, agree through the server on whose count, and drop the rows of the others.
 
     A client that vanished while it shared left different rows at different peers; nobody may use them.
@@ -106,7 +113,7 @@ def settle_contributors(
     """
     contributors = yield from prove_rows(plan, mine, received, coins)
     if plan.workers:
-        yield from confirm(plan, mine.name, contributors)
+        yield from confirm_contributors(plan, mine.name, contributors)
     kept = plan.without(contributors)
     if kept is plan:
         return plan, received.rows
@@ -114,8 +121,8 @@ def settle_contributors(
 
 
 def settle_contributors_at_server(
-    plan: Plan, coins: Coins, standing: Standing | None = None
-) -> Role[tuple[Plan, Screening]]:
+    plan: CodedPlan, coins: Coins, standing: BlameState | None = None
+) -> Role[tuple[CodedPlan, CheaterIdentification]]:
     """The server's part: the plan without those whose rows do not count, and whom it can ask.
 
     coins: the server's, secret.  standing: what is known of the clients from an earlier run.
@@ -123,12 +130,12 @@ def settle_contributors_at_server(
     Raises TooFewReplies if fewer clients are there than decoding needs, LiarsExceeded, FaultyClient,
     SuspectedParties, RowsRefused.
     """
-    screening = Screening(plan.at_work, coins, standing)
+    screening = CheaterIdentification(plan.at_work, coins, standing)
     counted = yield from judge_at_server(plan, screening)
     return plan.without(counted), screening
 
 
-def confirm(plan: Plan, name: PartyId, contributors: Array) -> Role[None]:
+def confirm_contributors(plan: CodedPlan, name: PartyId, contributors: Array) -> Role[None]:
     """Workers tell one another whose rows count, as the server told them: who dealt may have left.
 
     So many must have been told the same that a server with t workers cannot have two sums of rows computed,
@@ -137,10 +144,12 @@ def confirm(plan: Plan, name: PartyId, contributors: Array) -> Role[None]:
     Raises SuspectedParties, TooFewReplies.
     """
     told = np.packbits(contributors).tobytes() + len(contributors).to_bytes(4, "little")
-    mine = Counted(hashlib.blake2b(told, digest_size=32, key=plan.digest(), person=b"secfc counted").digest())
+    mine = ContributorsDigest(
+        hashlib.blake2b(told, digest_size=32, key=plan.digest(), person=b"secfc counted").digest()
+    )
     others = tuple(c for c in plan.computing if c != name)
-    inbox = yield Exchange(to_all(others, mine), others, 0, round=testing(plan) + 2, phase="share")
-    for sender, message in take(inbox, Counted).items():
+    inbox = yield Exchange(to_all(others, mine), others, 0, round=projection_round(plan) + 2, phase="share")
+    for sender, message in expect_messages(inbox, ContributorsDigest).items():
         if message.digest != mine.digest:
             raise SuspectedParties(
                 (SERVER, sender), f"{sender} says that it was told other contributors than were told here"
@@ -150,18 +159,18 @@ def confirm(plan: Plan, name: PartyId, contributors: Array) -> Role[None]:
 
 
 def share_chunk(
-    plan: Plan, me: int, mine: Contribution, number: int, coins: Coins
-) -> tuple[list[Shares], Array]:
+    plan: CodedPlan, me: int, mine: RowContribution, number: int, coins: Coins
+) -> tuple[list[RowShares], Array]:
     """One message a client with the shares of one chunk of my rows and of masks; and the masks themselves."""
     begin, end = plan.part(me, number)
     residues = plan.code.basis.reduce(mine.read(begin, end))
     start, shares = plan.layout.span(me)[0] + begin, plan.code.share(residues, coins)
     secret = draw_masks(plan.projections, plan.masks(me, number), coins)
     masks = deal_masks(plan.code, secret, coins)
-    return [Shares(start, *both) for both in zip(shares, masks, strict=True)], secret
+    return [RowShares(start, *both) for both in zip(shares, masks, strict=True)], secret
 
 
-def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> None:
+def check_shares(plan: CodedPlan, number: int, sender: PartyId, message: RowShares) -> None:
     """Raises FaultyClient naming the sender of other shares than those that were due."""
     j = plan.numbers[sender]
     begin, end = plan.part(j, number)
@@ -172,7 +181,7 @@ def check_shares(plan: Plan, number: int, sender: PartyId, message: Shares) -> N
     check_residues(plan.code.basis, sender, message.masks, (plan.masks(j, number), plan.projections.words))
 
 
-def reply(number: int, message: Any, phase: str, strides: int = 1) -> Exchange:
+def answer_query(number: int, message: Any, phase: str, strides: int = 1) -> Exchange:
     """A client's answer to the server's question of this number, or silence, and the wait for the next.
 
     strides: how many question numbers the answer takes.

@@ -10,16 +10,26 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.nearest import decode_nearest, decode_scaled
+from field.code.distances import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes
-from field.ring.exact import Exact
-from secfc.coded.messages import Halve
-from secfc.coded.plan import Plan
+from field.ring.uint128 import UInt128
+from secfc.coded.messages import HalfDistanceQuery
+from secfc.coded.plan import CodedPlan
 from secfc.coded.quorum import Quorum
-from secfc.lloyd.loop import Step, Stepper, Trace, Weighed, gains_of, halves_of, lloyd, losses_of, weighed_by
-from secfc.lloyd.moves import Moves
+from secfc.kmeans.divisive_seeding import Moves
+from secfc.kmeans.loop import (
+    Step,
+    Stepper,
+    Trace,
+    WeighedClusters,
+    gains_from_distances,
+    halves_from_distances,
+    lloyd,
+    losses_from_distances,
+    weigh_by_distances,
+)
 from secfc.roles.exchange import Exchange, Role, to_all
-from secfc.roles.messages import Final, compact_labels
+from secfc.roles.messages import FinalResult, compact_labels
 
 Array = NDArray[Any]
 
@@ -27,7 +37,7 @@ Array = NDArray[Any]
 WholeRun = Callable[[Array, int, int, Stepper], Role[Trace]]
 
 
-class Labeling(Protocol):
+class LabelingRule(Protocol):
     """What turns replies into labels."""
 
     def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
@@ -58,15 +68,15 @@ class Labeling(Protocol):
         """What merging these clusters costs, (pairs, 2) of them, see `lloyd.Source`."""
         ...
 
-    def weighed(self, labels: Array, c: int) -> Role[Weighed]:
+    def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
         """The same of every two, and what the clusters cost."""
         ...
 
 
-class Ending(Protocol):
+class OutputPhase(Protocol):
     """How a run ends: what the server opens and tells everybody."""
 
-    def fit(self, source: CodedSource, plan: Plan, trace: Trace) -> Role[Array | None]:
+    def fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         """The end of a run, of which trace is the best restart: the centers (k, d), if they are opened."""
         ...
 
@@ -78,26 +88,26 @@ class Ending(Protocol):
         ...
 
 
-class Published:
+class PublishedLabels:
     """All learn all labels from the server."""
 
-    def fit(self, source: CodedSource, plan: Plan, trace: Trace) -> Role[Array | None]:
+    def fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
         centers = None
         if plan.revealing:
             centers = yield from source.centers(trace.labels.astype(np.int32), plan.k)
-        final = Final(plan.k, trace.labels, centers)
+        final = FinalResult(plan.k, trace.labels, centers)
         yield Exchange(to_all(plan.clients, final), round=next(source.rounds), phase="finish")
         return centers
 
     def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
         labels: Array = compact_labels((yield from source.retained(sizes)))
-        final = Final(len(sizes), labels, None)
+        final = FinalResult(len(sizes), labels, None)
         clients = source.quorum.plan.clients
         yield Exchange(to_all(clients, final), round=next(source.rounds), phase="finish")
         return labels
 
 
-PUBLISHED = Published()
+PUBLISHED = PublishedLabels()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,9 +120,9 @@ class CodedSource:
     """
 
     quorum: Quorum
-    labeling: Labeling
+    labeling: LabelingRule
     run: WholeRun = lloyd
-    ending: Ending = PUBLISHED
+    ending: OutputPhase = PUBLISHED
     growing: Callable[[Callable[[int], Moves]], Role[Any]] | None = None
 
     @property
@@ -121,7 +131,7 @@ class CodedSource:
         return self.quorum.desk.rounds
 
     def halved(self, labels: Array, c: int) -> Role[Array]:
-        """See `Labeling`."""
+        """See `LabelingRule`."""
         return self.labeling.halved(labels, c)
 
     def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Role[Array]:
@@ -132,16 +142,16 @@ class CodedSource:
     ) -> Role[Array]:
         return choose((yield from self.labeling.losses(labels, c, pairs)))
 
-    def weighed(self, labels: Array, c: int, choose: Callable[[Weighed], Array]) -> Role[Array]:
+    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Role[Array]:
         return choose((yield from self.labeling.weighed(labels, c)))
 
-    def drawn(self, labels: Array, k: int, draw: Callable[[Exact], Array]) -> Role[Array]:
-        distances = yield from scaled(self.quorum, labels, k)
+    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Role[Array]:
+        distances = yield from decode_scaled_distances(self.quorum, labels, k)
         # A draw rounds them to floats, so it gets those of the points themselves.
         return draw(distances.divided(self.quorum.plan.layout.multiple**2))
 
     def grown(self, moves: Callable[[int], Moves]) -> Role[Any]:
-        """What stands for the clusters that moves lead to, see `secfc.lloyd.splitting`."""
+        """What stands for the clusters that moves lead to, see `secfc.kmeans.splitting`."""
         if self.growing is None:
             raise ValueError("no clusters grow here: the plan should have been refused")
         return self.growing(moves)
@@ -153,11 +163,11 @@ class CodedSource:
         return self.labeling.separated(labels, k, factor)
 
     def retained(self, sizes: Array) -> Role[Array]:
-        """See `Labeling`."""
+        """See `LabelingRule`."""
         return self.labeling.retained(sizes)
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
-        """See `Labeling`."""
+        """See `LabelingRule`."""
         return self.labeling.costs(labels, k)
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Role[Trace]:
@@ -170,7 +180,7 @@ class CodedSource:
         return centers_of(self.quorum.plan, sums, cluster_sizes(labels, k))
 
 
-def centers_of(plan: Plan, sums: Array, sizes: Array) -> Array:
+def centers_of(plan: CodedPlan, sums: Array, sizes: Array) -> Array:
     """The centers (k, d) in data units of clusters of these sizes (k,), from sums (k, d) of their rows."""
     # Sums without noise are so many times those of the points, and this division of integers leaves
     # nothing; with noise it leaves less than a step.
@@ -181,7 +191,7 @@ def centers_of(plan: Plan, sums: Array, sizes: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decoding:
+class DistanceDecoding:
     """The server decodes distances, and compares them itself."""
 
     quorum: Quorum
@@ -197,25 +207,29 @@ class Decoding:
         return Step(nearest, tuple(w - offset * s**3 for w, s in costs))
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
-        return (yield from scaled(self.quorum, labels, k)).separated(cluster_sizes(labels, k), factor)
+        return (yield from decode_scaled_distances(self.quorum, labels, k)).separated(
+            cluster_sizes(labels, k), factor
+        )
 
-    def pairs(self, labels: Array, c: int) -> Role[Exact]:
+    def pairs(self, labels: Array, c: int) -> Role[UInt128]:
         """Exact scaled distances (2, m) of each point to both halves of its cluster."""
         return decode_scaled(
-            self.quorum.plan.code, (yield from self.quorum.replies(labels, 2 * c, kind=Halve))
+            self.quorum.plan.code, (yield from self.quorum.replies(labels, 2 * c, kind=HalfDistanceQuery))
         )
 
     def halved(self, labels: Array, c: int) -> Role[Array]:
-        return halves_of((yield from self.pairs(labels, c)), labels, c)
+        return halves_from_distances((yield from self.pairs(labels, c)), labels, c)
 
     def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
-        return gains_of((yield from self.pairs(labels, c)), labels, c)
+        return gains_from_distances((yield from self.pairs(labels, c)), labels, c)
 
     def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
-        return losses_of((yield from scaled(self.quorum, labels, c)), labels, c, pairs)
+        return losses_from_distances(
+            (yield from decode_scaled_distances(self.quorum, labels, c)), labels, c, pairs
+        )
 
-    def weighed(self, labels: Array, c: int) -> Role[Weighed]:
-        return weighed_by((yield from scaled(self.quorum, labels, c)), labels, c)
+    def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
+        return weigh_by_distances((yield from decode_scaled_distances(self.quorum, labels, c)), labels, c)
 
     def retained(self, sizes: Array) -> Role[Array]:
         plan = self.quorum.plan
@@ -224,15 +238,15 @@ class Decoding:
         return decode_nearest(plan.code, values, sizes, nobody, threads=self.threads)[0]
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
-        return (yield from scaled(self.quorum, labels, k)).within(labels)
+        return (yield from decode_scaled_distances(self.quorum, labels, k)).within(labels)
 
 
-def scaled(quorum: Quorum, labels: Array, k: int) -> Role[Exact]:
+def decode_scaled_distances(quorum: Quorum, labels: Array, k: int) -> Role[UInt128]:
     """Scaled distances (k, m) to the centers of labels, decoded from the replies of a quorum."""
     values = yield from quorum.replies(labels, k)
     return decode_scaled(quorum.plan.code, values)
 
 
-def decoded(quorum: Quorum, threads: int) -> CodedSource:
+def decoding_source(quorum: Quorum, threads: int) -> CodedSource:
     """The source of a server that decodes what this quorum answers."""
-    return CodedSource(quorum, Decoding(quorum, threads))
+    return CodedSource(quorum, DistanceDecoding(quorum, threads))

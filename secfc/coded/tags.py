@@ -17,17 +17,32 @@ from psu import oblivious, ristretto
 from psu.errors import UnionAborted
 from psu.messages import Blinded, Evaluated, EvaluationKey
 from psu.oblivious import Evaluator
-from psu.plan import Plan
-from secfc.coded.clock import Clock
-from secfc.coded.union import PHASE, Seat, listen_on, meet, numbered
-from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, only, take, to_all
+from psu.plan import UnionPlan
+from secfc.coded.union import (
+    PHASE,
+    RoundCounter,
+    UnionMember,
+    await_server_before_seat,
+    by_client_number,
+    exchange_in_round,
+)
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyServer,
+    PartyId,
+    Role,
+    expect_messages,
+    expect_one,
+    to_all,
+)
 
 Array = NDArray[Any]
 
 
 def draw_keys(
-    plan: Plan, clients: tuple[PartyId, ...], me: int, coins: Coins, clock: Clock
-) -> Role[tuple[Plan, Evaluator | None]]:
+    plan: UnionPlan, clients: tuple[PartyId, ...], me: int, coins: Coins, clock: RoundCounter
+) -> Role[tuple[UnionPlan, Evaluator | None]]:
     """A client's part in naming the keys of this run: the plan with them, and its own if it evaluates.
 
     Without a quota nothing is said, and the plan is what it was.
@@ -39,16 +54,18 @@ def draw_keys(
     mine = None if evaluator is None else EvaluationKey(me, evaluator.public)
     yield Exchange({SERVER: mine} if mine else {}, round=clock.upload(), phase=PHASE)
     awaited = tuple(clients[j] for j in plan.evaluators if j not in (me, plan.n))
-    inbox = yield meet(clock, to_all(others, mine) if mine else {}, awaited)
-    found = numbered(inbox, EvaluationKey, clients) | ({me: mine} if mine else {})
-    inbox = yield listen_on(clock)
-    found[plan.n] = _of_server(plan, take({SERVER: only(inbox, SERVER)}, EvaluationKey)[SERVER])
+    inbox = yield exchange_in_round(clock, to_all(others, mine) if mine else {}, awaited)
+    found = by_client_number(inbox, EvaluationKey, clients) | ({me: mine} if mine else {})
+    inbox = yield await_server_before_seat(clock)
+    found[plan.n] = _of_server(
+        plan, expect_messages({SERVER: expect_one(inbox, SERVER)}, EvaluationKey)[SERVER]
+    )
     return _named(plan, found), evaluator
 
 
 def draw_keys_at_server(
-    plan: Plan, clients: tuple[PartyId, ...], coins: Coins, clock: Clock
-) -> Role[tuple[Plan, Evaluator | None]]:
+    plan: UnionPlan, clients: tuple[PartyId, ...], coins: Coins, clock: RoundCounter
+) -> Role[tuple[UnionPlan, Evaluator | None]]:
     """The server's part of the same."""
     if not plan.quota:
         return plan, None
@@ -57,16 +74,16 @@ def draw_keys_at_server(
     inbox = yield Exchange({}, awaited, accept=clock.upload(), phase=PHASE)
     mine = EvaluationKey(plan.n, evaluator.public)
     yield Exchange(to_all(clients, mine), round=clock.between(), phase=PHASE)
-    return _named(plan, numbered(inbox, EvaluationKey, clients) | {plan.n: mine}), evaluator
+    return _named(plan, by_client_number(inbox, EvaluationKey, clients) | {plan.n: mine}), evaluator
 
 
-def _of_server(plan: Plan, key: EvaluationKey) -> EvaluationKey:
+def _of_server(plan: UnionPlan, key: EvaluationKey) -> EvaluationKey:
     if key.sender != plan.n:
         raise FaultyServer(SERVER, "named a key of tags as another evaluator's")
     return key
 
 
-def _named(plan: Plan, keys: dict[int, EvaluationKey]) -> Plan:
+def _named(plan: UnionPlan, keys: dict[int, EvaluationKey]) -> UnionPlan:
     silent = set(plan.evaluators) - set(keys)
     if silent:
         raise UnionAborted("no key of tags was named", silent - {plan.n})
@@ -76,7 +93,7 @@ def _named(plan: Plan, keys: dict[int, EvaluationKey]) -> Plan:
     return replace(plan, evaluation_keys=tuple(keys[j].public for j in plan.evaluators))
 
 
-def evaluated(seat: Seat, evaluator: Evaluator | None, digest: Array) -> Role[Array]:
+def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array) -> Role[Array]:
     """What becomes of a client's digests (m_j, 2), and its part as an evaluator; then it forgets its key.
 
     Without a quota they remain what they are.  Raises UnionAborted, `psu.oblivious.hear`.
@@ -93,21 +110,21 @@ def evaluated(seat: Seat, evaluator: Evaluator | None, digest: Array) -> Role[Ar
         send: dict[PartyId, Any] = {
             seat.clients[j]: Blinded(me, batch, ring.channels[j].seal(f"ask {label}", asked)) for j in peers
         }
-        inbox = yield meet(seat.clock, send, seat.others if evaluator else ())
+        inbox = yield exchange_in_round(seat.clock, send, seat.others if evaluator else ())
         send = {}
         if evaluator is not None:
             answers[me].append(evaluator.answer(plan, me, batch, asked))
-            for i, theirs in numbered(inbox, Blinded, seat.clients).items():
+            for i, theirs in by_client_number(inbox, Blinded, seat.clients).items():
                 opened = ring.open(i, f"ask {label}", theirs.content)
                 said = evaluator.answer(plan, i, batch, opened)
                 sealed = ring.channels[i].seal(f"answer {label}", said)
                 send[seat.clients[i]] = Evaluated(me, batch, sealed)
-        inbox = yield meet(seat.clock, send, tuple(seat.clients[j] for j in peers))
-        for j, mine in numbered(inbox, Evaluated, seat.clients).items():
+        inbox = yield exchange_in_round(seat.clock, send, tuple(seat.clients[j] for j in peers))
+        for j, mine in by_client_number(inbox, Evaluated, seat.clients).items():
             answers[j].append(ring.open(j, f"answer {label}", mine.content))
     for batch in range(oblivious.batches(plan)):
-        inbox = yield listen_on(seat.clock)
-        word = take({SERVER: only(inbox, SERVER)}, Evaluated)[SERVER]
+        inbox = yield await_server_before_seat(seat.clock)
+        word = expect_messages({SERVER: expect_one(inbox, SERVER)}, Evaluated)[SERVER]
         if (word.sender, word.batch) != (plan.n, batch):
             raise FaultyServer(SERVER, "answered another question for tags than was asked")
         answers[plan.n].append(word.content)
@@ -117,14 +134,14 @@ def evaluated(seat: Seat, evaluator: Evaluator | None, digest: Array) -> Role[Ar
 
 
 def evaluate_at_server(
-    plan: Plan, clients: tuple[PartyId, ...], evaluator: Evaluator | None, clock: Clock
+    plan: UnionPlan, clients: tuple[PartyId, ...], evaluator: Evaluator | None, clock: RoundCounter
 ) -> Role[None]:
     """The server's part of the same, as one of the evaluators."""
     if evaluator is None:
         return
     for batch in range(oblivious.batches(plan)):
         inbox = yield Exchange({}, clients, accept=clock.upload(), phase=PHASE)
-        asked = numbered(inbox, Blinded, clients)
+        asked = by_client_number(inbox, Blinded, clients)
         silent = set(range(plan.n)) - set(asked)
         if silent:
             raise UnionAborted("no question for tags was asked", silent)

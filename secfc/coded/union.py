@@ -37,11 +37,11 @@ from psu.messages import (
     Turn,
     UnionTags,
 )
-from psu.plan import Plan, Sheet
-from secfc.coded.clock import Clock
-from secfc.coded.rechecking import Recheck, lied
-from secfc.coded.union_messages import Disputes, Introduction, Multiplicities
+from psu.plan import Sheet, UnionPlan
+from secfc.coded.union_recheck import CommitteeRecheck, lied
+from secfc.roles.checks import is_array, refuse
 from secfc.roles.exchange import (
+    ALIGN,
     SERVER,
     Exchange,
     FaultyClient,
@@ -50,23 +50,102 @@ from secfc.roles.exchange import (
     Role,
     SharedIds,
     UnionFailed,
-    only,
-    take,
+    expect_messages,
+    expect_one,
     to_all,
 )
+from secfc.roles.messages import Message
+
+# --------------------------------------------------------------------------------------------------
+# Rounds of a union, which rise between every pair of parties.
+
+# Rounds between clients, where members tell each other openings: chunks in its first half, openings behind.
+SPAN = 1 << 20
+
+
+class RoundCounter:
+    """Rounds between clients, and of uploads to the server: all clients count the same exchanges.
+
+    Rounds of openings are not counted here: they carry the number of their turn.
+    """
+
+    def __init__(self) -> None:
+        self.phase, self._between, self.uploads = ALIGN, 0, 0
+
+    def span(self) -> None:
+        """Leave room between clients for openings that members tell each other, which carry their numbers."""
+        self._between += SPAN - self._between % SPAN
+
+    def opened(self, number: int) -> int:
+        """The round of such an opening, in the last span.  Raises FaultyServer for no number."""
+        if not 0 < number < SPAN // 2:
+            raise FaultyServer(SERVER, f"numbers an opening {number}")
+        return self.phase + self._between - self._between % SPAN + SPAN // 2 + number
+
+    def between(self) -> int:
+        self._between += 1
+        return self.phase + self._between
+
+    def upload(self) -> int:
+        self.uploads += 1
+        return self.phase + self.uploads
+
+
+# --------------------------------------------------------------------------------------------------
+# What parties say of a union of rows (`secfc.coded.union`), beside the steps that find it.
 
 Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Introduction(Message, tag=2):
+    """Client to client, before a union: its public signing key (32 bytes)."""
+
+    public: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.public) != 32, f"a signing key has 32 bytes, this one has {len(self.public)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Multiplicities(Message, tag=3):
+    """Server to every client, after a union: how many clients hold each row (m,), not which."""
+
+    held: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.held, "u", 1), "how many hold a row is an unsigned number a row")
+        refuse(int(self.held.min(initial=1)) < 1, "at least one client holds every row")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Disputes(Message, tag=49):
+    """Server to every client, once rows are shared: those whose holders have different data, ascending."""
+
+    rows: Array
+
+    def __post_init__(self) -> None:
+        rows = self.rows
+        refuse(not is_array(rows, "i", 1), "disputed rows are a vector of integers")
+        ascending = bool((rows[1:] > rows[:-1]).all()) and (not rows.size or int(rows[0]) >= 0)
+        refuse(not ascending, "disputed rows are ascending, distinct and not negative")
+
+
+# --------------------------------------------------------------------------------------------------
+
 M = TypeVar("M")
 
 PHASE = "align"
 
 
-def numbered(inbox: Mapping[PartyId, Any], kind: type[M], clients: tuple[PartyId, ...]) -> dict[int, M]:
+def by_client_number(
+    inbox: Mapping[PartyId, Any], kind: type[M], clients: tuple[PartyId, ...]
+) -> dict[int, M]:
     """Messages of this type by the number of their sender, which they hold themselves if they hold any.
 
     Raises FaultyClient naming the sender of anything else.
     """
-    found = {clients.index(sender): message for sender, message in take(inbox, kind).items()}
+    found = {clients.index(sender): message for sender, message in expect_messages(inbox, kind).items()}
     for j, message in found.items():
         if getattr(message, "sender", j) != j:
             raise FaultyClient(clients[j], "spoke in the name of another client")
@@ -74,7 +153,7 @@ def numbered(inbox: Mapping[PartyId, Any], kind: type[M], clients: tuple[PartyId
 
 
 @contextmanager
-def blaming(clients: tuple[PartyId, ...]) -> Iterator[None]:
+def blame_union_failure(clients: tuple[PartyId, ...]) -> Iterator[None]:
     """Turn a failure of the union into an error of the protocol, with the clients' names."""
     try:
         yield
@@ -88,15 +167,15 @@ def blaming(clients: tuple[PartyId, ...]) -> Iterator[None]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Seat:
+class UnionMember:
     """One client's place in a union: its number, everybody's names, its keys and coins."""
 
-    plan: Plan
+    plan: UnionPlan
     clients: tuple[PartyId, ...]
     me: int
     secrets: Secrets
     coins: Coins
-    clock: Clock
+    clock: RoundCounter
     verify: bool = False
 
     @property
@@ -105,54 +184,56 @@ class Seat:
 
 
 @dataclass
-class Sitting:
+class SheetMember:
     """A committee member at one sheet: its state, and what it computes again if members check the server."""
 
-    member: opening.Member
-    recheck: Recheck | None
+    member: opening.OpeningMember
+    recheck: CommitteeRecheck | None
 
     def __repr__(self) -> str:
         return f"Sitting({self.member!r})"
 
 
-def take_seat(
-    plan: Plan,
+def join_union(
+    plan: UnionPlan,
     clients: tuple[PartyId, ...],
     me: int,
     coins: Coins,
-    clock: Clock,
+    clock: RoundCounter,
     *,
     verify: bool = False,
-) -> Role[Seat]:
+) -> Role[UnionMember]:
     """Introduce identities, agree on keys, deal and receive the keys of common randomness, and compare.
 
     verify: whether members compute again what the server announces.
     """
     others = tuple(c for j, c in enumerate(clients) if j != me)
     identity = Identity.draw(coins)
-    inbox = yield meet(clock, to_all(others, Introduction(identity.public)), others)
-    pinned = {j: m.public for j, m in numbered(inbox, Introduction, clients).items()}
+    inbox = yield exchange_in_round(clock, to_all(others, Introduction(identity.public)), others)
+    pinned = {j: m.public for j, m in by_client_number(inbox, Introduction, clients).items()}
     ephemeral = Ephemeral(plan, me, identity, coins)
-    inbox = yield meet(clock, to_all(others, ephemeral.offer), others)
-    offers = numbered(inbox, Offer, clients)
+    inbox = yield exchange_in_round(clock, to_all(others, ephemeral.offer), others)
+    offers = by_client_number(inbox, Offer, clients)
     ring = ephemeral.agree(offers, {**pinned, me: identity.public})
     packets = deal_keys(plan, ring, coins)
     own = {me: packets.pop(me)} if me in packets else {}
     awaited = tuple(clients[j] for j in dealers(plan, me) if j != me)
-    inbox = yield meet(clock, {clients[j]: p for j, p in packets.items()}, awaited)
-    received = numbered(inbox, KeyPacket, clients)
-    seat = Seat(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock, verify)
+    inbox = yield exchange_in_round(clock, {clients[j]: p for j, p in packets.items()}, awaited)
+    received = by_client_number(inbox, KeyPacket, clients)
+    seat = UnionMember(plan, clients, me, take_keys(plan, ring, {**received, **own}), coins, clock, verify)
     # Before any table is dealt: tags under two keys would show client 0 which of them are whose.
-    yield from confirm(seat, None)
+    yield from confirm_union(seat, None)
     return seat
 
 
-def meet(clock: Clock, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]) -> Exchange:
+def exchange_in_round(
+    clock: RoundCounter, send: Mapping[PartyId, Any], expect: tuple[PartyId, ...]
+) -> Exchange:
     """An exchange among clients, in the next round of theirs."""
     return Exchange(send, expect, 0, round=clock.between(), phase=PHASE)
 
 
-def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[Sitting | None]:
+def deal_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[SheetMember | None]:
     """Give a table to those who will open the sum: a member's state if this client is one of them.
 
     Coefficients for its openings are dealt after it, where the plan has them dealt.
@@ -165,17 +246,17 @@ def deal(seat: Seat, sheet: Sheet, table: Array) -> Role[Sitting | None]:
             upload = masked.mask(plan, secrets, sheet, table, chunk)
             yield Exchange({SERVER: upload}, round=seat.clock.upload(), phase=PHASE)
         return None
-    settled = yield from settle(seat, sheet, table)
+    settled = yield from settle_table(seat, sheet, table)
     bank, more = None, plan.coefficients(sheet)
     if more is not None:
-        bank = yield from settle(seat, more, tables.randomness(more, seat.coins))
+        bank = yield from settle_table(seat, more, tables.randomness(more, seat.coins))
     if settled is None:
         return None
     member = opening.begin(plan, secrets, settled, bank)
-    return Sitting(member, Recheck(plan, sheet) if seat.verify else None)
+    return SheetMember(member, CommitteeRecheck(plan, sheet) if seat.verify else None)
 
 
-def settle(seat: Seat, sheet: Sheet, table: Array) -> Role[sharing.Holding | None]:
+def settle_table(seat: UnionMember, sheet: Sheet, table: Array) -> Role[sharing.Holding | None]:
     """Deal a table to the committee, chunk by chunk: a member's share of the sum of all, None for others."""
     plan, secrets = seat.plan, seat.secrets
     member = seat.me in plan.committee
@@ -184,14 +265,14 @@ def settle(seat: Seat, sheet: Sheet, table: Array) -> Role[sharing.Holding | Non
         blocks = sharing.deal(plan, secrets, sheet, table, chunk)
         own = blocks.pop(seat.me, None)
         waits = seat.others if member and seat.me not in sharing.expanding(plan, chunk) else ()
-        inbox = yield meet(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
-        for block in (*([own] if own else []), *numbered(inbox, ShareBlock, seat.clients).values()):
+        inbox = yield exchange_in_round(seat.clock, {seat.clients[i]: b for i, b in blocks.items()}, waits)
+        for block in (*([own] if own else []), *by_client_number(inbox, ShareBlock, seat.clients).values()):
             if holding is not None:
                 holding = sharing.absorb(plan, secrets, holding, block)
     return None if holding is None else sharing.settle(plan, secrets, holding, range(plan.n))
 
 
-def answer(seat: Seat, members: dict[str, Sitting], turn: Turn) -> Role[Exchange]:
+def answer_turn(seat: UnionMember, members: dict[str, SheetMember], turn: Turn) -> Role[Exchange]:
     """This client's answer to a turn, if it is due one, and the wait for the server's next word."""
     send: dict[PartyId, Any] = {}
     if turn.sheet in members:
@@ -205,12 +286,12 @@ def answer(seat: Seat, members: dict[str, Sitting], turn: Turn) -> Role[Exchange
         if reply is not None:
             send[SERVER] = reply
         if sitting.recheck is not None:
-            sitting.recheck.hear(turn, (yield from tell_members(seat, turn, reply)))
+            sitting.recheck.hear(turn, (yield from confirm_opening(seat, turn, reply)))
     number = seat.clock.phase + turn.number
     return Exchange(send, (SERVER,), round=number, accept=seat.clock.phase + 1, exact=False, phase=PHASE)
 
 
-def tell_members(seat: Seat, turn: Turn, reply: Opening | None) -> Role[dict[int, Opening]]:
+def confirm_opening(seat: UnionMember, turn: Turn, reply: Opening | None) -> Role[dict[int, Opening]]:
     """Tell the other members this opening, and hear theirs: of the quorum, by number."""
     others = [i for i in seat.plan.committee if i != seat.me]
     send = {} if reply is None else to_all(tuple(seat.clients[i] for i in others), reply)
@@ -218,58 +299,58 @@ def tell_members(seat: Seat, turn: Turn, reply: Opening | None) -> Role[dict[int
     # A member that is gone is the server's to replace.
     inbox = yield Exchange(send, due, 0, round=seat.clock.opened(turn.number), phase=PHASE)
     own = {} if reply is None else {seat.me: reply}
-    return {**numbered(inbox, Opening, seat.clients), **own}
+    return {**by_client_number(inbox, Opening, seat.clients), **own}
 
 
-def listen(seat: Seat) -> Exchange:
+def await_server(seat: UnionMember) -> Exchange:
     """Wait for the server's next word, which is none about the plan that comes late."""
-    return listen_on(seat.clock)
+    return await_server_before_seat(seat.clock)
 
 
-def listen_on(clock: Clock) -> Exchange:
+def await_server_before_seat(clock: RoundCounter) -> Exchange:
     """The same, before or without a seat."""
     return Exchange({}, (SERVER,), accept=clock.phase + 1, exact=False, phase=PHASE)
 
 
-def find_union(seat: Seat, own: Tags) -> Role[UnionTags]:
+def find_union(seat: UnionMember, own: Tags) -> Role[UnionTags]:
     """A client's part from its tags to the union that all clients confirm to each other."""
     plan = seat.plan
-    members: dict[str, Sitting] = {}
+    members: dict[str, SheetMember] = {}
     last: Sheet | None = None
 
     def contribute(sheet: Sheet) -> Role[None]:
-        member = yield from deal(seat, sheet, tables.fill(plan, sheet, own, seat.coins))
+        member = yield from deal_table(seat, sheet, tables.fill(plan, sheet, own, seat.coins))
         if member is not None:
             members[sheet.label] = member
 
     if plan.sized:
         yield from contribute(plan.slots)
-    wait = listen(seat)
+    wait = await_server(seat)
     attempt, most = -1, -1
     while True:
-        word = only((yield wait), SERVER)
+        word = expect_one((yield wait), SERVER)
         match word:
             case Begin() if attempt < word.attempt < plan.attempts:
                 attempt = word.attempt  # each table has a salt of its own, and is dealt once
                 last = plan.cells(word.size, word.attempt)
                 most = last.rows
                 yield from contribute(last)
-                wait = listen(seat)
+                wait = await_server(seat)
             case Turn():
-                wait = yield from answer(seat, members, word)
+                wait = yield from answer_turn(seat, members, word)
             case UnionTags() if len(word.z) > most:
                 raise FaultyServer(SERVER, "announced more IDs than the table that it asked for can hold")
             case UnionTags():
                 sitting = members.get(last.label) if last is not None else None
                 if sitting is not None and sitting.recheck is not None:
                     sitting.recheck.check_union(word)
-                yield from confirm(seat, word)
+                yield from confirm_union(seat, word)
                 return word
             case _:
                 raise FaultyServer(SERVER, f"sent {type(word).__name__} during the union")
 
 
-def confirm(seat: Seat, union: UnionTags | None) -> Role[None]:
+def confirm_union(seat: UnionMember, union: UnionTags | None) -> Role[None]:
     """Clients compare the unions they were told, or, without one, the group keys they were dealt.
 
     Raises UnionAborted naming who differs or says nothing.
@@ -277,11 +358,13 @@ def confirm(seat: Seat, union: UnionTags | None) -> Role[None]:
     if seat.verify:
         seat.clock.span()
     messages = {seat.clients[j]: m for j, m in align.confirm(seat.secrets, union).items()}
-    inbox = yield meet(seat.clock, messages, seat.others)
-    align.confirmed(seat.secrets, union, numbered(inbox, Confirmation, seat.clients), range(seat.plan.n))
+    inbox = yield exchange_in_round(seat.clock, messages, seat.others)
+    align.confirmed(
+        seat.secrets, union, by_client_number(inbox, Confirmation, seat.clients), range(seat.plan.n)
+    )
 
 
-def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:
+def require_disjoint(seat: UnionMember, union: UnionTags, rows: Array) -> Role[None]:
     """A client's part in finding out that no row of the union has several holders.
 
     rows: its own.  Raises SharedIds if some row has, or none.
@@ -294,7 +377,7 @@ def require_disjoint(seat: Seat, union: UnionTags, rows: Array) -> Role[None]:
         raise SharedIds(len(union.z))
 
 
-def count_holders(seat: Seat, union: UnionTags, rows: Array) -> Role[Array]:
+def count_holders(seat: UnionMember, union: UnionTags, rows: Array) -> Role[Array]:
     """A client's part in opening how many clients hold each row of the union: (m,) int64, not which.
 
     rows: its own.
@@ -309,7 +392,7 @@ def count_holders(seat: Seat, union: UnionTags, rows: Array) -> Role[Array]:
     return np.asarray(told.held, np.int64)
 
 
-def find_disputes(seat: Seat, rows: Array, prints: Array, m: int) -> Role[Array]:
+def find_disputes(seat: UnionMember, rows: Array, prints: Array, m: int) -> Role[Array]:
     """A client's part in finding the rows whose holders have different data: ascending.
 
     rows, prints: its own rows, and fingerprints of its data there.
@@ -325,30 +408,32 @@ def find_disputes(seat: Seat, rows: Array, prints: Array, m: int) -> Role[Array]
     return disputed
 
 
-def open_for_all(seat: Seat, sheet: Sheet, table: Array, kind: type[M]) -> Role[tuple[M, Array | None]]:
+def open_for_all(
+    seat: UnionMember, sheet: Sheet, table: Array, kind: type[M]
+) -> Role[tuple[M, Array | None]]:
     """Deal a sheet, answer until the server says what it opened, as a message of this kind.
 
     The sums themselves come with it, (rows, opened), for a member of a committee that checks the server.
     """
-    member = yield from deal(seat, sheet, table)
+    member = yield from deal_table(seat, sheet, table)
     members = {} if member is None else {sheet.label: member}
-    word = only((yield listen(seat)), SERVER)
+    word = expect_one((yield await_server(seat)), SERVER)
     while isinstance(word, Turn):
-        word = only((yield (yield from answer(seat, members, word))), SERVER)
+        word = expect_one((yield (yield from answer_turn(seat, members, word))), SERVER)
     recheck = None if member is None else member.recheck
-    return take({SERVER: word}, kind)[SERVER], None if recheck is None else recheck.complete()
+    return expect_messages({SERVER: word}, kind)[SERVER], None if recheck is None else recheck.complete()
 
 
 # --- server ----------------------------------------------------------------------------------------
 
 
-class Relay:
+class UnionRelay:
     """The server's side: asks for sheets to be opened, peels, and announces the union."""
 
-    def __init__(self, plan: Plan, clients: tuple[PartyId, ...], clock: Clock) -> None:
+    def __init__(self, plan: UnionPlan, clients: tuple[PartyId, ...], clock: RoundCounter) -> None:
         self.plan, self.clients, self.clock = plan, clients, clock
         # Openings go on counting where uploads before them ended.
-        self.poll = opening.Poll(plan, clock.uploads)
+        self.poll = opening.OpeningPoll(plan, clock.uploads)
 
     def find_union(self) -> Role[UnionTags]:
         """The union's tags, announced to every client."""
@@ -413,7 +498,7 @@ class Relay:
         state = masked.tally(sheet)
         for _ in range(sheet.chunks):
             inbox = yield Exchange({}, self.clients, accept=self.clock.upload(), phase=PHASE)
-            for block in numbered(inbox, MaskedBlock, self.clients).values():
+            for block in by_client_number(inbox, MaskedBlock, self.clients).values():
                 state = masked.absorb(self.plan, state, block)
         return masked.total(self.plan, state)
 
@@ -421,7 +506,7 @@ class Relay:
         self,
         sheet: Sheet,
         rows: int,
-        question: Callable[[opening.Poll, Collection[int]], tuple[opening.Poll, Turn]],
+        question: Callable[[opening.OpeningPoll, Collection[int]], tuple[opening.OpeningPoll, Turn]],
     ) -> Role[Array]:
         """One round: a quorum answers, or another one without those who stayed silent."""
         committee = tuple(self.clients[i] for i in self.plan.committee)
@@ -433,7 +518,7 @@ class Relay:
                 to_all(committee, turn), quorum, 0,
                 round=self.clock.between(), accept=self.clock.phase + turn.number, phase=PHASE,
             )  # fmt: skip
-            openings = numbered(inbox, Opening, self.clients)
+            openings = by_client_number(inbox, Opening, self.clients)
             missing = set(turn.quorum) - set(openings)
             if not missing:
                 return opening.gather(sheet, rows, turn, openings)

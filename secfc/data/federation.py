@@ -23,12 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from secfc.data.arguments import a_kind, shown
-from secfc.data.categories import Agree, joined
-from secfc.data.clients import each
-from secfc.data.files import load_parties
-from secfc.data.gaps import with_gaps
+from secfc.data.files import Agree, load_parties, union_of_categories
 from secfc.data.inputs import (
+    BLOCK_BYTES,
     Array,
     Caution,
     InputError,
@@ -37,13 +34,25 @@ from secfc.data.inputs import (
     by_name,
     checked_names,
     checked_points,
+    format_value,
+    kind_name,
     names_listed,
-    read,
-    seeded,
+    names_of,
+    read_all,
+    seeded_generator,
 )
 from secfc.data.linkage import Linkage
 from secfc.data.mixtures import deal
-from secfc.data.party import SERVER, Identifier, Party, _checked_truth, _kind
+from secfc.data.party import (
+    SERVER,
+    Identifier,
+    Party,
+    RowsWithGaps,
+    _checked_truth,
+    _kind,
+    as_gap_rows,
+    client_tables,
+)
 
 __all__ = ["SERVER", "Array", "Federation", "Identifier", "InputError", "Party", "Rows"]
 
@@ -91,7 +100,7 @@ class Federation:
             names = checked_names(self.feature_names, self.d, "the federation")
             object.__setattr__(self, "feature_names", names)
         if self.server_points is not None:
-            points = read(checked_points(self.server_points, "the server"), "the server")
+            points = read_all(checked_points(self.server_points, "the server"), "the server")
             observed = self.observed or ()
             both = len(set.intersection(*map(set, observed))) if observed else self.d
             if points.shape[1] not in (self.d, both):
@@ -202,7 +211,9 @@ class Federation:
         """
         names = self.feature_names
         if isinstance(features, str) or not isinstance(features, Sequence | np.ndarray):
-            raise InputError(f"features={shown(features)} is {a_kind(features)}: pass a list of names.")
+            raise InputError(
+                f"features={format_value(features)} is {kind_name(features)}: pass a list of names."
+            )
         if names is None or set(names) != set(features):
             raise InputError(
                 f"the features are {names_listed(names or ())}, and {names_listed(features)} are needed: "
@@ -275,15 +286,15 @@ class Federation:
             )
         if isinstance(arrays, Mapping):
             names, arrays = list(map(str, arrays)) if names is None else names, list(arrays.values())
-        given = each(arrays)
+        given = client_tables(arrays)
         common: tuple[str, ...] | None = None
         if union and features is None:
             features, given = _union(given)
         if features is None:
             common, (*given, server_points) = by_name([*given, server_points])
-        points = [with_gaps(as_rows(item)) if gaps else as_rows(item) for item in given]
+        points = [as_gap_rows(as_rows(item)) if gaps else as_rows(item) for item in given]
         if server_points is not None:
-            server_points = read(checked_points(as_rows(server_points), "the server"), "the server")
+            server_points = read_all(checked_points(as_rows(server_points), "the server"), "the server")
         n = len(points)
         names = [f"client-{j}" for j in range(n)] if names is None else _one_each(names, n, "names")
         every_truth = [None] * n if truth is None else _one_each(truth, n, "truth")
@@ -316,12 +327,12 @@ class Federation:
         Raises InputError when m < n, or n * clusters_per_client < k.
         """
         features, (points,) = by_name([points])
-        whole = read(checked_points(as_rows(points), "the data set"), "the data set")
+        whole = read_all(checked_points(as_rows(points), "the data set"), "the data set")
         labels = np.asarray(truth)
         if labels.dtype.kind in "US":
             labels = np.unique(labels, return_inverse=True)[1]
         labels = _checked_truth(labels, len(whole), "the data set")
-        parts = deal(labels, n=n, clusters_per_client=clusters_per_client, rng=seeded(seed))
+        parts = deal(labels, n=n, clusters_per_client=clusters_per_client, rng=seeded_generator(seed))
         dealt = cls.from_arrays([whole[p] for p in parts], truth=[labels[p] for p in parts])
         return replace(dealt, feature_names=features)
 
@@ -337,7 +348,7 @@ class Federation:
         union: bool = False,
         gaps: bool = False,
         categorical: Mapping[str, Sequence[str] | None] | None = None,
-        agree: Agree = joined,
+        agree: Agree = union_of_categories,
         encoding: str | None = None,
         delimiter: str | None = None,
         decimal: str | None = None,
@@ -371,7 +382,8 @@ load_federation = Federation.from_files
 def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
     if not isinstance(parties, Iterable):
         raise InputError(
-            f"the clients are {a_kind(parties)}: a list of Party is needed. Use Federation((party, ...)), or "
+            f"the clients are {kind_name(parties)}: a list of Party is needed. Use Federation((party, "
+            f"...)), or "
             "Federation.from_arrays."
         )
     parties = tuple(parties)
@@ -437,10 +449,105 @@ def _union(tables: Sequence[Any]) -> tuple[list[tuple[str, ...]], list[Any]]:
 def _one_each(items: Sequence[Any], n: int, what: str) -> list[Any]:
     if not hasattr(items, "__len__"):
         raise InputError(
-            f"{what}={shown(items)} is {a_kind(items)}: one entry a client is needed. Pass a list of {n}."
+            f"{what}={format_value(items)} is {kind_name(items)}: one entry a client is needed. Pass a list "
+            f"of {n}."
         )
     if isinstance(items, str) or len(items) != n:
         raise InputError(
             f"{what} has {len(items)} entries for {n} clients: one a client is needed. Pass a list of {n}."
         )
     return list(items)
+
+
+# --------------------------------------------------------------------------------------------------
+# The federation that callers mean by what they have at hand.
+
+
+def as_federation(data: Any, *, union: bool = False, gaps: bool = False) -> Federation:
+    """The federation that is meant by what callers have at hand.
+
+    data: a `Federation`; or a list of arrays (m_j, d), of data frames or of parties, one a client; or a
+    mapping of a client's name to its array or frame.  union: frames may have different columns.
+    gaps: values may be NaN.
+
+    Raises InputError, for one table too: whose rows are whose must be said.
+    """
+    if isinstance(data, Federation):
+        return data
+    if isinstance(data, Mapping):
+        if not data:
+            raise InputError("the federation has no clients: at least one is needed. Add name: points.")
+        given, names = list(data.values()), [str(name) for name in data]
+    else:
+        names, given = None, client_tables(data)
+        if given and all(isinstance(item, Party) for item in given):
+            return Federation(tuple(given))
+    tables = [names_of(item) for item in given]
+    differ = all(tables) and len({frozenset(table or ()) for table in tables}) > 1
+    return Federation.from_arrays(given, names=names, union=union and differ, gaps=gaps)
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows that miss nothing: what is left where rows with gaps are dropped.
+
+
+def drop_incomplete_rows(federation: Federation) -> tuple[Federation, list[Array]]:
+    """The rows of every client that miss nothing, and which rows these are: (m_j,) int64 each.
+
+    A client whose rows all miss something takes no part.  Nothing is said to anybody; how many rows are left
+    is public where row counts are.
+
+    Raises InputError if no row is left.
+    """
+    parties, kept = [], []
+    for party in federation.parties:
+        rows = complete_rows(party)
+        kept.append(rows)
+        if len(rows):
+            parties.append(select_rows(party, rows))
+    if not parties:
+        raise InputError(
+            f"every row of all {federation.n} clients misses some value: none would be left. Leave columns "
+            'out that are often missing, or take missing values for the mean (missing="mean")'
+        )
+    return replace(federation, parties=tuple(parties)), kept
+
+
+def complete_rows(party: Party) -> Array:
+    """Rows that miss nothing: (r,) int64."""
+    m, d = party.points.shape
+    step = max(1, BLOCK_BYTES // (8 * d))
+    found = [
+        ~np.isnan(np.asarray(party.points[a : a + step], np.float64)).any(axis=1) for a in range(0, m, step)
+    ]
+    return np.flatnonzero(np.concatenate(found))
+
+
+def select_rows(party: Party, rows: Array) -> Party:
+    """A client with these of its rows, in memory; the client itself if these are all."""
+    if len(rows) == party.points.shape[0]:
+        return replace(party, points=party.points.values) if isinstance(party.points, RowsWithGaps) else party
+    whole = np.asarray(party.points[0 : party.points.shape[0]])
+    return replace(
+        party,
+        points=whole[rows],
+        truth=None if party.truth is None else party.truth[rows],
+        ids=None if party.ids is None else tuple(party.ids[row] for row in rows.tolist()),
+        rows=party.places[rows],
+    )
+
+
+def scatter_values(
+    parts: Sequence[Array], left: tuple[str, ...], federation: Federation, kept: list[Array]
+) -> list[Array]:
+    """One value a row of all clients (m_j,) from those of the rows that were kept; -1 for the others.
+
+    left: the clients that parts belong to.
+    """
+    whole = []
+    for party, rows in zip(federation.parties, kept, strict=True):
+        values = np.full(party.points.shape[0], -1, parts[0].dtype)
+        if party.name in left:
+            values[rows] = parts[left.index(party.name)]
+        whole.append(values)
+    return whole

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -30,17 +30,88 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.arguments import a_kind, shown
-from secfc.data.categories import Agree, agreed, bits, joined, named
 from secfc.data.dialects import Dialect, extension
-from secfc.data.extras import require
-from secfc.data.gaps import with_gaps
-from secfc.data.inputs import Array, InputError, blocks, checked_points, in_memory, names_listed, read
-from secfc.data.linkage import Linkage
-from secfc.data.linking import keyed_rows
-from secfc.data.parquet import ParquetRows
-from secfc.data.party import Identifier, Party
-from secfc.data.readers import READERS, Table, Wanted
+from secfc.data.inputs import (
+    Array,
+    InputError,
+    checked_points,
+    format_value,
+    in_memory,
+    kind_name,
+    names_listed,
+    read_all,
+    require,
+    row_blocks,
+)
+from secfc.data.linkage import Linkage, keyed_rows
+from secfc.data.party import Identifier, Party, as_gap_rows
+from secfc.data.tables import READERS, FileTable, ParquetRows, WantedColumns
+
+# --------------------------------------------------------------------------------------------------
+# Text columns as bits: one feature a category, 1 where a row has it.
+#
+# All clients need the same categories in the same order.  They are public, and listed; or they are agreed on
+# by a union of what clients have, which a caller brings (`Agree`): a private one (`psu`) hides who has which.
+
+# From each client's distinct values, the categories of all in an order that all share.
+Agree = Callable[[str, Sequence[Sequence[str]]], Sequence[str]]
+
+MOST = 1000  # categories of a column, beyond which it is more likely a name than a category
+
+
+def agree_categories(
+    columns: Mapping[str, Sequence[str] | None], values: Sequence[Mapping[str, Sequence[str]]], agree: Agree
+) -> dict[str, tuple[str, ...]]:
+    """The categories of every column: as listed, or agreed on.
+
+    values: of each client, by column, a text a row; "" is missing.  Raises InputError.
+    """
+    found = {}
+    for name, listed in columns.items():
+        if listed is None:
+            listed = agree(name, [sorted({text for text in own[name] if text}) for own in values])
+        if len(set(listed)) < len(listed) or not listed or "" in listed:
+            raise InputError(f"column {name!r} has no categories, an empty one or one twice: list each once")
+        if len(listed) > MOST:
+            raise InputError(
+                f"column {name!r} has {len(listed)} categories, at most {MOST} become features: is it a name "
+                "or a number? Leave it out, or group its values"
+            )
+        found[name] = tuple(listed)
+    return found
+
+
+def union_of_categories(column: str, values: Sequence[Sequence[str]]) -> list[str]:
+    """All categories that any client has, in ascending order, by whoever sees them all."""
+    return sorted({text for own in values for text in own})
+
+
+def one_hot_columns(texts: Sequence[str], categories: tuple[str, ...], owner: str, column: str) -> Array:
+    """One row a text, one bit a category: (m, categories) float64; NaN where the text is missing.
+
+    Raises InputError for a text that is no category; the message names the row and shows no text.
+    """
+    place = {category: i for i, category in enumerate(categories)}
+    whole = np.zeros((len(texts), len(categories)))
+    for row, text in enumerate(texts):
+        if not text:
+            whole[row] = np.nan
+        elif text in place:
+            whole[row, place[text]] = 1
+        else:
+            raise InputError(
+                f"{owner}, row {row} (counted from 0), column {column!r}: the value is none of the "
+                f"{len(categories)} categories that were listed. Correct it, or list it for all clients"
+            )
+    return whole
+
+
+def category_names(categories: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Names of the bits: column=category."""
+    return tuple(f"{name}={category}" for name, listed in categories.items() for category in listed)
+
+
+# --------------------------------------------------------------------------------------------------
 
 # Extensions whose readers come with an extra.
 NEEDS = {".parquet": "files", ".xlsx": "excel"}
@@ -62,7 +133,7 @@ def load_parties(
     union: bool = False,
     gaps: bool = False,
     categorical: Mapping[str, Sequence[str] | None] | None = None,
-    agree: Agree = joined,
+    agree: Agree = union_of_categories,
     encoding: str | None = None,
     delimiter: str | None = None,
     decimal: str | None = None,
@@ -77,7 +148,7 @@ def load_parties(
     observes its own.  A column that is empty or NaN throughout a client's rows is not observed.  All files
     are read into memory.
     gaps: values may be missing (empty, NA or NaN), and are NaN in points that nothing clusters as they are
-    (`secfc.data.gaps`).
+    (`secfc.data.party`).
     categorical: columns of text, each with its categories, which are public, or None: then `agree` finds
     them from what all clients have.  Each becomes a feature of bits, COLUMN=CATEGORY, after the others.
     encoding, delimiter, decimal: of text files (`secfc.data.dialects.Dialect`), None for what it tells.
@@ -91,7 +162,7 @@ def load_parties(
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
     if columns is not None and not isinstance(columns, str | Iterable):
-        raise InputError(f"columns={shown(columns)} is {a_kind(columns)}: pass a list of names.")
+        raise InputError(f"columns={format_value(columns)} is {kind_name(columns)}: pass a list of names.")
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one string: pass a list, as in [{columns!r}].")
     chosen = None if columns is None else tuple(columns)
@@ -100,7 +171,7 @@ def load_parties(
     if linkage is not None and id_column is not None:
         raise InputError(f"id_column={id_column!r} beside a schema, which names its columns. Leave it out.")
     keys = () if linkage is None else linkage.columns
-    wanted = Wanted(chosen, client_column, id_column, label_column, union, gaps, texts, dialect, keys)
+    wanted = WantedColumns(chosen, client_column, id_column, label_column, union, gaps, texts, dialect, keys)
     tables = _read_all(_checked_paths(paths), wanted)
     tables = _by_client(tables[0]) if tables[0].clients is not None else _renamed(tables)
     if union:
@@ -116,12 +187,12 @@ def load_parties(
                 "row, or feature_names."
             )
         if in_memory(table.points) and table.features is not None and not union and not gaps:
-            for _ in blocks(table.points, f"client {table.name!r}", table.features):
+            for _ in row_blocks(table.points, f"client {table.name!r}", table.features):
                 pass  # Party checks this too, but cannot name the feature.
     if categorical:
-        tables = _with_bits(tables, agreed(categorical, [table.texts for table in tables], agree))
+        tables = _with_bits(tables, agree_categories(categorical, [table.texts for table in tables], agree))
     if gaps:
-        tables = [replace(table, points=with_gaps(table.points)) for table in tables]
+        tables = [replace(table, points=as_gap_rows(table.points)) for table in tables]
     truths = _codes([table.labels for table in tables])
     parties = tuple(
         _linked(t, truth, linkage, drop_unfit, t.features if union else None)
@@ -131,7 +202,11 @@ def load_parties(
 
 
 def _linked(
-    table: Table, truth: Array | None, linkage: Linkage | None, drop: bool, features: tuple[str, ...] | None
+    table: FileTable,
+    truth: Array | None,
+    linkage: Linkage | None,
+    drop: bool,
+    features: tuple[str, ...] | None,
 ) -> Party:
     """A client, by the keys of a schema if there is one.  Raises InputError for rows that do not fit."""
     if linkage is None:
@@ -152,15 +227,15 @@ def load_points(
     Raises InputError, or MissingFileError (an InputError and a FileNotFoundError).
     """
     chosen = None if columns is None else tuple(columns)
-    wanted = Wanted(chosen, None, None, None, dialect=dialect or Dialect())
+    wanted = WantedColumns(chosen, None, None, None, dialect=dialect or Dialect())
     tables = _read_all(_checked_paths(path), wanted)
     owner = str(path)
-    return np.concatenate([read(checked_points(table.points, owner), owner) for table in tables])
+    return np.concatenate([read_all(checked_points(table.points, owner), owner) for table in tables])
 
 
-def _read_all(files: list[Path], wanted: Wanted) -> list[Table]:
+def _read_all(files: list[Path], wanted: WantedColumns) -> list[FileTable]:
     """The tables of all files, in their order: one a file, unless there is only one file."""
-    tables: list[Table] = []
+    tables: list[FileTable] = []
     for path in files:
         reader = READERS[extension(path)]
         found = reader(path, wanted, tables[0].features if tables and not wanted.union else None)
@@ -185,7 +260,8 @@ def _checked_paths(paths: Any) -> list[Path]:
     )
     if listed is None or not all(isinstance(path, str | PathLike) for path in listed):
         raise InputError(
-            f"paths={shown(paths)} is {a_kind(paths)}: names of files are needed. Pass a path, or a list."
+            f"paths={format_value(paths)} is {kind_name(paths)}: names of files are needed. Pass a path, or "
+            f"a list."
         )
     files = [Path(path) for path in listed]
     if not files:
@@ -211,7 +287,7 @@ def _checked_paths(paths: Any) -> list[Path]:
     return files
 
 
-def _by_client(table: Table) -> list[Table]:
+def _by_client(table: FileTable) -> list[FileTable]:
     """One table a client, in order of first appearance, rows in their order."""
     rows: dict[str, list[int]] = {}
     for row, client in enumerate(table.clients or ()):
@@ -234,23 +310,25 @@ def _by_client(table: Table) -> list[Table]:
     ]
 
 
-def _with_bits(tables: list[Table], categories: Mapping[str, tuple[str, ...]]) -> list[Table]:
+def _with_bits(tables: list[FileTable], categories: Mapping[str, tuple[str, ...]]) -> list[FileTable]:
     """Tables with a feature more for every category."""
     found = []
     for table in tables:
         owner = f"client {table.name!r}"
         if table.features is None:
             raise InputError(f"{table.path} has no column names, so none has categories. Add a header row.")
-        parts = [bits(table.texts[name], listed, owner, name) for name, listed in categories.items()]
+        parts = [
+            one_hot_columns(table.texts[name], listed, owner, name) for name, listed in categories.items()
+        ]
         points = np.asarray(table.points[0 : table.points.shape[0]])
-        names = (*table.features, *named(categories))
+        names = (*table.features, *category_names(categories))
         if len(set(names)) < len(names):
             raise InputError(f"{table.path} has a column that is called as a category is. Rename it.")
         found.append(replace(table, points=np.concatenate([points, *parts], axis=1), features=names))
     return found
 
 
-def _renamed(tables: list[Table]) -> list[Table]:
+def _renamed(tables: list[FileTable]) -> list[FileTable]:
     """Tables under names that differ: a repeated name gets the first free of -2, -3, ..."""
     taken = {table.name for table in tables}
     used: set[str] = set()

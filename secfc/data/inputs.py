@@ -2,7 +2,7 @@
 
 Points may be larger than memory: anything with a shape, a dtype and row slices will do (`Rows`).
 Arrays in memory are checked in full by `checked_points`.  Lazy points (a `numpy.memmap`, a Parquet
-file) are not read there; `blocks` and `read` check every row they return.
+file) are not read there; `row_blocks` and `read_all` check every row they return.
 
 Messages give the value, the rule and the remedy.  They name clients, rows and features, and show
 shapes and types, but never the content of a data set.
@@ -10,8 +10,12 @@ shapes and types, but never the content of a data set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +46,9 @@ class Rows(Protocol):
     def __getitem__(self, rows: slice, /) -> Array: ...
 
 
-def blocks(points: Rows, owner: str, features: Sequence[str] | None = None) -> Iterator[tuple[int, Array]]:
+def row_blocks(
+    points: Rows, owner: str, features: Sequence[str] | None = None
+) -> Iterator[tuple[int, Array]]:
     """Pairs (first row, (b, d) block) covering points in order, BLOCK_BYTES a block, native bytes.
 
     owner and features (names of the columns) only serve the error message.
@@ -64,7 +70,7 @@ def blocks(points: Rows, owner: str, features: Sequence[str] | None = None) -> I
         yield start, block
 
 
-def read(points: Rows, owner: str) -> Array:
+def read_all(points: Rows, owner: str) -> Array:
     """All points in memory, (m, d), read-only, native bytes, finite; no copy if already so.
 
     points come from `checked_points`, which has checked arrays in memory.
@@ -73,7 +79,7 @@ def read(points: Rows, owner: str) -> Array:
     if in_memory(points):
         return read_only(np.asarray(points).astype(native, copy=False))
     whole = np.empty(points.shape, dtype=native)
-    for start, block in blocks(points, owner):
+    for start, block in row_blocks(points, owner):
         whole[start : start + len(block)] = block
     return read_only(whole)
 
@@ -113,13 +119,13 @@ def checked_points(points: object, owner: str, features: Sequence[str] | None = 
     if isinstance(rows, np.ndarray):
         rows = read_only(rows if isinstance(rows, np.memmap) else np.asarray(rows))
     if in_memory(rows):
-        for _ in blocks(rows, owner, features):
+        for _ in row_blocks(rows, owner, features):
             pass
     checked: Rows = rows
     return checked
 
 
-def positive(name: str, value: int) -> int:
+def positive_integer(name: str, value: int) -> int:
     """value as an int if it is a whole number of at least 1, else TypeError or InputError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: pass an integer.")
@@ -128,7 +134,7 @@ def positive(name: str, value: int) -> int:
     return int(value)
 
 
-def seeded(seed: int) -> np.random.Generator:
+def seeded_generator(seed: int) -> np.random.Generator:
     """The generator of an experiment: public randomness, reproducible from a seed >= 0."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise TypeError(f"seed={seed!r} is a {type(seed).__name__}: pass an integer.")
@@ -255,7 +261,7 @@ def read_only(array: Array) -> Array:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def refuse_as_input() -> Iterator[None]:
     """Values that a plan or a quantizer refuses are the caller's input."""
     try:
         yield
@@ -263,3 +269,166 @@ def refusing() -> Iterator[None]:
         raise
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+# --------------------------------------------------------------------------------------------------
+# Checks at the door of values that callers pass by name: of what kind they are, before any is used.
+#
+# What range a number must lie in is said where the range is known; here a wrong kind is met, which would end
+# in some line far below, in words that are about that line.
+
+SHOWN = 60  # characters of a value that an error shows
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """What a value must be.
+
+    rule: in words, before "is needed".  remedy: a sentence.  taken: the value as it is kept, or None if it is
+    not of this kind.  none: whether None will do as well.
+    """
+
+    rule: str
+    remedy: str
+    taken: Callable[[Any], Any]
+    none: bool = False
+
+    def of(self, name: str, value: Any) -> Any:
+        """The value as it is kept.  Raises InputError with value, rule and remedy."""
+        if value is None and self.none:
+            return None
+        taken = self.taken(value)
+        if taken is None:
+            kind = "" if value is None else f" is {kind_name(value)}"
+            raise InputError(f"{name}={format_value(value)}{kind}: {self.rule} is needed. {self.remedy}")
+        return taken
+
+
+def format_value(value: Any) -> str:
+    """A value for an error: numbers and words as they are written, all else by its kind, as it may be
+    data.
+    """
+    if isinstance(value, type):
+        return value.__name__
+    if value is None or isinstance(value, bool | int | float | str | np.number):
+        text = repr(value)
+        return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return "..."
+
+
+def kind_name(value: Any) -> str:
+    """The kind of a value, with its article."""
+    if isinstance(value, type):
+        return "a class"
+    if value is None:
+        return "nothing"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeio" else f"a {name}"
+
+
+def _whole(value: Any) -> int | None:
+    right = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return int(value) if right else None
+
+
+def _real(value: Any) -> Any:
+    right = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not right:
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+WHOLE = ValueKind("a whole number", "Pass an integer, such as 3", _whole)
+COUNT = ValueKind(
+    "a whole number of at least 1",
+    "Pass an integer, such as 1",
+    lambda v: n if (n := _whole(v) or 0) > 0 else None,
+)
+REAL = ValueKind("a number", "Pass a float or an integer, such as 2.5", _real)
+SWITCH = ValueKind(
+    "True or False", "Pass one of the two", lambda v: bool(v) if isinstance(v, bool | np.bool_) else None
+)
+
+
+def instance_of(kind: type, example: str) -> ValueKind:
+    """A value of a class, such as an example shows."""
+    return ValueKind(
+        f"a {kind.__name__}", f"Pass a value such as {example}", lambda v: v if isinstance(v, kind) else None
+    )
+
+
+def offering(method: str, rule: str, example: str) -> ValueKind:
+    """A value that offers what such values do."""
+
+    def taken(value: Any) -> Any:
+        return value if hasattr(value, method) and not isinstance(value, type) else None
+
+    return ValueKind(rule, f"Pass a value such as {example}", taken)
+
+
+def optional_kind(kind: ValueKind, meaning: str) -> ValueKind:
+    """The same, or None, which means something."""
+    return ValueKind(f"{kind.rule}, or None ({meaning}),", kind.remedy, kind.taken, none=True)
+
+
+def check_fields(owner: Any, kinds: Mapping[str, ValueKind]) -> None:
+    """Check fields of a frozen dataclass that is being built, and keep numbers of NumPy as Python's.
+
+    Raises InputError for the first that is of another kind.
+    """
+    for name, kind in kinds.items():
+        value = getattr(owner, name)
+        taken = kind.of(name, value)
+        if taken is not value:
+            object.__setattr__(owner, name, taken)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a small installation goes without: libraries that extras install, named before any work is done.
+
+# Each extra and the modules that come with it.
+EXTRAS = {
+    "estimators": ("sklearn", "scipy"),
+    "dp": ("dp_accounting", "scipy", "sklearn"),
+    "attacks": ("scipy", "sklearn"),
+    "oprf": ("rbcl",),
+    "files": ("pyarrow",),
+    "excel": ("openpyxl",),
+    "plot": ("matplotlib",),
+    "grid": ("joblib",),
+    "dask": ("joblib", "distributed"),
+    "ray": ("joblib", "ray"),
+}
+KNOWN_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+
+
+def installed(module: str) -> bool:
+    """Whether a library is there, without loading it."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a finder that refuses; a module that was blocked
+        return False
+
+
+def require(what: str, extra: str) -> None:
+    """Raise InputError if a library of this extra is missing.  what: needs it, as the message begins."""
+    for module in EXTRAS[extra]:
+        if not installed(module):
+            raise InputError(
+                f"{what} needs {KNOWN_AS.get(module, module)}, which is not installed. Run "
+                f"pip install 'secfc-clustering[{extra}]'."
+            )
+
+
+# --------------------------------------------------------------------------------------------------
+# Small files that are their owner's alone, written whole or not at all.
+
+
+def write_private(path: Path, contents: bytes) -> None:
+    """Put these bytes into a file of mode 0600; a crash leaves what was there, or all of them.  OSError."""
+    draft = path.with_name(f".{path.name}.tmp")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(contents)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

@@ -29,15 +29,147 @@ import json
 import re
 import tomllib
 import unicodedata
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from secfc.data.check_digits import check_digit
-from secfc.data.inputs import InputError
-from secfc.data.patterns import LONGEST, WAYS, ways
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.data.inputs import Caution, InputError
+
+# --------------------------------------------------------------------------------------------------
+# Check digits of identifiers.  Each function takes normalized text and says whether its last sign fits.
+#
+# Further ones are plug-ins: entry points of the group `secfc.check_digits`, whose name a schema gives.
+
+Check = Callable[[str], bool]
+
+# The dihedral group of order 10 and the powers of a permutation (Verhoeff 1969).
+_PRODUCT = (
+    "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
+    "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
+)  # fmt: skip
+_POWERS = (
+    "0123456789", "1576283094", "5803796142", "8916043527", "9453126870", "4286573901", "2793806415",
+    "7046913258",
+)  # fmt: skip
+
+
+def luhn(text: str) -> bool:
+    """ISO/IEC 7812-1: from the right, every second digit doubled, digits summed to a multiple of 10."""
+    if not _digits(text):
+        return False
+    doubled = (int(digit) * (1 + i % 2) for i, digit in enumerate(reversed(text)))
+    return sum(value // 10 + value % 10 for value in doubled) % 10 == 0
+
+
+def mod11(text: str) -> bool:
+    """Weights 1, 2, 3, ... from the right sum to a multiple of 11; a last X is 10 (ISBN-10, NHS numbers)."""
+    body, last = text[:-1], text[-1:]
+    if not _digits(body) or not (last == "X" or _digits(last)):
+        return False
+    values = [10 if last == "X" else int(last), *(int(digit) for digit in reversed(body))]
+    return sum(weight * value for weight, value in enumerate(values, 1)) % 11 == 0
+
+
+def verhoeff(text: str) -> bool:
+    """Verhoeff's dihedral code, which finds every single error and every swap of neighbors."""
+    if not _digits(text):
+        return False
+    product = 0
+    for i, digit in enumerate(reversed(text)):
+        product = int(_PRODUCT[product][int(_POWERS[i % 8][int(digit)])])
+    return product == 0
+
+
+CHECKS: dict[str, Check] = {"luhn": luhn, "mod11": mod11, "verhoeff": verhoeff}
+
+
+def check_digit(name: str) -> Check:
+    """The check of this name, of ours or of a plug-in.  Raises InputError."""
+    if name in CHECKS:
+        return CHECKS[name]
+    for entry in entry_points(group="secfc.check_digits", name=name):
+        found: Check = entry.load()
+        return found
+    raise InputError(
+        f"check={name!r} is none of {', '.join(CHECKS)}, and no installed package offers it as an entry "
+        "point of the group secfc.check_digits. Correct it, or install that package at every site."
+    )
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+# --------------------------------------------------------------------------------------------------
+# Regular expressions that end soon on every text: Python's matcher may try every way to read a text.
+#
+# How many ways there are is counted on the expression itself, so a schema that somebody sent can stop
+# nobody's
+# computer: `(a+)+b` has 2**n, `[0-9]{6,10}` five.
+
+LONGEST = 128  # signs of a text that is matched; longer ones have another form
+WAYS = 1 << 20  # of reading a text of that length, at most: about 20 ms
+PLAIN = ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT")
+
+
+def matching_ways(pattern: str) -> int:
+    """A bound on how many ways of reading a text of LONGEST signs a matcher tries; it stops above WAYS.
+
+    >>> matching_ways("[0-9]{6,10}"), matching_ways("(AA|B)?[0-9]{10}"), matching_ways("(a+)+b") > WAYS
+    (5, 3, True)
+
+    Raises re.error for what is no expression, and for parts that look elsewhere: references, lookaround.
+    """
+    from re import _parser  # type: ignore[attr-defined]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        try:
+            return _ways(_parser.parse(pattern))
+        except FutureWarning as warning:
+            raise re.error(str(warning)) from warning
+
+
+def _ways(parts: Any) -> int:
+    found = 1
+    for kind, value in parts:
+        name = str(kind)
+        if name in PLAIN:
+            each = 1
+        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            each = _repeated(*value)
+        elif name == "SUBPATTERN":
+            each = _ways(value[-1])
+        elif name == "ATOMIC_GROUP":
+            each = _ways(value)
+        elif name == "BRANCH":
+            each = sum(map(_ways, value[1]))
+        else:
+            raise re.error(f"a schema's pattern has no {name.lower().replace('_', ' ')}")
+        found = min(found * each, WAYS + 1)
+    return found
+
+
+def _repeated(least: int, most: int, body: Any) -> int:
+    """Ways of so many repetitions, each of which takes a sign at least."""
+    once, total = _ways(body), 0
+    if least > LONGEST:
+        return 1
+    for times in range(int(least), min(int(most), LONGEST) + 1):
+        total += once**times
+        if total > WAYS:
+            break
+    return min(total, WAYS + 1)
+
+
+# --------------------------------------------------------------------------------------------------
 
 CHOICES = {"form": ("NFC", "NFKC"), "case": ("keep", "upper", "lower"), "zeros": ("keep", "strip")}
 # Dates and numbers that programs write where nothing is known.
@@ -49,7 +181,7 @@ _ROUNDS = 8  # normalizing settles after two or three
 
 
 @dataclass(frozen=True)
-class Field:
+class LinkageField:
     """One column, and how its cells are compared.  All of it is public.  Raises InputError.
 
     whole: 7.0 is 7, as spreadsheets write numbers.  width: texts of digits are filled with zeros on the left.
@@ -79,7 +211,7 @@ class Field:
         if not 0 <= self.width <= 64:
             raise InputError(f"{where} has width={self.width}, which must be in [0, 64]. Correct it.")
         try:
-            slow = ways(self.pattern) > WAYS
+            slow = matching_ways(self.pattern) > WAYS
         except re.error as error:
             raise InputError(f"{where} has a pattern that is no regular expression ({error}).") from error
         if slow:
@@ -116,14 +248,14 @@ class Field:
 
 
 # Which words there are, and of what type; choices are text.
-_TYPES = {field.name: "str" if field.name == "form" else field.type for field in fields(Field)}
+_TYPES = {field.name: "str" if field.name == "form" else field.type for field in fields(LinkageField)}
 
 
 @dataclass(frozen=True)
 class Linkage:
     """The fields of a key, in order.  Raises InputError if none is required or one stands twice."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[LinkageField, ...]
 
     def __post_init__(self) -> None:
         if not any(field.required for field in self.fields):
@@ -161,7 +293,7 @@ class Linkage:
 
     def tables(self) -> dict[str, Any]:
         """The same as TOML has it: what differs from the defaults."""
-        usual = asdict(Field(""))
+        usual = asdict(LinkageField(""))
         each = ({n: v for n, v in asdict(f).items() if v != usual[n]} for f in self.fields)
         return {"field": [{n: list(v) if isinstance(v, tuple) else v for n, v in t.items()} for t in each]}
 
@@ -185,7 +317,7 @@ def linkage_of(found: Mapping[str, Any], where: str) -> Linkage:
     return Linkage(tuple(_field(where, number, table) for number, table in enumerate(tables, 1)))
 
 
-def _field(path: str, number: int, table: Mapping[str, Any]) -> Field:
+def _field(path: str, number: int, table: Mapping[str, Any]) -> LinkageField:
     named = table.get("column")
     where = f"{path}, field {number}" + (f" ({named!r})" if isinstance(named, str) else "")
     for name, value in table.items():
@@ -201,7 +333,7 @@ def _field(path: str, number: int, table: Mapping[str, Any]) -> Field:
     if not named:
         raise InputError(f"{where} has no column: name the column of the data that holds it.")
     checked: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
-    return Field(**checked)
+    return LinkageField(**checked)
 
 
 @dataclass(frozen=True)
@@ -233,7 +365,7 @@ class FieldQuality:
 
 
 @dataclass(frozen=True)
-class Quality:
+class KeyQuality:
     """What a site should know of its keys before anything is sent.  unfit: rows that cannot take part."""
 
     rows: int
@@ -243,7 +375,7 @@ class Quality:
     fields: tuple[FieldQuality, ...]
 
 
-def keys_of(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[str | None], Quality]:
+def linkage_keys(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[str | None], KeyQuality]:
     """The key of every row, None where it may not take part, and the counts.
 
     rows: cells, in the schema's order.
@@ -276,4 +408,48 @@ def keys_of(linkage: Linkage, rows: Sequence[Sequence[str]]) -> tuple[list[str |
     keys = [key if ok else None for key, ok in zip(made, fit, strict=True)]
     held = [key for key in keys if key is not None]
     distinct = len(set(held))
-    return keys, Quality(len(rows), keys.count(None), distinct, len(held) - distinct, tuple(told))
+    return keys, KeyQuality(len(rows), keys.count(None), distinct, len(held) - distinct, tuple(told))
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows of a site's file by the keys of a linkage schema.
+
+Array = NDArray[Any]
+
+
+def keyed_rows(
+    linkage: Linkage, texts: Mapping[str, Sequence[str]], owner: str, *, drop: bool
+) -> tuple[list[str], Array]:
+    """The keys of rows that can take part, and which rows these are (r,) int64, counted from 0.
+
+    texts: cells by column.  owner: how errors speak of whose rows they are.  drop: leave out rows that cannot
+    take part, and say how many in a Caution.  Keys are secret.
+
+    Raises InputError for such rows if not drop, for two rows of one key, and if no row is left.
+    """
+    keys, quality = linkage_keys(linkage, list(zip(*(texts[name] for name in linkage.columns), strict=True)))
+    if quality.unfit and not drop:
+        raise InputError(
+            f"{owner}: {quality.unfit} of {quality.rows} rows cannot take part, as a required field is "
+            "missing or one has another form than the schema's. `secfc check-ids` counts them by field: "
+            "correct them, or leave them out with drop_unfit=True."
+        )
+    rows = [row for row, key in enumerate(keys) if key is not None]
+    if not rows:
+        raise InputError(
+            f"{owner}: none of its {quality.rows} rows can take part. `secfc check-ids` says why."
+        )
+    first: dict[str, int] = {}
+    for row in rows:
+        if (before := first.setdefault(str(keys[row]), row)) != row:
+            raise InputError(
+                f"{owner}: rows {before} and {row} (counted from 0) have the same key, and so have "
+                f"{quality.repeated} rows in all: which of them is the person's? Keep one row a person."
+            )
+    if quality.unfit:
+        warnings.warn(
+            f"{owner}: {quality.unfit} of {quality.rows} rows do not fit the schema and are left out",
+            Caution,
+            stacklevel=2,
+        )
+    return [str(keys[row]) for row in rows], np.array(rows, np.int64)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from secfc.data.inputs import Array, InputError, checked_points, positive
+from secfc.data.inputs import Array, InputError, checked_points, positive_integer
 
 DIGITS = Path(__file__).parent / "digits" / "digits.npz"
 
@@ -38,7 +38,7 @@ def gaussian_mixture(
     with a large sigma a cluster may be empty.  truth "component" is the Gaussian that the point was
     drawn from, which the paper's figures for sigma = 20 are consistent with.
     """
-    m, d, k = positive("m", m), positive("d", d), positive("k", k)
+    m, d, k = positive_integer("m", m), positive_integer("d", d), positive_integer("k", k)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"rng is a {type(rng).__name__}: a numpy.random.Generator is needed. Pass "
@@ -114,7 +114,7 @@ def deal(truth: Array, *, n: int, clusters_per_client: int | None, rng: np.rando
 
     Raises InputError when m < n, or n * k' < k.
     """
-    if len(truth) < (n := positive("n", n)):
+    if len(truth) < (n := positive_integer("n", n)):
         raise InputError(
             f"m={len(truth)} points cannot be dealt out to n={n} clients: every client needs one. "
             f"Lower n to at most {len(truth)}."
@@ -122,7 +122,7 @@ def deal(truth: Array, *, n: int, clusters_per_client: int | None, rng: np.rando
     if clusters_per_client is None:
         shares = np.array_split(rng.permutation(len(truth)), n)
     else:
-        shares = _deal_clusters(truth, n, positive("clusters_per_client", clusters_per_client), rng)
+        shares = _deal_clusters(truth, n, positive_integer("clusters_per_client", clusters_per_client), rng)
     return [np.sort(share) for share in shares]
 
 
@@ -174,7 +174,11 @@ def server_side_mixture(
     points of every component and `uniform` points uniform in the cube, related but not of the distribution.
     missing: of so many components, the last ones, it holds none.
     """
-    m, d, k = positive("n", n) * positive("rows", rows), positive("d", d), positive("k", k)
+    m, d, k = (
+        positive_integer("n", n) * positive_integer("rows", rows),
+        positive_integer("d", d),
+        positive_integer("k", k),
+    )
     if not 0 <= missing < k:
         raise InputError(f"missing={missing} of k={k} components: at least one must be left. Lower missing.")
     means = rng.random((k, d))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +14,16 @@ from secfc.data.inputs import (
     Array,
     InputError,
     Rows,
-    blocks,
+    check_shape,
     checked_names,
     checked_points,
     in_memory,
+    kind_name,
     names_listed,
-    read,
+    names_of,
+    read_all,
     read_only,
+    row_blocks,
 )
 
 Identifier = bytes | str | int
@@ -76,12 +81,12 @@ class Party:
         return np.arange(self.points.shape[0]) if self.rows is None else self.rows
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """Pairs (first row, (b, d) block) covering all points in order; see `blocks`."""
-        return blocks(self.points, f"client {self.name!r}")
+        """Pairs (first row, (b, d) block) covering all points in order; see `row_blocks`."""
+        return row_blocks(self.points, f"client {self.name!r}")
 
     def read(self) -> Array:
         """All points in memory: (m_j, d), read-only, checked finite; no copy if already there."""
-        return read(self.points, f"client {self.name!r}")
+        return read_all(self.points, f"client {self.name!r}")
 
 
 def _checked_name(name: str) -> str:
@@ -168,3 +173,80 @@ def _checked_ids(ids: Iterable[Identifier], m: int, owner: str) -> tuple[Identif
 
 def _kind(item: Identifier) -> type:
     return next(kind for kind in (bytes, str, int) if isinstance(item, kind))
+
+
+# --------------------------------------------------------------------------------------------------
+# Clients' tables, as callers list them.
+
+
+def client_tables(data: Any) -> list[Any]:
+    """Clients' tables, in order.  Raises InputError for what is no list of them."""
+    if isinstance(data, Party):
+        raise InputError(
+            f"the federation is one client, {data.name!r}: a list of clients is needed. Use "
+            "Federation((party, ...))."
+        )
+    if (
+        names_of(data) is not None
+        or (isinstance(data, np.ndarray) and data.ndim <= 2)
+        or hasattr(data, "toarray")
+    ):
+        raise InputError(
+            f"the federation is one {type(data).__name__} of shape {getattr(data, 'shape', ())}: a list of "
+            "them "
+            "is needed, one a client. Cut it, or use Federation.from_labelled to deal it out."
+        )
+    files = [data] if isinstance(data, str | PathLike) else data if isinstance(data, list | tuple) else ()
+    if any(isinstance(item, str | PathLike) for item in files):
+        raise InputError(
+            "the federation is given by names of files: points are needed. Use Federation.from_files(paths)."
+        )
+    if not isinstance(data, Iterable):
+        raise InputError(
+            f"the federation is {kind_name(data)}: a Federation, or a list of arrays, one a client, is "
+            f"needed. "
+            "Use "
+            "Federation.from_arrays, or pass such a list."
+        )
+    each = list(data)
+    if not each:
+        raise InputError("the federation has no clients: at least one is needed. Add an array.")
+    return each
+
+
+# --------------------------------------------------------------------------------------------------
+# Missing values: points with gaps, which nothing clusters before they are filled in or dropped.
+#
+# A gap is NaN.  `RowsWithGaps` are rows that may have some: a `Party` takes them, as it does rows in a file,
+# and who reads them as points meets a refusal at the first gap.  What fills gaps in (`secfc.scaling`) reads
+# them raw.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowsWithGaps:
+    """Rows (m, d) in memory, floats, of which some may be NaN: missing."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, np.float64)
+        check_shape(values.shape, "a table with gaps")
+        object.__setattr__(self, "values", read_only(values))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        return self.values[rows]
+
+
+def as_gap_rows(points: Any) -> Any:
+    """Rows that may have gaps as `RowsWithGaps`, others as they are."""
+    rows: Any = points if hasattr(points, "dtype") else np.asarray(points)
+    whole = in_memory(rows) and rows.dtype.kind == "f" and rows.ndim == 2 and bool(np.isnan(rows).any())
+    return RowsWithGaps(rows) if whole else rows

@@ -9,10 +9,11 @@ The spread of a feature is its interquartile range, which outliers do not move; 
 as in sparse features, the median distance of the others from them, if that is more.  A feature that rounding
 does not change, or that is constant, has lost nothing.
 
-Who judges.  In one process `fit` sees all data and judges them together (`judge`).  In a deployment nobody
-does: every site judges its own rows before it shares any (`judge_at_site`), and tells its own user alone.
-Nothing of that is sent; that a site refuses is seen, as with a value outside the bound.  Where noise pays for
-what is released, nothing is judged.
+Who judges.  In one process `fit` sees all data and judges them together (`check_resolution`).  In a
+deployment nobody
+does: every site judges its own rows before it shares any (`check_resolution_at_site`), and tells its own user
+alone. Nothing of that is sent; that a site refuses is seen, as with a value outside the bound.  Where noise
+pays for what is released, nothing is judged.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def resolution(parts: Sequence[Array], quantizer: Quantizer, names: Sequence[str
     return Resolution(tuple(steps.tolist()), known, quantizer)
 
 
-def sampled(party: Party, rows: int) -> Iterator[Array]:
+def sample_rows(party: Party, rows: int) -> Iterator[Array]:
     """About so many of a party's points, (b, d) blocks: all, or slices spread evenly over them."""
     m = party.points.shape[0]
     if m <= rows:
@@ -112,23 +113,23 @@ def sampled(party: Party, rows: int) -> Iterator[Array]:
         yield np.asarray(party.points[first : first + size])
 
 
-def most(d: int) -> int:
+def sample_size(d: int) -> int:
     """Rows of d features that are looked at."""
     return max(1000, SAMPLE // d)
 
 
 def of_federation(federation: Federation, quantizer: Quantizer) -> Resolution:
     """The resolution of all points together: what only a process that sees all data can say."""
-    share = min(1.0, most(federation.d) / federation.m)
+    share = min(1.0, sample_size(federation.d) / federation.m)
     parts = [
         block
         for party in federation.parties
-        for block in sampled(party, max(1, round(share * party.points.shape[0])))
+        for block in sample_rows(party, max(1, round(share * party.points.shape[0])))
     ]
     return resolution(parts, quantizer, federation.feature_names)
 
 
-def widest(federation: Federation) -> str:
+def widest_feature(federation: Federation) -> str:
     """The feature that holds the largest absolute value of all points."""
     largest: Array = np.zeros(federation.d)
     for party in federation.parties:
@@ -139,7 +140,7 @@ def widest(federation: Federation) -> str:
     return f"feature {at}" if names is None else repr(names[at])
 
 
-def judge(algorithm: Any, plan: Any, federation: Federation) -> tuple[Any, Resolution | None]:
+def check_resolution(algorithm: Any, plan: Any, federation: Federation) -> tuple[Any, Resolution | None]:
     """All data against the rounding of this run: its resolution, and the algorithm with its data judged.
 
     Algorithms that do not round, and those whose output noise pays for, come back as they are, with None.  Of
@@ -156,21 +157,27 @@ def judge(algorithm: Any, plan: Any, federation: Federation) -> tuple[Any, Resol
         return algorithm, None
     found = of_federation(federation, quantizer)
     if found.coarsest < FINE and algorithm.coarse != "allow":
-        tell(found, found.sentence("much of the data", widest(federation)), algorithm.coarse)
+        warn_of_resolution(
+            found, found.sentence("much of the data", widest_feature(federation)), algorithm.coarse
+        )
     return replace(algorithm, coarse="allow"), found
 
 
-def judge_at_site(algorithm: Any, quantizer: Quantizer, party: Party) -> None:
-    """A site's judgement of its own rows, before it shares any; as `judge`, but FEW rows only warn."""
+def check_resolution_at_site(algorithm: Any, quantizer: Quantizer, party: Party) -> None:
+    """A site's judgement of its own rows, before it shares any; as `check_resolution`, but FEW rows only
+    warn.
+    """
     if algorithm.coarse == "allow" or not algorithm.disclosure.exact:
         return
-    found = resolution(list(sampled(party, most(party.points.shape[1]))), quantizer, None)
+    found = resolution(list(sample_rows(party, sample_size(party.points.shape[1]))), quantizer, None)
     if found.coarsest < FINE:
         whose = f"much of the data of client {party.name!r}"
-        tell(found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else algorithm.coarse)
+        warn_of_resolution(
+            found, found.sentence(whose), "warn" if party.points.shape[0] < FEW else algorithm.coarse
+        )
 
 
-def tell(found: Resolution, sentence: str, coarse: Coarse) -> None:
+def warn_of_resolution(found: Resolution, sentence: str, coarse: Coarse) -> None:
     """Warn, or raise InputError, of a resolution below FINE."""
     if found.coarsest < LEAST and coarse == "refuse":
         raise InputError(
@@ -195,7 +202,7 @@ def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer
     return quantizer
 
 
-def check_word(coarse: str) -> None:
+def check_coarse(coarse: str) -> None:
     """Raise InputError for what is no value of `coarse`."""
     if coarse not in get_args(Coarse):
         words = ", ".join(map(repr, get_args(Coarse)))
@@ -204,3 +211,42 @@ def check_word(coarse: str) -> None:
 
 def _steps(value: float) -> str:
     return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Columns that look alike by name only: other units at one client, or no differences anywhere.
+#
+# What only a process that sees all data can say; nothing of it is sent in a deployment.
+
+FOLD = 100  # times the range of another client, from which on units are doubted
+
+
+def unit_mismatches(federation: Federation) -> tuple[str, ...]:
+    """Sentences about features whose ranges differ FOLD-fold between clients, or that are constant
+    everywhere.
+
+    No value is shown.
+    """
+    names = federation.feature_names or tuple(map(str, range(federation.d)))
+    everybody = (tuple(range(federation.d)),) * federation.n
+    low, high = np.full((2, federation.n, federation.d), np.nan)
+    for j, (party, own) in enumerate(zip(federation.parties, federation.observed or everybody, strict=True)):
+        for _, block in party.blocks():
+            low[j, list(own)] = np.fmin(low[j, list(own)], block.min(axis=0))
+            high[j, list(own)] = np.fmax(high[j, list(own)], block.max(axis=0))
+    said = []
+    for f, name in enumerate(names):
+        seen = np.flatnonzero(~np.isnan(low[:, f]))
+        if not len(seen):
+            continue
+        ranges = (high - low)[seen, f]
+        if low[seen, f].min() == high[seen, f].max():
+            said.append(f"column {name!r} has one value everywhere: it tells no points apart")
+        elif ranges.min() > 0 and ranges.max() >= FOLD * ranges.min():
+            wide, narrow = (federation.names[seen[i]] for i in (ranges.argmax(), ranges.argmin()))
+            said.append(
+                f"column {name!r} ranges {ranges.max() / ranges.min():.0f} times as far at {wide} as at "
+                f"{narrow}: "
+                "the same units are needed"
+            )
+    return tuple(said)

@@ -3,7 +3,7 @@
 Every party opens one WebSocket for each of its peers, all outwards, so that no pair waits for another.  It
 says who it is and whom it waits for, and signs that with its identity, over what the hub drew; the hub knows
 the public keys of a run, and nothing else.  When both ends of a pair are there, it tells them, and from then
-on it reads from one as fast as the other takes (`secfc.deploy.pipe`): of bytes that it cannot read it holds
+on it reads from one as fast as the other takes (`secfc.deploy.hub`): of bytes that it cannot read it holds
 48 MiB at most, however many pairs there are.
 
 What the hub learns: who takes part, when, and how much is said between whom.  What it can do: delay, cut, end
@@ -18,11 +18,11 @@ import contextlib
 import hashlib
 import logging
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, unquote
 
 from cryptography.exceptions import InvalidSignature
@@ -31,10 +31,166 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from field.secrets.coins import SystemCoins
-from secfc.deploy.frames import PIECE
-from secfc.deploy.pipe import Pipe, Pipes
-from secfc.logs import tell
+from secfc.deploy.frames import BINARY, CLOSE, PIECE, PING, PONG, Frames, NoFrame, framed
+from secfc.logs import log_event
 from secfc.roles.exchange import PartyId
+
+# --------------------------------------------------------------------------------------------------
+# What a hub does with a joined pair: what one end says, the other hears, piece by piece.
+#
+# A hub that gathered messages would hold megabytes a pair.  Here bytes leave as they come: of each direction
+# it holds what it has just read and what the other end has not taken yet, and reads no further once that is
+# more than the direction's part of `TOTAL`.  So a slow reader slows whoever writes to it, and nobody else.
+
+# Bytes that a hub holds, of all pairs together; of one direction, at most; and what it reads at a time.
+TOTAL, MOST, LEAST, READ = 3 << 24, 1 << 20, 1 << 12, 1 << 18
+# Seconds in which the other end of a pair that is over must have taken the rest.
+LINGER = 10.0
+# What each end says first, once it hears pieces and no messages any more.
+GO = b"\x02"
+
+
+@dataclass(eq=False)
+class ForwardingPipes:
+    """All directions of a hub: how much each may hold.  counted: told of bytes that were handed on."""
+
+    counted: Callable[[int], Any]
+    open: set[ForwardingPipe] = field(default_factory=set)
+    # One for all, as what was read is handed on at once.
+    buffer: memoryview = field(default_factory=lambda: memoryview(bytearray(READ)), repr=False)
+
+    def share(self) -> tuple[int, int]:
+        """Bytes of a direction that may wait, and that are read at a time."""
+        part = TOTAL // max(1, len(self.open))
+        read = max(LEAST, min(READ, part // 2))
+        return max(LEAST, min(MOST, part) - read), read
+
+    def join(self, one: ForwardingPipe, other: ForwardingPipe) -> None:
+        """Two ends of a pair."""
+        one.other, other.other = other, one
+        self.open |= {one, other}
+        self.limit()
+
+    def limit(self) -> None:
+        """Give each direction its part."""
+        high, _ = self.share()
+        for pipe in self.open:
+            pipe.transport.set_write_buffer_limits(high=high)
+
+    def held(self) -> int:
+        """Bytes that wait now."""
+        return sum(pipe.transport.get_write_buffer_size() for pipe in self.open)
+
+
+class ForwardingPipe(asyncio.BufferedProtocol):
+    """One end of a pair.  over: set when its connection is gone."""
+
+    def __init__(
+        self, pipes: ForwardingPipes, transport: Any, ended: Callable[[Exception | None], None]
+    ) -> None:
+        self.pipes, self.ended = pipes, ended
+        self.transport = cast(asyncio.Transport, transport)
+        self.other: ForwardingPipe | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.going = self.closing = self.paused = False
+        self.early = b""  # what this end said before the other was ready to hear it
+        self._frames = Frames(masked=True)
+
+    def __repr__(self) -> str:
+        return f"Pipe(going={self.going}, over={self.over.done()})"
+
+    # --- what comes of this end
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.pipes.buffer[: self.pipes.share()[1]]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for code, piece in self._frames.feed(self.pipes.buffer[:nbytes]):
+                if code == BINARY:
+                    self._said(piece)
+                elif code == PING:
+                    self.transport.write(framed(piece, code=PONG))
+                elif code == CLOSE:
+                    self._closed(piece)
+        except NoFrame:
+            self.transport.abort()
+
+    def _said(self, piece: bytes) -> None:
+        if not self.going:
+            if piece[:1] != GO:
+                raise NoFrame("this is no end of a pair")
+            self.going, piece = True, piece[1:]
+            if self.other is not None and self.other.going:
+                self._hears()
+                self.other._hears()
+        if not piece or self.closing or self.other is None:
+            return
+        if not self.other.going:
+            self.early += piece
+            self.transport.pause_reading()
+            return
+        self._hand_on(piece)
+
+    def _hand_on(self, piece: bytes) -> None:
+        if self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.write(framed(piece))
+            self.pipes.counted(len(piece))
+
+    def _hears(self) -> None:
+        """Both are ready: what the other said early comes first."""
+        if self.other is not None and self.other.early:
+            self.other._hand_on(self.other.early)
+            self.other.early = b""
+            if not self.paused:
+                self.other.transport.resume_reading()
+
+    def _closed(self, reason: bytes) -> None:
+        """This end has said everything.  What it said is written before the word that it did."""
+        first, self.closing = not self.closing, True
+        if not self.transport.is_closing():
+            self.transport.write(framed(reason[:2], code=CLOSE))
+            self.transport.close()
+        if first and self.other is not None:
+            self.other.finish()
+
+    def finish(self) -> None:
+        """The other end is over: this one may take the rest, and nothing more is heard of it."""
+        if self.closing:
+            return
+        self.closing = True
+        if not self.transport.is_closing():
+            self.transport.write(framed(b"\x03\xe8", code=CLOSE))
+            asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
+
+    # --- what the other end says is written here
+
+    def pause_writing(self) -> None:
+        self.paused = True
+        if self.other is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.paused = False
+        if self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.pipes.open.discard(self)
+        if not self.closing and self.other is not None:
+            self.other.transport.abort()
+        elif self.other is not None and not self.other.transport.is_closing():
+            self.other.transport.resume_reading()
+        self.pipes.limit()
+        if not self.over.done():
+            self.over.set_result(None)
+        self.ended(exc)
+
+
+# --------------------------------------------------------------------------------------------------
 
 READY = b"\x01"
 NONCE = 32
@@ -44,12 +200,12 @@ GREETING = 10.0
 UNKNOWN, REPLACED = 4001, 4002
 
 
-def path_of(session: str, me: PartyId, peer: PartyId) -> str:
+def waiting_path(session: str, me: PartyId, peer: PartyId) -> str:
     """Where party `me` waits for its peer, in a run."""
     return "/" + "/".join(quote(part, safe="") for part in (session, me, peer))
 
 
-def signed(nonce: bytes, path: str) -> bytes:
+def challenge_to_sign(nonce: bytes, path: str) -> bytes:
     """What a party signs to prove who it is: 32 bytes, of what the hub drew and where it came."""
     return hashlib.blake2b(nonce + path.encode(), digest_size=32, person=b"secfc hub").digest()
 
@@ -65,11 +221,11 @@ class Counters:
 
 
 @dataclass(eq=False)
-class End:
+class HubEnd:
     """One end of a pair.  pipe: once its other end is there."""
 
     socket: ServerConnection
-    pipe: Pipe | None = None
+    pipe: ForwardingPipe | None = None
     joined: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -79,8 +235,8 @@ class Hub:
     def __init__(self, runs: Mapping[str, Mapping[PartyId, bytes]]) -> None:
         self.runs = runs
         self.counters = Counters()
-        self._ends: dict[tuple[str, PartyId, PartyId], End] = {}
-        self._pipes = Pipes(self._forwarded)
+        self._ends: dict[tuple[str, PartyId, PartyId], HubEnd] = {}
+        self._pipes = ForwardingPipes(self._forwarded)
 
     def __repr__(self) -> str:
         return f"Hub({len(self.runs)} runs, {self.counters})"
@@ -113,17 +269,17 @@ class Hub:
         where = await self.known(socket)
         if where is None:
             self.counters.refused += 1
-            tell("deploy.hub", "refused", logging.WARNING)
+            log_event("deploy.hub", "refused", logging.WARNING)
             await socket.close(UNKNOWN, "unknown run or party, or a signature that does not fit")
             return
         session, me, peer = where
-        mine = End(socket)
+        mine = HubEnd(socket)
         if (older := self._ends.get(where)) is not None:
             # The same party again: its old connection is dead, whether it looks so or not.
             older.socket.transport.abort()
         self._ends[where] = mine
         try:
-            tell("deploy.hub", "came", run=session[:8], party=me, peer=peer)
+            log_event("deploy.hub", "came", run=session[:8], party=me, peer=peer)
             await self.join(mine, self._ends.get((session, peer, me)))
             gone = asyncio.ensure_future(socket.wait_closed())
             joined = asyncio.ensure_future(mine.joined.wait())
@@ -135,16 +291,16 @@ class Hub:
         finally:
             if mine.pipe is not None:
                 mine.pipe.transport.abort()
-            tell("deploy.hub", "went", run=session[:8], party=me, peer=peer)
+            log_event("deploy.hub", "went", run=session[:8], party=me, peer=peer)
             if self._ends.get(where) is mine:
                 del self._ends[where]
 
-    async def join(self, mine: End, theirs: End | None) -> None:
+    async def join(self, mine: HubEnd, theirs: HubEnd | None) -> None:
         """Tell both ends that the other is there; from then on they are pipes."""
         if theirs is None or theirs.pipe is not None:
             return
         sockets = (theirs.socket, mine.socket)
-        one, other = pipes = [Pipe(self._pipes, s.transport, s.connection_lost) for s in sockets]
+        one, other = pipes = [ForwardingPipe(self._pipes, s.transport, s.connection_lost) for s in sockets]
         theirs.pipe, mine.pipe = pipes
         try:
             for socket in sockets:
@@ -176,11 +332,11 @@ class Hub:
                 signature = await socket.recv()
             if not isinstance(signature, bytes):
                 return None
-            Ed25519PublicKey.from_public_bytes(keys[me]).verify(signature, signed(nonce, path))
+            Ed25519PublicKey.from_public_bytes(keys[me]).verify(signature, challenge_to_sign(nonce, path))
             return session, me, peer
         return None
 
-    async def forward(self, pipe: Pipe) -> None:
+    async def forward(self, pipe: ForwardingPipe) -> None:
         """Until this end of a pair is gone."""
         self.counters.joined += 1
         self.counters.pairs += 1

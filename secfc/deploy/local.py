@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from secfc.deploy.holding import NotAdmitted, hold
+from secfc.deploy.reconnect import NotAdmitted, run_with_reconnect
 from secfc.roles.exchange import PartyId, Role
-from secfc.transport.streams import Stream
+from secfc.transport.streams import AsyncioStream
 
 READY = b"\x01"
 # Bytes of the longest line that names a peer: 100 characters, quoted.
 LONGEST = 1 << 11
 
 
-class Pipe:
+class LocalPipe:
     """A local connection as a channel that tells when it is over."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: AsyncioStream) -> None:
         self.stream = stream
         self.ended = asyncio.Event()
 
@@ -60,7 +60,7 @@ class Pipe:
         await self.stream.close()
 
 
-async def meet(path: Path, peer: PartyId) -> Pipe:
+async def meet_locally(path: Path, peer: PartyId) -> LocalPipe:
     """A channel to the peer, as soon as the process at this socket says that it is there.
 
     Raises NotAdmitted if no process listens there any more; OSError where the peer is gone again.
@@ -72,7 +72,7 @@ async def meet(path: Path, peer: PartyId) -> Pipe:
             f"nobody listens at {path}: the process that carried this party's messages has ended. Start its "
             "job again; the party goes on from its journal"
         ) from error
-    pipe = Pipe(Stream(reader, writer))
+    pipe = LocalPipe(AsyncioStream(reader, writer))
     try:
         await pipe.write(quote(peer, safe="").encode() + b"\n")
         if await pipe.read(len(READY)) != READY:
@@ -92,13 +92,15 @@ async def peer_of(reader: asyncio.StreamReader) -> PartyId | None:
     return None
 
 
-def over(path: Path, **waiting: Any) -> Callable[[Role[Any], tuple[PartyId, ...]], Awaitable[Any]]:
-    """The carrier at this socket (`secfc.deploy.session.Carrier`).  waiting: of `hold` and `run_party`."""
+def local_carrier(path: Path, **waiting: Any) -> Callable[[Role[Any], tuple[PartyId, ...]], Awaitable[Any]]:
+    """The carrier at this socket (`secfc.deploy.session.Carrier`).  waiting: of `run_with_reconnect` and
+    `run_party`.
+    """
 
-    def meet_peer(peer: PartyId) -> Awaitable[Pipe]:
-        return meet(path, peer)
+    def meet_peer(peer: PartyId) -> Awaitable[LocalPipe]:
+        return meet_locally(path, peer)
 
     def carry(role: Role[Any], peers: tuple[PartyId, ...]) -> Awaitable[Any]:
-        return hold(role, meet_peer, peers, **waiting)
+        return run_with_reconnect(role, meet_peer, peers, **waiting)
 
     return carry

@@ -42,7 +42,7 @@ from secfc.transport.link import Link
 BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
-class Asked:
+class OnDemandMetric:
     """Numbers that are asked for when somebody looks: a name, what it says, and whether it only rises."""
 
     def __init__(self, table: Callable[[], list[tuple[str, str, bool, float]]]) -> None:
@@ -55,7 +55,7 @@ class Asked:
         ]
 
 
-def of_hub(hub: Hub) -> CollectorRegistry:
+def hub_metrics(hub: Hub) -> CollectorRegistry:
     """The numbers of a hub."""
 
     def table() -> list[tuple[str, str, bool, float]]:
@@ -69,11 +69,11 @@ def of_hub(hub: Hub) -> CollectorRegistry:
         ]
 
     registry = CollectorRegistry()
-    registry.register(Asked(table))
+    registry.register(OnDemandMetric(table))
     return registry
 
 
-class Site:
+class SiteMetrics:
     """The numbers of a party; what `run_party` and `hold` tell them (`meter`)."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Site:
         )
         stuck = Gauge("secfc_site_waits_since_seconds", "of the exchange now", registry=self.registry)
         stuck.set_function(lambda: time.monotonic() - self._waits_since if self._waits_since else 0.0)
-        self.registry.register(Asked(self._table))
+        self.registry.register(OnDemandMetric(self._table))
 
     def __repr__(self) -> str:
         return f"Site({len(self.links)} peers)"
@@ -117,7 +117,7 @@ class Site:
 
 
 @asynccontextmanager
-async def page(
+async def serve_metrics(
     registry: CollectorRegistry, port: int = 0, *, healthy: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[Server]:
     """Show these numbers at http://127.0.0.1:port/metrics, and at /healthz whether all is well.

@@ -16,8 +16,8 @@ from typing import Any
 from field.secrets.coins import SystemCoins
 from secfc.data.inputs import InputError
 from secfc.data.linkage import Linkage, linkage_of
-from secfc.deploy.tables import Table, read_table
-from secfc.roles.description import LOCAL, described_alone, digest_of
+from secfc.deploy.toml_tables import TomlTable, read_table
+from secfc.roles.description import LOCAL, describe_value, description_digest
 from secfc.roles.exchange import SERVER, PartyId
 
 SESSION = IDENTITY = 32  # bytes
@@ -81,7 +81,7 @@ class RunFile:
     def __post_init__(self) -> None:
         for name in ("identities", "options", "preparing", "columns"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
-        for text in problems(self):
+        for text in run_file_problems(self):
             raise InputError(f"{text}")
 
     def __repr__(self) -> str:
@@ -101,12 +101,12 @@ class RunFile:
     def description(self) -> bytes:
         """What parties compare, and keys are bound to: all of it but where the hub is, and clocks."""
         # The order of clients is a fact of its own: mappings are compared by name.
-        return described_alone(_Terms(self, self.clients))
+        return describe_value(_Terms(self, self.clients))
 
     @property
     def digest(self) -> bytes:
         """32 bytes that are equal exactly when descriptions are: for the telephone."""
-        return digest_of(self.description)
+        return description_digest(self.description)
 
     @classmethod
     def read(cls, path: Path) -> RunFile:
@@ -114,7 +114,7 @@ class RunFile:
         return cls.of(read_table(path, f"run file {path}"), path.parent)
 
     @classmethod
-    def of(cls, table: Table, folder: Path = Path()) -> RunFile:
+    def of(cls, table: TomlTable, folder: Path = Path()) -> RunFile:
         """From what a file says.  folder: where other files that it names are.  Raises InputError."""
         run, waiting = table.table("run"), table.table("waiting", {})
         parties, schema = table.table("parties"), table.get("schema", dict, {})
@@ -165,7 +165,7 @@ class _Terms:
     clients: tuple[PartyId, ...]
 
 
-def problems(run: RunFile) -> Iterator[str]:
+def run_file_problems(run: RunFile) -> Iterator[str]:
     """What is wrong with it: the value, the rule, the remedy."""
     if SERVER not in run.identities:
         yield "no party is called server: its key's `secfc deploy key` line belongs under [parties]"

@@ -1,9 +1,9 @@
 """What one party does in a run between organizations, over any carrier: one role, from keys to results.
 
     greet       keys of all pairs, and that all hold the same run file          (`secfc.transport.sealed`)
-    introduce   numbers of rows, where the plan needs them                      (`secfc.deploy.introduction`)
+    introduce   numbers of rows, where the plan needs them                      (`secfc.deploy.session`)
     agree ...   the algorithm
-    end         who ends by an error says so                                    (`secfc.roles.ending`)
+    end         who ends by an error says so                                    (`secfc.roles.abort`)
 
 Everything is sealed between the two whom it concerns, and kept in a journal, so that a party that dies goes
 on where it was.  A carrier moves sealed messages and knows nothing of them: a hub, sockets, or FLARE.
@@ -11,22 +11,111 @@ on where it was.  A carrier moves sealed messages and knows nothing of them: a h
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins
-from secfc.algorithm import LIMIT, Algorithm, Outcome, Public, power_of_two
+from secfc.algorithm import LIMIT, Algorithm, PartyOutcome, PublicFacts, power_of_two
 from secfc.data.party import Party
-from secfc.deploy.introduction import Needs, introduced
-from secfc.roles.ending import told
-from secfc.roles.exchange import SERVER, PartyId, Role
+from secfc.roles.abort import broadcast_abort
+from secfc.roles.checks import refuse
+from secfc.roles.exchange import (
+    PHASE,
+    PREPARE,
+    SERVER,
+    Exchange,
+    PartyId,
+    Role,
+    blame_error,
+    expect_all,
+    expect_messages,
+    to_all,
+)
+from secfc.roles.messages import Message
 from secfc.transport.checkpoint import checkpointed
 from secfc.transport.journal import Journal
 from secfc.transport.sealed import sealed
+
+# --------------------------------------------------------------------------------------------------
+# Who comes with how many rows: a round inside of the seal, before the plan of a run can be made.
+#
+# What must be public of the rows stands in no run file, as nobody knows it beforehand.  Each client tells all
+# others, and the server, its number of rows, if the plan needs it, and the power of two that its values do
+# not exceed, if no bound was agreed on and its site consents.  The plan that follows is compared by all, so
+# whoever tells different parties different things ends the run before anything of a point is said.
+
+# After the greetings, and before whatever the algorithm says first.
+INTRODUCE = PREPARE - PHASE // 4
+MOST_ROWS = 1 << 40
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Arrival(Message, tag=160):
+    """Client to everyone, before the plan: its number of rows, 0 if the plan has no need of it, and the power
+    of two that its values do not exceed.
+
+    power: the exponent; LIMIT where a bound was agreed on, so that nothing is told.
+    """
+
+    rows: int
+    power: int
+
+    def __post_init__(self) -> None:
+        refuse(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
+        refuse(not -LIMIT < self.power <= LIMIT, "a power of two lies within the range of bounds")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What clients tell of themselves.  rows: how many they have.  power: how large values are."""
+
+    rows: bool
+    power: bool
+
+    def told(self, rows: int, power: int) -> Arrival:
+        """What a client says that has so many rows, of values up to that power of two."""
+        return Arrival(rows if self.rows else 0, power if self.power else LIMIT)
+
+
+def introduce_parties(
+    public: PublicFacts, needs: Needs, me: PartyId, mine: Arrival | None
+) -> Role[PublicFacts]:
+    """What is public, with what the clients told.  mine: what this one tells; None for the server.
+
+    Raises TooFewReplies if a client is missing, FaultyClient for one that tells too little or too much.
+    """
+    if not (needs.rows or needs.power):
+        return public
+    clients = public.clients
+    others = tuple(c for c in clients if c != me)
+    peers = others if me == SERVER else (*others, SERVER)
+    send = {} if mine is None else to_all(peers, mine)
+    inbox = yield Exchange(send, others, round=INTRODUCE, phase="introduce")
+    told: dict[PartyId, Arrival] = dict(expect_all(expect_messages(inbox, Arrival), others))
+    if mine is not None:
+        told[me] = mine
+    for client, one in told.items():
+        if (one.rows > 0) != needs.rows or (one.power < LIMIT) != needs.power:
+            raise blame_error(client, "told of its rows what was not asked for, or not what was")
+    return introduce_then_run(public, needs, told)
+
+
+def introduce_then_run(public: PublicFacts, needs: Needs, told: Mapping[PartyId, Arrival]) -> PublicFacts:
+    """What is public, with what the clients told."""
+    changes: dict[str, Any] = {}
+    if needs.rows:
+        changes["counts"] = tuple(told[client].rows for client in public.clients)
+    if needs.power:
+        changes["bound"] = 2.0 ** max(one.power for one in told.values())
+    return replace(public, **changes)
+
+
+# --------------------------------------------------------------------------------------------------
 
 R = TypeVar("R")
 
@@ -37,7 +126,7 @@ Generator = Any
 
 
 @dataclass(frozen=True)
-class Work:
+class AgreedWork:
     """What is to be run, as all parties have it before they talk.
 
     public: with whatever numbers of rows, if they are to be told.  derived: whether the bound is.
@@ -47,7 +136,7 @@ class Work:
     """
 
     algorithm: Algorithm
-    public: Public
+    public: PublicFacts
     derived: bool
     parties: tuple[PartyId, ...]
     identities: Mapping[PartyId, bytes]
@@ -60,7 +149,7 @@ class Work:
         return Needs(bool(getattr(self.algorithm, "counted", True)), self.derived)
 
 
-def client(work: Work, party: Party, coins: Coins) -> Role[Outcome]:
+def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutcome]:
     """A client's part, from what it holds to what it has in the end."""
     needs = work.needs
     power = LIMIT
@@ -68,31 +157,31 @@ def client(work: Work, party: Party, coins: Coins) -> Role[Outcome]:
         largest = max((float(abs(block).max()) for _, block in party.blocks()), default=0.0)
         power = round(math.log2(power_of_two(largest)))
     mine = needs.told(party.points.shape[0], power)
-    public = yield from introduced(work.public, needs, party.name, mine)
+    public = yield from introduce_parties(work.public, needs, party.name, mine)
     plan = work.algorithm.plan(public)
     returned = yield from work.algorithm.client(plan, party, coins=coins)
     return work.algorithm.outcome(plan, party.name, returned)
 
 
-def server(work: Work, coins: Coins, rng: Generator) -> Role[Outcome]:
+def server_role(work: AgreedWork, coins: Coins, rng: Generator) -> Role[PartyOutcome]:
     """The server's part.  rng: of starts, from its coins or the public seed."""
-    public = yield from introduced(work.public, work.needs, SERVER, None)
+    public = yield from introduce_parties(work.public, work.needs, SERVER, None)
     plan = work.algorithm.plan(public)
     returned = yield from work.algorithm.server(plan, rng=rng, coins=coins)
     return work.algorithm.outcome(plan, SERVER, returned)
 
 
-def protected(work: Work, me: PartyId, role: Role[R], identity: Identity, coins: Coins) -> Role[R]:
+def protected_role(work: AgreedWork, me: PartyId, role: Role[R], identity: Identity, coins: Coins) -> Role[R]:
     """The same role, which says why it ends, and speaks with every peer in a sealed line of their own."""
     peers = tuple(party for party in work.parties if party != me)
-    role = told(role, me, peers, heed=work.heed)
+    role = broadcast_abort(role, me, peers, heed=work.heed)
     return sealed(
         role, me, work.parties, work.description, coins, identity=identity, identities=work.identities
     )
 
 
-async def attend(
-    work: Work,
+async def run_from_journal(
+    work: AgreedWork,
     me: PartyId,
     make: Callable[[Coins], Role[R]],
     identity: Identity,
@@ -101,16 +190,74 @@ async def attend(
 ) -> R:
     """Take part, from the journal if there is one.
 
-    make: the party's part (`client`, `server`) from its secret coins, the same whenever it is called.
+    make: the party's part (`client_role`, `server_role`) from its secret coins, the same whenever it is
+    called.
     journal: a file that is begun if there is none; whoever has the result on disk deletes it.
 
     Raises JournalError for a journal of another run or of one that ended with blame, and what the role and
     the carrier raise.
     """
-    from secfc.roles.description import digest_of
+    from secfc.roles.description import description_digest
 
-    with Journal.open(journal, me, digest_of(work.description)) as kept:
+    with Journal.open(journal, me, description_digest(work.description)) as kept:
         coins = kept.coins()
-        role = checkpointed(protected(work, me, make(coins), identity, coins), kept)
+        role = checkpointed(protected_role(work, me, make(coins), identity, coins), kept)
         result: R = await carrier(role, tuple(party for party in work.parties if party != me))
         return result
+
+
+# --------------------------------------------------------------------------------------------------
+# New points of all sites are labeled together: a round that tells how many, then the roles of prediction.
+#
+# Each client tells how many new points it has and the number of its last prediction; the next number names
+# this one, so that no two have the same keys' context, and what it costs is written down before anything else
+# is said.  A site without new points takes part with one of its own making, as its shares are needed.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NewRows(Message, tag=161):
+    """Party to everyone, before new points are labeled: how many it has, and its last prediction's number.
+
+    rows: 0 from the server.
+    """
+
+    rows: int
+    number: int
+
+    def __post_init__(self) -> None:
+        refuse(not 0 <= self.rows <= MOST_ROWS, f"a client has up to {MOST_ROWS} rows")
+        refuse(not 0 <= self.number < 2**62, "a prediction has a number")
+
+
+class PredictionPart(Protocol):
+    """One party's part of a model (`secfc.coded_kmeans.model_share.ModelShare`), bound to what it labels."""
+
+    def __call__(self, counts: tuple[int, ...], session: bytes) -> Role[Any]:
+        """The role, for so many new points of each client.  session: 32 bytes of this prediction alone."""
+        ...
+
+
+def predict_together(
+    session: bytes,
+    clients: tuple[PartyId, ...],
+    me: PartyId,
+    mine: NewRows,
+    spend: Callable[[int, int], None],
+    labeling: PredictionPart,
+) -> Role[Any]:
+    """Label new points with the others.
+
+    session: of the run.  spend: called with the number of this prediction and all points, before anything of
+    them is said; it may refuse.
+
+    Raises TooFewReplies if anybody is missing: all must know what is labeled.
+    """
+    parties = (*clients, SERVER)
+    others = tuple(party for party in parties if party != me)
+    inbox = yield Exchange(to_all(others, mine), others, round=INTRODUCE, phase="introduce")
+    told = {**expect_all(expect_messages(inbox, NewRows), others), me: mine}
+    number = 1 + max(one.number for one in told.values())
+    counts = tuple(told[client].rows for client in clients)
+    spend(number, sum(counts))
+    one = hashlib.blake2b(session + number.to_bytes(8, "little"), digest_size=32, person=b"secfc forecast")
+    return (yield from labeling(counts, one.digest()))

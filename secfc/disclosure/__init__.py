@@ -9,10 +9,10 @@ What was tried and does not work is not offered: distances that are shuffled or 
 fall to greatest common divisors, to self-consistent scales and to linking by cluster sizes.
 """
 
-from secfc.coded.policy import Answer as Answer
+from secfc.coded.policy import ClientPolicy as ClientPolicy
 from secfc.coded.policy import Disclosure as Disclosure
+from secfc.coded.policy import DistanceOracle as DistanceOracle
 from secfc.coded.policy import Exposure as Exposure
-from secfc.coded.policy import Measured as Measured
 from secfc.disclosure.assignments import AssignmentsOnly as AssignmentsOnly
 from secfc.disclosure.decoded.distances import Distances as Distances
 from secfc.disclosure.final_labels import FinalLabelsOnly as FinalLabelsOnly

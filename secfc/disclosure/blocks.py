@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from field.compare.in_turn import InTurn
-from secfc.coded.messages import Compare
-from secfc.coded.plan import Plan
-from secfc.disclosure.compare.match import Match, Seating
-from secfc.disclosure.own.messages import Cleave
+from field.compare.blockwise import BlockwiseContest
+from secfc.coded.messages import CompareQuery
+from secfc.coded.plan import CodedPlan
+from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
+from secfc.disclosure.owner_labels.messages import SplitQuery
 
 
-def blocks_of(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
+def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
     """How many blocks of the plan's rows there are, and how often bits are opened in each; (1, 0) for all at
     once.
 
@@ -23,11 +23,13 @@ def blocks_of(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
     """
     dealer = getattr(policy, "dealer", None)
     hidden = getattr(policy, "hidden", False) and getattr(question, "step", 0)
-    if not (isinstance(plan, Plan) and isinstance(question, Compare) and dealer) or hidden:
+    if not (isinstance(plan, CodedPlan) and isinstance(question, CompareQuery) and dealer) or hidden:
         return 1, 0
-    rivals = 2 * question.k if isinstance(question, Cleave) else question.k
+    rivals = 2 * question.k if isinstance(question, SplitQuery) else question.k
     sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))
-    schedule = Match(plan, question, sizes, Seating(len(question.committee), dealer)).schedule
-    if not isinstance(schedule, InTurn):
+    schedule = ComparisonSession(
+        plan, question, sizes, CommitteeChoice(len(question.committee), dealer)
+    ).schedule
+    if not isinstance(schedule, BlockwiseContest):
         return 1, 0
     return len(schedule.parts), len(schedule.whole.openings)

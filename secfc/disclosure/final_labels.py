@@ -3,8 +3,9 @@
 A committee of 2t + 1 clients runs Lloyd's heuristic on shares.  In every step
 
 1. one-hot labels times points: shares of the clusters' sums and sizes, and of what compares two centers for
-   every point (`field.compare.secret_step`), by products whose degree is reduced by sharing them anew;
-2. comparisons and winners on shared bits, as without a dealer (`secfc.disclosure.joint.undealt`), with k more
+   every point (`field.compare.shared_step`), by products whose degree is reduced by sharing them anew;
+2. comparisons and winners on shared bits, as without a dealer (`secfc.disclosure.dealerless.policy`), with k
+more
    comparisons that find empty clusters;
 3. the winners' bits become one-hot labels in residues: every member shares its part, and parts are added
    modulo 2 by products;
@@ -19,7 +20,8 @@ Server and any t clients together see what they see without a dealer, but labels
 so nothing of the steps between but their number.  Sizes and contents of messages depend on nothing else.
 A client that falls silent ends the attempt: the server starts again from the first labels without it.
 
-With a dealer the steps are those of `secfc.disclosure.own.keeper` with hidden sizes, and only the end
+With a dealer the steps are those of `secfc.disclosure.owner_labels.client` with hidden sizes, and only the
+end
 differs: all are told the labels.
 """
 
@@ -33,36 +35,41 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import blind, mask_context, partners
+from field.code.masking import add_mask, mask_context, masking_partners
 from field.code.rows import CodedRows
-from field.compare import secret_step as maths
+from field.compare import shared_step as maths
 from field.compare import signs
-from field.compare.bitslice import digits, pack, unpack, words
-from field.compare.circuits import ONES, all_of, products_of, top_bit, wins
-from field.compare.contest import Contest
-from field.compare.dealt import codes
+from field.compare.argmin import ArgminContest
+from field.compare.bitslice import pack, to_planes, unpack, word_count
+from field.compare.circuits import ONES, all_set, row_products, top_bit, winner_products
+from field.compare.dealer_protocol import winner_code
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.layout import Layout
-from secfc.coded.messages import Assignment, Compare
-from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Exactly, Exposure, Measured, Sharing
-from secfc.coded.screening import Screening
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.messages import CompareQuery, DistanceQuery
+from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.policy import ClientPolicy, DistanceOracle, ExactPolicy, Exposure, LabelSharing
 from secfc.coded.source import CodedSource
-from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_for_sides, room_to_compare
-from secfc.disclosure.compare.dealt import Dealt
-from secfc.disclosure.compare.match import Match, labels_of
-from secfc.disclosure.compare.participant import Participant
-from secfc.disclosure.compare.server import Committees
-from secfc.disclosure.joint.messages import ChangeShare, Cluster, FinalShare, Reshared
-from secfc.disclosure.joint.steps import Joint, Seats, Stalled, Steps
-from secfc.disclosure.joint.undealt import Comparer, Undealt, take_over, weighted_sum
-from secfc.disclosure.own.dealing import Dealing
-from secfc.disclosure.own.keeper import Keeper
-from secfc.disclosure.own.keeping import SharedRuns
-from secfc.lloyd.loop import Stepper, Trace
-from secfc.lloyd.starts import RandomLabels, Start
-from secfc.roles.accept import check_residues
+from secfc.disclosure.compare.client import ComparisonClient
+from secfc.disclosure.compare.server import CommitteeServer
+from secfc.disclosure.compare.session import (
+    LEAST_LANES,
+    ComparisonSession,
+    bisector_headroom,
+    check_consent,
+    comparison_headroom,
+    labels_from_shares,
+)
+from secfc.disclosure.compare.trusted_dealer import TrustedDealer
+from secfc.disclosure.dealerless.messages import ChangeShare, ClusterQuery, FinalShare, ResharedPart
+from secfc.disclosure.dealerless.policy import Dealerless, DealerlessParty, take_over_part, weighted_sum
+from secfc.disclosure.dealerless.steps import AnswerRounds, CommitteeComputation, SharedKeySeats, StalledStep
+from secfc.disclosure.owner_labels.client import OwnerLabelsClient
+from secfc.disclosure.owner_labels.dealer import DealerBackend
+from secfc.disclosure.owner_labels.server import OwnerLabelsServer
+from secfc.kmeans.loop import Stepper, Trace
+from secfc.kmeans.starts import RandomLabels, Start
+from secfc.roles.checks import check_residues
 from secfc.roles.exchange import (
     SERVER,
     Exchange,
@@ -79,7 +86,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class FinalLabelsOnly(Exactly):
+class FinalLabelsOnly(ExactPolicy):
     """Server and clients learn the final labels and the number of steps; t clients with the server no more.
 
     stop: open after every step one bit, whether any label changed, and end when none did.  Without it there
@@ -101,25 +108,25 @@ class FinalLabelsOnly(Exactly):
     least_lanes: ClassVar[int] = LEAST_LANES
 
     @cached_property
-    def how(self) -> Dealt | Undealt:
+    def how(self) -> TrustedDealer | Dealerless:
         """How committees compare."""
-        return Undealt(self.consent) if self.dealer is None else Dealt(self.dealer, self.consent)
+        return Dealerless(self.consent) if self.dealer is None else TrustedDealer(self.dealer, self.consent)
 
     @property
     def start(self) -> Start:
         return RandomLabels()  # others open labels
 
     @property
-    def sharing(self) -> Sharing | None:
+    def sharing(self) -> LabelSharing | None:
         """What is opened of labels that stay shared under a dealer; without one a run is one question."""
         if self.dealer is None:
             return None
-        return Sharing(hidden=True, everybody=True, tested=self.stop, looks=False)
+        return LabelSharing(hidden=True, everybody=True, tested=self.stop, looks=False)
 
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return room_to_compare(way, layout) if self.dealer is None else room_for_sides(way, layout)
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
+        return comparison_headroom(way, layout) if self.dealer is None else bisector_headroom(way, layout)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for what would have to be opened on the way."""
         check_consent(plan, type(self).__name__, self.consent)
         self.how.check(plan)
@@ -139,21 +146,25 @@ class FinalLabelsOnly(Exactly):
             if broken:
                 raise ValueError(f"only final labels are opened, but {rule}")
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         member = yield from self.how.member(plan, name, coins=coins)
         participant = self.how.participant(plan, member)  # type: ignore[arg-type]
-        if isinstance(member, Comparer):
-            return Clusterer(participant, member, stop=self.stop)
-        return Keeper(participant, Dealing(member, coins), coins, self.sharing or Sharing())
+        if isinstance(member, DealerlessParty):
+            return FinalLabelsClient(participant, member, stop=self.stop)
+        return OwnerLabelsClient(
+            participant, DealerBackend(member, coins), coins, self.sharing or LabelSharing()
+        )
 
-    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
         if self.sharing is None:
-            return CodedSource(committees.quorum, committees, SecretRuns(committees, self.stop))
-        runs = SharedRuns(committees, self.sharing)
+            return CodedSource(committees.quorum, committees, CommitteeRuns(committees, self.stop))
+        runs = OwnerLabelsServer(committees, self.sharing)
         return CodedSource(committees.quorum, committees, runs, runs)
 
-    def learned(self, plan: Plan) -> tuple[str, ...]:
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         count = "the number of steps until no label changed, " if self.stop else ""
         facts = [f"the first labels, {count}and the final labels and cluster sizes (so did every client)"]
         if self.dealer is None:
@@ -170,13 +181,13 @@ class FinalLabelsOnly(Exactly):
 # --- client --------------------------------------------------------------------------------------
 
 
-class Clusterer:
+class FinalLabelsClient:
     """A client's half: whole runs on secret labels; predictions as without a dealer."""
 
     opens: ClassVar[bool] = True
     kept: ClassVar[None] = None
 
-    def __init__(self, participant: Participant, comparer: Comparer, *, stop: bool) -> None:
+    def __init__(self, participant: ComparisonClient, comparer: DealerlessParty, *, stop: bool) -> None:
         self.participant, self.comparer, self.stop = participant, comparer, stop
         self.plan = participant.plan
         self.start: Array | None = None
@@ -185,37 +196,37 @@ class Clusterer:
     def opened(self) -> Array | None:
         return self.participant.opened
 
-    def __call__(self, question: Assignment, measured: Measured) -> Role[Message | None]:
+    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
         match question:
-            case Cluster():
+            case ClusterQuery():
                 self.participant.opened = None
                 contest = self.contest(question)
                 answer = self.comparer.unless_stalled(question, self.cluster(question, measured.rows))
                 return self.participant.told(contest, question, answer, FinalShare)
-            case Compare() if (question.labels >= 0).any():
+            case CompareQuery() if (question.labels >= 0).any():
                 # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
                 raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
             case _:
                 return self.participant(question, measured)
 
-    def watch(self, question: Assignment, sizes: Array) -> Role[None]:
-        if isinstance(question, Cluster):
+    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
+        if isinstance(question, ClusterQuery):
             self.participant.opened = None
             yield from self.participant.hear(self.contest(question), question, {}, FinalShare)
         else:
             yield from self.participant.watch(question, sizes)
 
-    def contest(self, question: Cluster) -> Match:
+    def contest(self, question: ClusterQuery) -> ComparisonSession:
         """The last comparison of a run.  Raises FaultyServer for a run that the plan does not have."""
         self.check(question)
         self.participant.check_committee(question.committee)
         self.participant.check_order(question.responders.tolist(), question.committee.tolist())
-        seats = Compare(
+        seats = CompareQuery(
             question.round, question.k, question.labels, question.responders, question.committee, 0, 1
         )
-        return Match(self.plan, seats, np.ones(question.k, np.int64), self.comparer.seating)
+        return ComparisonSession(self.plan, seats, np.ones(question.k, np.int64), self.comparer.seating)
 
-    def check(self, question: Cluster) -> None:
+    def check(self, question: ClusterQuery) -> None:
         """Refuse a second run, whose end would be one more labeling; attempts repeat the first question."""
         if self.start is None:
             self.start = question.labels
@@ -224,18 +235,18 @@ class Clusterer:
         if asked != planned or not np.array_equal(question.labels, self.start):
             raise FaultyServer(SERVER, "asked for another run than the plan's, or for a second one")
 
-    def cluster(self, question: Cluster, rows: CodedRows) -> Role[Message | None]:
+    def cluster(self, question: ClusterQuery, rows: CodedRows) -> Role[Message | None]:
         """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
-        steps = Steps(self.plan.clients, question.round, question.subject)
+        steps = AnswerRounds(self.plan.clients, question.round, question.subject)
         seats = yield from self.comparer.seated(tuple(question.committee.tolist()), steps)
         if seats is None:
             return None
-        run = SecretRun(self.comparer, seats, steps, rows, question.k)
+        run = CommitteeRun(self.comparer, seats, steps, rows, question.k)
         one_hot, code = run.public(question.labels)
         number, same = 0, False
         while number < question.max_iter and not same:
             won, joint = yield from run.assign(one_hot)
-            new = np.stack([codes(run.contest, component) for component in won])
+            new = np.stack([winner_code(run.contest, component) for component in won])
             # A start with points in no cluster changes in any case.
             if question.stop and (number > 0 or question.labels.min() >= 0):
                 same = yield from run.unchanged(joint, code, new)
@@ -245,54 +256,56 @@ class Clusterer:
         return FinalShare(joint.player.opening(code), number, same)
 
 
-class SecretRun:
+class CommitteeRun:
     """One run of a client of the committee: its shares of the points, and the steps on secret labels."""
 
-    def __init__(self, client: Comparer, seats: Seats, steps: Steps, rows: CodedRows, k: int) -> None:
+    def __init__(
+        self, client: DealerlessParty, seats: SharedKeySeats, steps: AnswerRounds, rows: CodedRows, k: int
+    ) -> None:
         self.client, self.seats, self.steps, self.k = client, seats, steps, k
-        self.plan: Plan = client.plan
+        self.plan: CodedPlan = client.plan
         self.basis: Basis = client.plan.code.basis
         m = self.plan.m
         # The shares themselves: every row a cluster of its own.
         self.points = rows.residues(rows.sums(np.arange(m, dtype=np.int32), m))
         ones = np.ones((self.basis.lanes, 1, m), self.basis.dtype)
         self.columns = np.concatenate([ones, self.points.transpose(0, 2, 1)], axis=1)
-        self.pairs = maths.Pairs(k)
+        self.pairs = maths.ClusterPairs(k)
         # With unit sizes the comparisons are those of all pairs of clusters.
-        self.contest = Contest.nearest(np.ones(k, np.int64))
+        self.contest = ArgminContest.nearest(np.ones(k, np.int64))
 
     def public(self, labels: Array) -> tuple[Array, Array]:
         """Shares of known labels: one-hot (lanes, k, m), and their codes (held, places, words)."""
         known = (labels[None, :] == np.arange(self.k)[:, None]).astype(np.int64)
-        planes = digits(np.maximum(labels, 0).astype(np.int64), self.contest.places)
+        planes = to_planes(np.maximum(labels, 0).astype(np.int64), self.contest.places)
         held = len(self.seats.committee.held(self.seats.place))
         shares = np.zeros((held, *planes.shape), np.uint64)
         if 0 in self.seats.committee.held(self.seats.place):
             shares[0] = planes
         return self.basis.reduce(known), shares
 
-    def assign(self, one_hot: Array) -> Role[tuple[Array, Joint]]:
+    def assign(self, one_hot: Array) -> Role[tuple[Array, CommitteeComputation]]:
         """Who wins each point: (held, k, words) shares, from shares (lanes, k, m) of the labels before."""
         basis, pairs, d = self.basis, self.pairs, self.points.shape[2]
         count, m = len(pairs.first), self.plan.m
-        sizes = maths.cluster_sizes(basis, one_hot)
-        sums = yield from self.reduce(maths.cluster_sums(basis, one_hot, self.points))
-        squares = yield from self.reduce(maths.squares(basis, sums, sizes, pairs))
-        planes = yield from self.reduce(maths.planes(basis, squares, d, pairs))
-        differences = maths.differences(basis, planes, self.columns)
+        sizes = maths.one_hot_sizes(basis, one_hot)
+        sums = yield from self.reduce(maths.one_hot_sums(basis, one_hot, self.points))
+        squares = yield from self.reduce(maths.pair_products(basis, sums, sizes, pairs))
+        planes = yield from self.reduce(maths.bisectors(basis, squares, d, pairs))
+        differences = maths.bisector_values(basis, planes, self.columns)
         # s_h - 1 is negative exactly if cluster h is empty.
         less = maths.subtract(basis, sizes, np.ones_like(sizes))
         values = np.concatenate([differences.reshape(basis.lanes, -1), less], axis=1)
         part = yield from self.hand_over(values)
         joint = self.seats.play(self.steps, self.client.peers, self.client.rooms)
         numbers = None if part is None else self.fractions(part)
-        shape = signs.digits(basis, self.plan.code.t), count * words(m) + words(self.k)
+        shape = signs.fraction_digits(basis, self.plan.code.t), count * word_count(m) + word_count(self.k)
         dealt = yield from joint.deal(numbers, shape)
         signs_of = yield from joint.run(top_bit(dealt))
-        bits = signs_of[:, : count * words(m)].reshape(len(signs_of), count, words(m))
-        bits = bits ^ (yield from self.against_empty(joint, signs_of[:, count * words(m) :]))
+        bits = signs_of[:, : count * word_count(m)].reshape(len(signs_of), count, word_count(m))
+        bits = bits ^ (yield from self.against_empty(joint, signs_of[:, count * word_count(m) :]))
         won = yield from joint.run(
-            wins(bits, self.contest.literals, self.contest.wanted, joint.player.constant)
+            winner_products(bits, self.contest.literals, self.contest.wanted, joint.player.constant)
         )
         return won, joint
 
@@ -303,12 +316,14 @@ class SecretRun:
         differences = np.ascontiguousarray(part[:, : count * m]).reshape(basis.lanes, count, m)
         sizes = np.ascontiguousarray(part[:, None, count * m :])
         both = [
-            signs.fractions(basis, t, differences, [(q,) for q in range(count)], [(1,)] * count, first=first),
-            signs.fractions(basis, t, sizes, [(0,)], [(1,)], first=first),
+            signs.share_fractions(
+                basis, t, differences, [(q,) for q in range(count)], [(1,)] * count, first=first
+            ),
+            signs.share_fractions(basis, t, sizes, [(0,)], [(1,)], first=first),
         ]
         return np.concatenate([bits.reshape(len(bits), -1) for bits in both], axis=1)
 
-    def against_empty(self, joint: Joint, empty: Array) -> Role[Array]:
+    def against_empty(self, joint: CommitteeComputation, empty: Array) -> Role[Array]:
         """What flips a comparison (held, pairs, 1) where a is empty and b is not, from empty (held, words).
 
         The number of such a pair is 0, so its sign says that b is no nearer.
@@ -319,18 +334,18 @@ class SecretRun:
         planes = (np.uint64(0) - bit)[:, :, None]
         filled = planes ^ joint.player.constant(np.full((self.k, 1), ONES))
         product: Array = yield from joint.run(
-            products_of(planes, self.pairs.first, filled, self.pairs.second)
+            row_products(planes, self.pairs.first, filled, self.pairs.second)
         )
         return product
 
-    def unchanged(self, joint: Joint, old: Array, new: Array) -> Role[bool]:
+    def unchanged(self, joint: CommitteeComputation, old: Array, new: Array) -> Role[bool]:
         """Whether all labels stayed, opened to the committee."""
         m, constant = self.plan.m, joint.player.constant
         inside = pack(np.ones((1, m), np.uint8))
         shape = old.shape[1:]
         same = (old ^ new ^ constant(np.full(shape, ONES))) & inside
         same ^= constant(np.broadcast_to(~inside, shape))
-        result = yield from joint.run(all_of(same))
+        result = yield from joint.run(all_set(same))
         bit = bool(joint.player.opening(result)[0, 0])
         me, numbers = self.client.me, self.seats.numbers
         send = {i: ChangeShare(bit) for i in numbers if i != me} if self.seats.is_member else {}
@@ -340,7 +355,7 @@ class SecretRun:
             bit ^= message.bit
         return bit
 
-    def one_hot(self, joint: Joint, won: Array) -> Role[Array]:
+    def one_hot(self, joint: CommitteeComputation, won: Array) -> Role[Array]:
         """Shares (lanes, k, m) in residues of the winners' bits (held, k, words)."""
         m, members = self.plan.m, self.seats.client(self.seats.committee.members)
         mine = None
@@ -373,8 +388,10 @@ class SecretRun:
         if mine is not None:
             shares = self.plan.code.share(mine[:, None, :], self.client.coins)
             own = {me: shares[me][:, 0]}
-            send = {i: Reshared(np.ascontiguousarray(shares[i][:, 0])) for i in self.seats.numbers if i != me}
-        received = yield from self.steps.exchange(send, [i for i in dealers if i != me], Reshared)
+            send = {
+                i: ResharedPart(np.ascontiguousarray(shares[i][:, 0])) for i in self.seats.numbers if i != me
+            }
+        received = yield from self.steps.exchange(send, [i for i in dealers if i != me], ResharedPart)
         for i, message in received.items():
             check_residues(self.basis, self.plan.clients[i], message.values, (size,))
         shares_of = own | {i: message.values for i, message in received.items()}
@@ -384,14 +401,14 @@ class SecretRun:
         """A member's additive part of numbers (lanes, N) of which all hold shares; None at the others."""
         code, me, keys = self.plan.code, self.client.me, self.client.peers
         responders = tuple(sorted(self.seats.numbers))
-        peers = partners(code, responders, me, len(values), code.t)
+        peers = masking_partners(code, responders, me, len(values), code.t)
         context = mask_context(code, responders, len(values), (1, values.shape[1]), self.steps.subject)
         streams = keys.streams(self.steps.nonce, context, peers)
         if len(streams) < len(peers):
-            raise Stalled(self.steps.step, set(peers) - set(streams))
+            raise StalledStep(self.steps.step, set(peers) - set(streams))
         values = np.ascontiguousarray(values[:, None])
-        blind(code, responders, me, streams, values, code.t)
-        part = yield from take_over(self.plan, me, self.steps, responders, self.seats.numbers, values)
+        add_mask(code, responders, me, streams, values, code.t)
+        part = yield from take_over_part(self.plan, me, self.steps, responders, self.seats.numbers, values)
         return None if part is None else part[:, 0]
 
 
@@ -399,10 +416,10 @@ class SecretRun:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SecretRuns:
+class CommitteeRuns:
     """Whole runs of which a committee opens the last labels."""
 
-    committees: Committees
+    committees: CommitteeServer
     stop: bool
 
     def __call__(self, labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
@@ -417,8 +434,10 @@ class SecretRuns:
         committees, desk = self.committees, self.committees.desk
         while True:
             seats = committees.players(labels, k, 1)
-            question = Cluster(seats.round, k, start, seats.responders, seats.committee, max_iter, self.stop)
-            match = Match(desk.plan, seats, np.ones(k, np.int64), committees.seating)
+            question = ClusterQuery(
+                seats.round, k, start, seats.responders, seats.committee, max_iter, self.stop
+            )
+            match = ComparisonSession(desk.plan, seats, np.ones(k, np.int64), committees.seating)
             inbox = yield Exchange(
                 to_all(desk.there, question), match.committee, 0, round=seats.round, phase="assign"
             )
@@ -426,14 +445,14 @@ class SecretRuns:
                 next(desk.rounds)
             shares, reports = committees.sorted(match, inbox, FinalShare)
             if len(shares) == len(match.committee):
-                last = labels_of(match, shares)
-                steps, converged = ending(shares, max_iter)
+                last = labels_from_shares(match, shares)
+                steps, converged = run_end(shares, max_iter)
                 return Trace(k, (start, compact_labels(last)), None, converged, steps=steps)
             gone = set(match.committee) - set(inbox)
             committees.quorum.silent |= committees.lost(match, gone, reports)
 
 
-def ending(shares: Mapping[PartyId, FinalShare], max_iter: int) -> tuple[int, bool]:
+def run_end(shares: Mapping[PartyId, FinalShare], max_iter: int) -> tuple[int, bool]:
     """After how many steps the run ended, and whether it converged: all members of a committee know.
 
     Raises FaultyClient for more steps than were asked for, SuspectedParties if members contradict another.

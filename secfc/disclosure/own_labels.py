@@ -1,9 +1,10 @@
 """Own labels: each client learns the labels of its own points, and nobody those of others.
 
-The labels stay shared among a committee from the first step to the last (`secfc.disclosure.own.keeper`); at
-the end each owner gets shares of the labels of its own rows.  The server, and all clients, learn the first
-labels, which nobody's points have part in, the sizes of the clusters after each step unless they are hidden,
-and the number of steps.  Assumes parties that follow the protocol, as `AssignmentsOnly` does.
+The labels stay shared among a committee from the first step to the last
+(`secfc.disclosure.owner_labels.client`); at the end each owner gets shares of the labels of its own rows.
+The server, and all clients, learn the first labels, which nobody's points have part in, the sizes of the
+clusters after each step unless they are hidden, and the number of steps.  Assumes parties that follow the
+protocol, as `AssignmentsOnly` does.
 """
 
 from __future__ import annotations
@@ -13,30 +14,34 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from field.secrets.coins import Coins
-from secfc.coded.layout import Layout
-from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Exactly, Exposure, Sharing
-from secfc.coded.screening import Screening
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.policy import ClientPolicy, ExactPolicy, Exposure, LabelSharing
 from secfc.coded.source import CodedSource
-from secfc.disclosure.compare.consent import LEAST_LANES, check_consent, room_for_sides, room_to_compare
-from secfc.disclosure.compare.dealt import Dealt
-from secfc.disclosure.compare.match import committee_size
-from secfc.disclosure.compare.member import Member
-from secfc.disclosure.joint.undealt import Comparer, Undealt
-from secfc.disclosure.own.dealing import Dealing
-from secfc.disclosure.own.keeper import Keeper
-from secfc.disclosure.own.keeping import SharedRuns
-from secfc.disclosure.own.together import Together
-from secfc.disclosure.own.way import Way
-from secfc.lloyd.splitting import Splitting
-from secfc.lloyd.starts import RandomLabels, Start
+from secfc.disclosure.compare.computing_party import ComputingParty
+from secfc.disclosure.compare.session import (
+    LEAST_LANES,
+    bisector_headroom,
+    check_consent,
+    committee_size,
+    comparison_headroom,
+)
+from secfc.disclosure.compare.trusted_dealer import TrustedDealer
+from secfc.disclosure.dealerless.policy import Dealerless, DealerlessParty
+from secfc.disclosure.owner_labels.backend import LabelSharingBackend
+from secfc.disclosure.owner_labels.client import OwnerLabelsClient
+from secfc.disclosure.owner_labels.dealer import DealerBackend
+from secfc.disclosure.owner_labels.dealerless import DealerlessBackend
+from secfc.disclosure.owner_labels.server import OwnerLabelsServer
+from secfc.kmeans.splitting import Splitting
+from secfc.kmeans.starts import RandomLabels, Start
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.exchange import SERVER, PartyId, Role
 
 
 @dataclass(frozen=True)
-class OwnLabels(Exactly):
+class OwnLabels(ExactPolicy):
     """Each client learns the labels of its own points at the end; all learn sizes and the number of steps.
 
     dealer: who deals masks and tables, the server or a client that then stays outside the committee of t + 1
@@ -88,19 +93,19 @@ class OwnLabels(Exactly):
         return "steps" if self.hidden else "sizes"
 
     @property
-    def sharing(self) -> Sharing:
+    def sharing(self) -> LabelSharing:
         """What is opened of labels."""
-        return Sharing(hidden=self.hidden)
+        return LabelSharing(hidden=self.hidden)
 
     @cached_property
-    def how(self) -> Dealt | Undealt:
+    def how(self) -> TrustedDealer | Dealerless:
         """How committees compare."""
-        return Undealt(self.consent) if self.dealer is None else Dealt(self.dealer, self.consent)
+        return Dealerless(self.consent) if self.dealer is None else TrustedDealer(self.dealer, self.consent)
 
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
-        return room_for_sides(way, layout) if self.hidden else room_to_compare(way, layout)
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
+        return bisector_headroom(way, layout) if self.hidden else comparison_headroom(way, layout)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: CodedPlan) -> None:
         """Raises ValueError for what would have to be opened on the way, or clients that cannot compare."""
         check_consent(plan, type(self).__name__, self.consent)
         self.how.check(plan)
@@ -132,23 +137,27 @@ class OwnLabels(Exactly):
             if broken:
                 raise ValueError(f"labels are opened to owners only, but {rule}; or use AssignmentsOnly()")
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
-        member: Member | Comparer = yield from self.how.member(plan, name, coins=coins)
-        way: Way = Dealing(member, coins) if isinstance(member, Member) else Together(member)
-        return Keeper(self.how.participant(plan, member), way, coins, self.sharing)  # type: ignore[arg-type]
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
+        member: ComputingParty | DealerlessParty = yield from self.how.member(plan, name, coins=coins)
+        way: LabelSharingBackend = (
+            DealerBackend(member, coins) if isinstance(member, ComputingParty) else DealerlessBackend(member)
+        )
+        return OwnerLabelsClient(self.how.participant(plan, member), way, coins, self.sharing)  # type: ignore[arg-type]
 
-    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
-        runs = SharedRuns(committees, self.sharing)
+        runs = OwnerLabelsServer(committees, self.sharing)
         return CodedSource(committees.quorum, committees, runs, runs, runs.grown)
 
-    def ledger(self, plan: Plan) -> Ledger:
+    def ledger(self, plan: CodedPlan) -> Ledger:
         return Ledger().record(
             NonPrivate(),
             what="labels to owners of points without noise" + ("" if self.hidden else ", and sizes"),
         )
 
-    def learned(self, plan: Plan) -> tuple[str, ...]:
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What the server learned, in sentences for people."""
         facts = [
             (
@@ -168,7 +177,7 @@ class OwnLabels(Exactly):
             facts.append(plan.init.reveals)
         return tuple(facts)
 
-    def unseen(self, plan: Plan) -> str:
+    def unseen(self, plan: CodedPlan) -> str:
         """What becomes of distances, and who would have to join whom, for people."""
         if self.dealer is None:
             return f"no distance, not even together with any {plan.code.t} of the clients"

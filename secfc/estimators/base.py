@@ -16,14 +16,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.inputs import InputError, by_name, names_of
-from secfc.estimators.dealing import Dealt, Tables, blocks, by_group, federation_of, tables_of
+from secfc.estimators.dealing import (
+    ClientTables,
+    DealtFederation,
+    by_group,
+    consecutive_blocks,
+    federation_of,
+    tables_of,
+)
 from secfc.fitting import fit
 from secfc.metrics import cost
 
 Array = NDArray[Any]
 
 
-class Opened:
+class AvailableIfPublished:
     """A method that is there where centers are published, and elsewhere says why not."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -76,7 +83,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         self._run(dealt, whole)
         return self
 
-    def _run(self, dealt: Dealt, whole: Array, **more: Any) -> None:
+    def _run(self, dealt: DealtFederation, whole: Array, **more: Any) -> None:
         """Fit a federation, and keep what came of it.  whole: all its points, in the order of rows."""
         seed = self._seed()
         bound, scaling = getattr(self, "bound", None), getattr(self, "scale_features", None)
@@ -165,7 +172,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             self._dtype = whole.dtype if whole.dtype.kind == "f" else np.dtype(np.float64)
         return whole.astype(np.uint8) if whole.dtype.kind == "b" else whole
 
-    def _stacked(self, given: Tables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
+    def _stacked(self, given: ClientTables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
         """All clients' rows, one client after the other, and the rows of each."""
         if groups is not None:
             raise InputError("groups with one table a client: it says whose rows are whose. Leave groups out")
@@ -184,7 +191,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
         ends = np.cumsum([len(array) for array in arrays])
         return np.concatenate(arrays), np.split(np.arange(ends[-1]), ends[:-1])
 
-    def _dealt_to_fit(self, X: Any, groups: Any) -> tuple[Dealt, Array]:
+    def _dealt_to_fit(self, X: Any, groups: Any) -> tuple[DealtFederation, Array]:
         names: tuple[str, ...] | None
         if (given := tables_of(X)) is not None:
             whole, rows = self._stacked(given, groups, reset=True)
@@ -205,11 +212,13 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                         "Lower "
                         "n_clients, or pass more rows"
                     )
-                names, rows = None, blocks(len(whole), int(n))
+                names, rows = None, consecutive_blocks(len(whole), int(n))
         self._check_k(len(whole))
         return self._federation(whole, names, rows), whole
 
-    def _federation(self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]) -> Dealt:
+    def _federation(
+        self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]
+    ) -> DealtFederation:
         """Rows dealt to clients, columns by the names that the fit had."""
         dealt = federation_of(whole, names, rows)
         features = getattr(self, "feature_names_in_", None)
@@ -224,7 +233,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
                 f"n_samples={m} should be >= n_clusters={k}: lower n_clusters, or pass more rows"
             )
 
-    def _dealt_to_predict(self, X: Any, groups: Any) -> tuple[Dealt, Array]:
+    def _dealt_to_predict(self, X: Any, groups: Any) -> tuple[DealtFederation, Array]:
         clients = self.clients_
         own: Mapping[str, Array]
         if (given := tables_of(X)) is not None:
@@ -241,7 +250,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
             if groups is not None:
                 own = dict(zip(*by_group(groups, len(whole)), strict=True))
             else:
-                own = dict(zip(clients, blocks(len(whole), len(clients)), strict=True))
+                own = dict(zip(clients, consecutive_blocks(len(whole), len(clients)), strict=True))
         if strangers := [name for name in own if name not in clients]:
             raise InputError(
                 f"client {strangers[0]!r} took no part in the fit: its clients are {', '.join(clients)}"
@@ -252,7 +261,7 @@ class Federated(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
 
 # scikit-learn wraps these where a class is made, for frames to come out: only then may they hide.
 for _name in ("transform", "fit_transform", "score"):
-    setattr(Federated, _name, Opened(getattr(Federated, _name)))
+    setattr(Federated, _name, AvailableIfPublished(getattr(Federated, _name)))
 
 
 def _columns(table: Any, names: list[str]) -> Any:

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Tables:
+class ClientTables:
     """Data as they came: one table a client, with clients' names or None."""
 
     tables: tuple[Any, ...]
@@ -26,7 +26,7 @@ class Tables:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dealt:
+class DealtFederation:
     """A federation, and of each of its clients the rows of X that are its own, in its order; -1 for none."""
 
     federation: Federation
@@ -40,7 +40,7 @@ class Dealt:
         return flat
 
 
-def tables_of(X: Any) -> Tables | None:
+def tables_of(X: Any) -> ClientTables | None:
     """What X holds for each client, or None if it is one table.
 
     Several tables are a mapping of names to tables, a `Federation`, or a list of tables; a list of lists of
@@ -54,11 +54,11 @@ def tables_of(X: Any) -> Tables | None:
                 "columns "
                 "are matched by name"
             )
-        return Tables(tuple(party.read() for party in X.parties), X.names)
+        return ClientTables(tuple(party.read() for party in X.parties), X.names)
     if isinstance(X, Mapping) and not hasattr(X, "toarray"):  # some sparse arrays are mappings
-        return Tables(tuple(X.values()), tuple(map(str, X)))
+        return ClientTables(tuple(X.values()), tuple(map(str, X)))
     if isinstance(X, list | tuple) and X and all(map(_table, X)):
-        return Tables(tuple(X), None)
+        return ClientTables(tuple(X), None)
     return None
 
 
@@ -68,7 +68,7 @@ def _table(item: Any) -> bool:
     return names_of(item) is not None or len(getattr(item, "shape", ())) == 2
 
 
-def blocks(m: int, n: int, least: int = 1) -> list[Array]:
+def consecutive_blocks(m: int, n: int, least: int = 1) -> list[Array]:
     """m rows in n runs of consecutive ones, as equal as can be; rows of -1 fill up those that have too
     few.
     """
@@ -100,7 +100,9 @@ def by_group(groups: Any, m: int) -> tuple[tuple[str, ...], list[Array]]:
     return tuple(str(names[g]) for g in order), [parts[g] for g in order]
 
 
-def federation_of(X: Array, names: Sequence[str] | None, rows: Sequence[Array], **more: Any) -> Dealt:
+def federation_of(
+    X: Array, names: Sequence[str] | None, rows: Sequence[Array], **more: Any
+) -> DealtFederation:
     """Rows of X dealt to clients.  A row of -1 is a row of zeros, of whose label nobody will ask."""
     arrays = []
     for own in rows:
@@ -110,4 +112,4 @@ def federation_of(X: Array, names: Sequence[str] | None, rows: Sequence[Array], 
             points = X[own]
             points[own < 0] = 0
             arrays.append(points)
-    return Dealt(Federation.from_arrays(arrays, names=names, **more), tuple(rows))
+    return DealtFederation(Federation.from_arrays(arrays, names=names, **more), tuple(rows))

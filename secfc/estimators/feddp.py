@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from secfc.algorithm import Algorithm
-from secfc.data.inputs import InputError, as_rows, checked_points, read
+from secfc.data.inputs import InputError, as_rows, checked_points, read_all
 from secfc.estimators.base import Federated
-from secfc.estimators.dealing import Dealt
+from secfc.estimators.dealing import DealtFederation
 from secfc.feddp.algorithm import FedDPKMeans as Way
-from secfc.feddp.noise import Placement, ServerNoise, SharedNoise
-from secfc.privacy.neighbors import Neighbors
+from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise
+from secfc.privacy.events import Neighbors
 
 
 class FedDPKMeans(Federated):
@@ -78,9 +78,9 @@ class FedDPKMeans(Federated):
         if server_points is None:
             held = whole[self._shared(len(whole))]
         else:
-            held = read(checked_points(as_rows(np.asarray(server_points)), "the server"), "the server")
+            held = read_all(checked_points(as_rows(np.asarray(server_points)), "the server"), "the server")
         federation = replace(dealt.federation, server_points=held)
-        self._run(Dealt(federation, dealt.rows), whole)
+        self._run(DealtFederation(federation, dealt.rows), whole)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -98,7 +98,7 @@ class FedDPKMeans(Federated):
         return np.linspace(0, m - 1, max(1, round(share * m))).round().astype(np.int64)
 
     def _algorithm(self, seed: int | None) -> Algorithm:
-        noises: Mapping[str, type[Placement]]
+        noises: Mapping[str, type[NoisePlacement]]
         units, noises = (
             {"point": "data point", "client": "client"},
             {"server": ServerNoise, "shares": SharedNoise},

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.inputs import InputError, names_listed, names_of
 from secfc.estimators.base import Federated
-from secfc.estimators.dealing import Dealt, Tables, federation_of
+from secfc.estimators.dealing import ClientTables, DealtFederation, federation_of
 from secfc.overlap.masked import MaskedLloyd
 
 Array = NDArray[Any]
@@ -72,7 +72,7 @@ class MaskedKMeans(Federated):
             t=self.t, coarse=self.coarse,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def _stacked(self, given: Tables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
+    def _stacked(self, given: ClientTables, groups: Any, *, reset: bool) -> tuple[Array, list[Array]]:
         """Frames side by side, by the names of their columns: NaN where a client has none of a name."""
         named = [names_of(table) for table in given.tables]
         if (
@@ -101,7 +101,9 @@ class MaskedKMeans(Federated):
         ends = np.cumsum([len(array) for array in arrays])
         return np.concatenate(arrays), np.split(np.arange(ends[-1]), ends[:-1])
 
-    def _federation(self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]) -> Dealt:
+    def _federation(
+        self, whole: Array, names: Sequence[str] | None, rows: Sequence[Array]
+    ) -> DealtFederation:
         """Rows dealt to clients, each of which has a name for every column, and observes those with
         values.
         """

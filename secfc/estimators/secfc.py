@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from secfc.algorithm import Algorithm
+from secfc.coded_kmeans.secfc import SecFC
 from secfc.estimators.base import Federated
-from secfc.exact.secfc import SecFC
 
 
 class SecFCKMeans(Federated):

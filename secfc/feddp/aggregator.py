@@ -10,50 +10,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.feddp.elbow import costs_by_k
-from secfc.feddp.estimates import (
-    Groups,
+from secfc.feddp.clients import client_bounds
+from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
+from secfc.feddp.noise import HonestCounts
+from secfc.feddp.plan import PLACES, FedDPPlan, NoisePart
+from secfc.feddp.server_estimates import (
     Proxies,
+    ProxyGroups,
     centers_of_sums,
     clean_weights,
-    clipping,
+    clipping_effect,
     clipping_error,
+    costs_by_k,
     drawn_weights,
     group_about,
     group_proxies,
-    kept,
     leading_directions,
     merge_points,
-    seen_by,
+    nearest_squares,
+    project_into_ball,
+    reweighted_groups,
     shrink,
-    squares,
-    start_of,
+    shrinkage_kept,
+    start_centers,
     weighted_kmeans,
     weighted_quantile,
-    within_ball,
 )
-from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
-from secfc.feddp.noise import Honest
-from secfc.feddp.plan import PLACES, FedDPPlan, Part
-from secfc.feddp.public import client_bounds
-from secfc.feddp.starts import Cones, FedDPInit, Votes
+from secfc.feddp.starts import (
+    Cones,
+    FedDPInit,
+    PointSpread,
+    Votes,
+    candidate_weights,
+    fit_histograms,
+    mean_square_along,
+    random_directions,
+    resample_candidates,
+    sample_ball,
+    vote_positions,
+)
 from secfc.feddp.statistics import LEAST_REACH, UNIT, symmetric_matrix
-from secfc.feddp.votes import (
-    Spread,
-    along,
-    descendants,
-    directions,
-    elected,
-    explained,
-    in_ball,
-    places,
-)
-from secfc.lloyd.elbow import Curve, Elbow
+from secfc.kmeans.elbow import CostCurve, Elbow
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import Ledger
 from secfc.roles.agreement import agree_with_workers
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, to_all
-from secfc.sums import receive_sum
+from secfc.secure_sum.protocol import receive_sum
 
 Array = NDArray[Any]
 
@@ -64,7 +66,7 @@ EVIDENT = 2.0  # deviations of its noise by which a start must be nearer than th
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Released:
+class NoisyRelease:
     """One noisy release: its numbers, and for tables root mean squares of noise and of what was released.
 
     These are in units of the statistic: data units squared, points, data units.  signal is estimated from the
@@ -83,7 +85,7 @@ class Released:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ServerResult:
+class FedDPServerResult:
     """What the server has in the end.  All of it but exact sums, which it forgets, may be published.
 
     centers: (k, d) in data units.  initial: before FedDP-Lloyds.  proxies: of FedDP-Init or votes, or None.
@@ -96,10 +98,10 @@ class ServerResult:
     initial: Array
     proxies: Proxies | None
     ledger: Ledger
-    released: tuple[Released, ...]
+    released: tuple[NoisyRelease, ...]
     counted: tuple[tuple[PartyId, ...], ...]
     blur: Array
-    curve: Curve | None = None
+    curve: CostCurve | None = None
 
 
 class Aggregator:
@@ -108,7 +110,7 @@ class Aggregator:
     def __init__(self, plan: FedDPPlan, coins: Coins, seeds: np.random.Generator) -> None:
         self.plan, self.coins, self.seeds = plan, coins, seeds
         self.ledger = Ledger(plan.neighbors)
-        self.released: list[Released] = []
+        self.released: list[NoisyRelease] = []
         self.counted: list[tuple[PartyId, ...]] = []
         self.question = ITERATE
         self.blur: Array = np.zeros(0)
@@ -117,7 +119,7 @@ class Aggregator:
     def seed(self) -> int:
         return int(self.seeds.integers(2**31))
 
-    def sum(self, message: Any, parts: list[Part], units: tuple[float, ...]) -> Role[list[Array]]:
+    def sum(self, message: Any, parts: list[NoisePart], units: tuple[float, ...]) -> Role[list[Array]]:
         """Noisy sums of the parts, float64 in units of 1/units: what clients add after this message."""
         plan = self.plan
         if message is not None:
@@ -133,7 +135,7 @@ class Aggregator:
                 part.noise,
                 part.sensitivity,
                 exact,
-                Honest.of(plan.sums),
+                HonestCounts.of(plan.sums),
                 self.coins,
                 complete=len(summed.clients) == plan.sums.n,
             )
@@ -145,11 +147,11 @@ class Aggregator:
             scaled = values.astype(np.float64) / unit
             noise = part.deviation / unit
             signal = float(np.sqrt(max(0.0, float(np.mean(scaled**2)) - noise**2)))
-            self.released.append(Released(part.what, part.size, noise, signal, values))
+            self.released.append(NoisyRelease(part.what, part.size, noise, signal, values))
             noisy.append(scaled)
         return noisy
 
-    def centers(self, number: int, groups: Groups, lie: Groups | Spread) -> Role[Array]:
+    def centers(self, number: int, groups: ProxyGroups, lie: ProxyGroups | PointSpread) -> Role[Array]:
         """Step 3 (number 0), or one of FedDP-Lloyds: centers (k, d) about the plan's origin.
 
         lie: how far rows lie from anchors: the same groups by the weights that say it best, or, where nobody
@@ -159,7 +161,7 @@ class Aggregator:
         k = len(groups.centers)
         origins = groups.anchors if variant.residuals else np.zeros((k, plan.d))
         reach, kept_share = (
-            (self.steps(lie.reach), 1.0) if isinstance(lie, Spread) else self.reach(lie, number)
+            (self.steps(lie.reach), 1.0) if isinstance(lie, PointSpread) else self.reach(lie, number)
         )
         noises = plan.noises.group(number)
         bounds = client_bounds(
@@ -186,11 +188,11 @@ class Aggregator:
         ways = np.linalg.norm(found - origins, axis=1) * miscounted / np.maximum(counts, least)
         self.blur = np.where(counts >= least, np.hypot(math.sqrt(plan.d) * deviations, ways), 0.0)
         if variant.shrunk:
-            self.blur *= kept(found, groups.anchors, deviations)
+            self.blur *= shrinkage_kept(found, groups.anchors, deviations)
             found = shrink(found, groups.anchors, deviations)
-        return within_ball(found, plan.radius.value) if variant.cleaned else found
+        return project_into_ball(found, plan.radius.value) if variant.cleaned else found
 
-    def reach(self, groups: Groups, number: int) -> tuple[int, float]:
+    def reach(self, groups: ProxyGroups, number: int) -> tuple[int, float]:
         """Where rows are clipped about their origins, in steps, and what share of them that keeps.
 
         Both estimated on the server's points, or on candidates: post-processing of public points and noisy
@@ -220,7 +222,7 @@ class Aggregator:
             sorted({self.steps(weighted_quantile(residuals, weights, q)) for q in QUANTILES}),
             key=lambda steps: clipping_error(groups, there, steps / plan.scale, noise, least, blur),
         )
-        return reach, clipping(groups, there, reach / plan.scale)[2]
+        return reach, clipping_effect(groups, there, reach / plan.scale)[2]
 
     def steps(self, radius: float) -> int:
         """A radius in integer steps, within what a plan allows."""
@@ -241,7 +243,7 @@ class Aggregator:
         return each, 2 * each / count if count else 0.0
 
 
-def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[ServerResult]:
+def run_server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[FedDPServerResult]:
     """Algorithm 1, then Algorithm 2, as far as the plan goes."""
     yield from agree_with_workers(plan, SERVER)
     books, curve, spread = Aggregator(plan, coins, rng), None, None
@@ -251,18 +253,20 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
         proxies = yield from weigh_proxies(plan, books)
         k = plan.k
         if isinstance(k, Elbow):
-            curve = Curve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
+            curve = CostCurve(tuple(costs_by_k(proxies, plan.most, books.seed()).tolist()), k.least)
             k = curve.k
-        proxies, groups = yield from choose(plan, books, proxies, k)
+        proxies, groups = yield from choose_start(plan, books, proxies, k)
         weights = proxies.weights
-        centers = yield from books.centers(0, groups, seen_by(groups, proxies.points, proxies.witnesses))
+        centers = yield from books.centers(
+            0, groups, reweighted_groups(groups, proxies.points, proxies.witnesses)
+        )
     elif isinstance(plan.start, Votes):
-        proxies = yield from elect(plan, books, plan.start.rounds or 1, rng)
+        proxies = yield from vote_on_candidates(plan, books, plan.start.rounds or 1, rng)
         weights = proxies.weights
         centers = group_proxies(proxies, plan.most, books.seed()).anchors
     elif isinstance(plan.start, Cones):
         proxies, weights = None, np.zeros(0)
-        centers, spread = yield from gather(plan, books, plan.start, rng)
+        centers, spread = yield from gather_cones(plan, books, plan.start, rng)
     else:
         if not plan.start.public:
             books.ledger = books.ledger.record(NonPrivate(), what="initial centers made of private data")
@@ -273,17 +277,19 @@ def server(plan: FedDPPlan, rng: np.random.Generator, coins: Coins) -> Role[Serv
     for number in range(plan.ahead + 1, len(plan.noises.lloyd) + 1):
         groups = group_about(stand_in, weights, centers)
         witnesses = weights if proxies is None else proxies.witnesses
-        lie = seen_by(groups, stand_in, witnesses) if spread is None else spread
+        lie = reweighted_groups(groups, stand_in, witnesses) if spread is None else spread
         centers = yield from books.centers(number, groups, lie)
         spread = spread and spread.within(centers, books.counts)
     yield Exchange(to_all(plan.clients, NoisyCenters(centers)), round=books.question, phase="finish")
-    return ServerResult(
+    return FedDPServerResult(
         centers + plan.origin, initial, proxies, books.ledger, tuple(books.released), tuple(books.counted),
         books.blur, curve,
     )  # fmt: skip
 
 
-def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role[tuple[Proxies, Groups]]:
+def choose_start(
+    plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int
+) -> Role[tuple[Proxies, ProxyGroups]]:
     """What FedDP-Init found, if clients' points are nearer to it; else the server's points alone.
 
     Centers of both are means of the server's points: which clients have moved none of them yet.
@@ -295,9 +301,9 @@ def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role
     total = float(proxies.witnesses.sum())
     alone = Proxies(plan.points, None, np.full(len(plan.points), total / len(plan.points)))
     fallback = group_proxies(alone, k, books.seed())
-    found = start_of(proxies, groups), fallback.anchors
-    starts = np.stack([within_ball(each, plan.radius.value) for each in found])
-    first, last = (squares(plan.points, start) for start in starts)
+    found = start_centers(proxies, groups), fallback.anchors
+    starts = np.stack([project_into_ball(each, plan.radius.value) for each in found])
+    first, last = (nearest_squares(plan.points, start) for start in starts)
     typical = float(np.quantile(np.abs(last - first), plan.variant.quantile)) * plan.scale**2
     cap = int(np.clip(typical, LEAST_REACH, 4 * plan.reach**2))
     bounds = client_bounds(
@@ -309,48 +315,50 @@ def choose(plan: FedDPPlan, books: Aggregator, proxies: Proxies, k: int) -> Role
     return (proxies, groups) if evident else (alone, fallback)
 
 
-def measure(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -> Role[Spread]:
+def measure_radius(plan: FedDPPlan, books: Aggregator, rng: np.random.Generator) -> Role[PointSpread]:
     """How far from 0 points lie, by their votes along random lines."""
     radius, found = plan.radius.value, []
     (part,) = plan.line_parts()
     for _ in range(plan.lines):
-        line = directions(1, plan.d, rng).T
-        asked = Project(line, places(PLACES, radius)[:, None], ())
+        line = random_directions(1, plan.d, rng).T
+        asked = Project(line, vote_positions(PLACES, radius)[:, None], ())
         (votes,) = yield from books.sum(asked, [part], (float(UNIT),))
-        found.append(along(votes, part.deviation / UNIT, radius))
-    return Spread.of(found, plan.d, radius)
+        found.append(mean_square_along(votes, part.deviation / UNIT, radius))
+    return PointSpread.of(found, plan.d, radius)
 
 
-def elect(plan: FedDPPlan, books: Aggregator, rounds: int, rng: np.random.Generator) -> Role[Proxies]:
+def vote_on_candidates(
+    plan: FedDPPlan, books: Aggregator, rounds: int, rng: np.random.Generator
+) -> Role[Proxies]:
     """Candidates in the public ball and their noisy votes, drawn anew about those that had some.
 
     All that ever had some come of it, with the weights that explain the votes of all rounds.
     """
     radius = first = plan.radius.value
     if plan.lines:
-        first = (yield from measure(plan, books, rng)).ball(radius)
+        first = (yield from measure_radius(plan, books, rng)).ball(radius)
     (part,) = plan.weight_parts(())
     deviation = part.deviation / UNIT
-    candidates, weights = in_ball(plan.bins, plan.d, first, rng), np.ones(plan.bins)
+    candidates, weights = sample_ball(plan.bins, plan.d, first, rng), np.ones(plan.bins)
     asked, votes, able = [], [], []
     for number in range(rounds):
         if number:
-            candidates = descendants(candidates, weights, radius, rng)
+            candidates = resample_candidates(candidates, weights, radius, rng)
         message = Project(np.eye(plan.d), candidates, ())
         (noisy,) = yield from books.sum(message, [part], (float(UNIT),))
-        weights = elected(noisy, deviation, plan.most)
+        weights = candidate_weights(noisy, deviation, plan.most)
         asked.append(candidates)
         votes.append(noisy)
         able.append(candidates[weights > 0])
     every = np.unique(np.concatenate(able), axis=0)
-    return Proxies(every, None, explained(every, asked, votes, deviation, plan.most))
+    return Proxies(every, None, fit_histograms(every, asked, votes, deviation, plan.most))
 
 
-def gather(
+def gather_cones(
     plan: FedDPPlan, books: Aggregator, start: Cones, rng: np.random.Generator
-) -> Role[tuple[Array, Spread]]:
+) -> Role[tuple[Array, PointSpread]]:
     """Centers (k, d) of groups that began as cones about the mean of all points, and how points lie then."""
-    spread = yield from measure(plan, books, rng)
+    spread = yield from measure_radius(plan, books, rng)
     origin = np.zeros((1, plan.d))
     spread = spread.about((yield from books.centers(1, _unseen(origin, origin), spread)))
     (part,) = plan.group_parts(2, 1, plan.reach, ())
@@ -368,10 +376,12 @@ def gather(
     return weighted_kmeans(centers, books.counts, plan.most, books.seed())[0], spread
 
 
-def _unseen(centers: Array, anchors: Array) -> Groups:
+def _unseen(centers: Array, anchors: Array) -> ProxyGroups:
     """Groups of no point of the server."""
     none = np.zeros(0)
-    return Groups(None, centers, anchors, none, np.zeros(0, np.int64), none, np.zeros((0, centers.shape[1])))
+    return ProxyGroups(
+        None, centers, anchors, none, np.zeros(0, np.int64), none, np.zeros((0, centers.shape[1]))
+    )
 
 
 def weigh_proxies(plan: FedDPPlan, books: Aggregator) -> Role[Proxies]:

@@ -6,7 +6,7 @@ secure sum.  `variant=PAPER` is theirs with the sensitivities it needs; `OURS` i
 What is released, to everybody: noisy outer products, weights of the server's points, sums and counts, under
 the declared total budget; and the centers, which are made of them.  Labels stay with the clients.  With
 `ServerNoise` the server sees exact sums over all clients; with `SharedNoise` nobody does.  t members of the
-committee of the secure sum may collude (`secfc.sums`).
+committee of the secure sum may collude (`secfc.secure_sum.protocol`).
 """
 
 from __future__ import annotations
@@ -21,38 +21,132 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.account import Account
-from secfc.algorithm import Clustering, Outcome, Public, union
-from secfc.data.arguments import REAL, WHOLE, Kind, having, hold, instance, optional
-from secfc.data.extras import require
+from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError
+from secfc.data.inputs import (
+    REAL,
+    WHOLE,
+    Caution,
+    InputError,
+    ValueKind,
+    check_fields,
+    instance_of,
+    offering,
+    optional_kind,
+    require,
+)
 from secfc.data.party import Party
-from secfc.feddp import aggregator, clients, reported
-from secfc.feddp.noise import Honest, Laplace, Noise, Placement, ServerNoise, proportional
-from secfc.feddp.plan import FedDPPlan, Noises, scale_for
-from secfc.feddp.public import client_bounds
-from secfc.feddp.starts import SHARE, Cones, FedDPInit, Start, Votes
-from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
-from secfc.feddp.variant import (
+from secfc.feddp import aggregator, clients
+from secfc.feddp.aggregator import FedDPServerResult
+from secfc.feddp.clients import client_bounds
+from secfc.feddp.noise import HonestCounts, Laplace, Noise, NoisePlacement, ServerNoise, proportional_noise
+from secfc.feddp.plan import (
     CHOICE,
     OUR_WEIGHTS,
     OUR_WEIGHTS_BEFORE_LLOYD,
     OURS,
     PAPER_SHARES,
+    FedDPPlan,
+    StepNoises,
     Variant,
+    scale_for,
 )
-from secfc.lloyd.centers import CentersModel
-from secfc.lloyd.elbow import Elbow, clusters, largest
-from secfc.privacy.bounds import Bound
-from secfc.privacy.calibration import Budget, hollow
-from secfc.privacy.neighbors import Neighbors
-from secfc.roles.description import Terms
+from secfc.feddp.starts import SHARE, Cones, FedDPInit, Start, Votes
+from secfc.feddp.statistics import MAX_REACH, MAX_ROWS, UNIT
+from secfc.kmeans.centers import CentersModel
+from secfc.kmeans.elbow import Elbow, largest_k, parse_k
+from secfc.privacy.calibration import Bound, Budget, delta_warning
+from secfc.privacy.events import Neighbors
+from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import Run
-from secfc.sums import SumPlan
+from secfc.roles.transcript import SimulatedRun
+from secfc.run_summary import NoisyReleaseSummary, RunSummary
+from secfc.secure_sum.protocol import SumPlan
+
+# --------------------------------------------------------------------------------------------------
+# What a report may say of a private run to everybody: public facts, releases, and what follows from them.
 
 Array = NDArray[Any]
+
+SOURCES = {
+    "given": "as given: known without looking at the data",
+    "public data": "from the server's points",
+    "private data": "READ OFF THE DATA, which no noise protects",
+}
+
+
+def threat_model(plan: FedDPPlan) -> tuple[tuple[str, str], ...]:
+    """Who is protected, from whom, and what rows are cut to."""
+    sums, honest = plan.sums, HonestCounts.of(plan.sums)
+    if plan.placement.server_view is not None:
+        noise = "added by the server, which has seen the exact sums"
+    else:
+        there = f", {honest.most} where nobody is lost" if honest.most > honest.fewest else ""
+        noise = f"dealt inside the shares: that of {honest.fewest} honest clients suffices{there}"
+    few = "no member learns" if sums.code.t == 1 else f"no {sums.code.t} members together learn"
+    return (
+        ("Protected", f"{plan.neighbors}: epsilon = {plan.budget.epsilon:g}, delta = {plan.budget.delta:g}"),
+        (
+            "Sums",
+            f"t = {sums.code.t}: {few} anything but the sum, of {len(sums.committee)} who hold shares",
+        ),
+        ("Losses", f"a sum of fewer than {sums.least} of n = {sums.n} clients is refused"),
+        ("Noise", noise),
+        ("Clipping", f"rows longer than {plan.radius.value:.6g} are shortened to it ({plan.radius.source})"),
+    )
+
+
+def public_assumptions(plan: FedDPPlan) -> dict[str, Any]:
+    """What the promise takes for public.  None of it may come from a look at clients' data."""
+    k, own = plan.k, len(plan.points)
+    facts: dict[str, Any] = {
+        "clients": f"the names of n = {plan.sums.n} clients, and that they take part",
+        "clusters": f"k chosen among {k.least} to {plan.most}" if isinstance(k, Elbow) else f"k = {k}",
+        "features": f"d = {plan.d}, their names and units",
+        "radius": f"{plan.radius.value:.6g}, {SOURCES[plan.radius.source]}",
+        "server's points": f"{own:,}, which are published in effect" if own else "none",
+    }
+    if plan.by_client:
+        facts["rows a client"] = f"about {plan.rows:,}, as given"
+    return facts
+
+
+def noise_releases(found: FedDPServerResult) -> tuple[NoisyReleaseSummary, ...]:
+    """Every release of the run, with its noise."""
+    return tuple(NoisyReleaseSummary(one.what, one.size, one.noise, one.signal) for one in found.released)
+
+
+def noise_warning(found: FedDPServerResult, epsilon: float) -> str | None:
+    """Why clusters cannot be told apart, and what helps; None where noise is small beside gaps.
+
+    A center whose noise moves it more than half the way to its nearest neighbor may lie in that one's
+    cluster; one whose count is within the noise is not the clients' at all.  Both follow from the released
+    centers and noisy counts, so they may be published.
+    """
+    centers, blur = found.centers, found.blur
+    if not (blur > 0).any():
+        return (
+            f"no cluster of the k={len(centers)} has more points than noise at epsilon={epsilon:g}: clients' "
+            "points have not moved the centers in the last step. Fewer clusters, more rows or a larger "
+            "epsilon help"
+        )
+    if len(centers) < 2:
+        return None
+    gaps = np.array([[np.linalg.norm(a - b) for a in centers] for b in centers])
+    np.fill_diagonal(gaps, np.inf)
+    lost = int((blur > gaps.min(axis=1) / 2).sum())
+    if not lost:
+        return None
+    which = "1 center lies" if lost == 1 else f"{lost} centers lie"
+    return (
+        f"{which} nearer to another of the k={len(centers)} than twice the noise on it at "
+        f"epsilon={epsilon:g} (largest noise {blur.max():.3g}, in data units): such clusters may be one, or "
+        "noise alone. Fewer clusters, more rows or a larger epsilon help; a smaller bound does if few rows "
+        "are longer"
+    )
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 def _numbers(value: Any) -> tuple[float, ...] | None:
@@ -63,31 +157,31 @@ def _numbers(value: Any) -> tuple[float, ...] | None:
 KINDS = {
     "epsilon": REAL,
     "delta": REAL,
-    "neighbors": instance(Neighbors, 'Neighbors(unit="client")'),
-    "steps": optional(WHOLE, "1 or 0, by the start and the variant"),
-    "start": Kind(
+    "neighbors": instance_of(Neighbors, 'Neighbors(unit="client")'),
+    "steps": optional_kind(WHOLE, "1 or 0, by the start and the variant"),
+    "start": ValueKind(
         "a start",
         "Pass a value such as FedDPInit() or ServerKMeansPlusPlus() of secfc.feddp",
         lambda v: v if isinstance(v, FedDPInit | Votes | Cones) or hasattr(v, "draw") else None,
     ),
-    "variant": instance(Variant, "OURS or PAPER of secfc.feddp"),
-    "shares": optional(
-        Kind("a tuple of positive numbers", "Pass one a release, such as (0.25, 0.05, 0.7)", _numbers),
+    "variant": instance_of(Variant, "OURS or PAPER of secfc.feddp"),
+    "shares": optional_kind(
+        ValueKind("a tuple of positive numbers", "Pass one a release, such as (0.25, 0.05, 0.7)", _numbers),
         "the usual ones",
     ),
-    "noise": having("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
-    "bound": optional(
-        Kind(
+    "noise": offering("calibrate", "a placement of noise", "ServerNoise() or SharedNoise()"),
+    "bound": optional_kind(
+        ValueKind(
             "a number or a Bound",
             "Pass the radius where rows are clipped, such as 20.0",
             lambda v: v if isinstance(v, Bound) else REAL.taken(v),
         ),
         "from the server's points",
     ),
-    "rows_per_client": optional(WHOLE, "not known"),
-    "committee": optional(WHOLE, "at most 15"),
-    "t": optional(WHOLE, "a third of the committee"),
-    "losses": optional(WHOLE, "a quarter of the clients"),
+    "rows_per_client": optional_kind(WHOLE, "not known"),
+    "committee": optional_kind(WHOLE, "at most 15"),
+    "t": optional_kind(WHOLE, "a third of the committee"),
+    "losses": optional_kind(WHOLE, "a quarter of the clients"),
 }
 
 STEPS_AFTER_VOTES = 3
@@ -133,7 +227,7 @@ class FedDPKMeans:
     start: Start = FedDPInit()
     variant: Variant = OURS
     shares: tuple[float, ...] | None = None
-    noise: Placement = ServerNoise()
+    noise: NoisePlacement = ServerNoise()
     bound: Bound | float | None = None
     rows_per_client: int | None = None
     committee: int | None = None
@@ -142,10 +236,10 @@ class FedDPKMeans:
     counted: ClassVar[bool] = False  # nobody learns how many rows a client has
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", clusters(self.k))
-        hold(self, KINDS)
+        object.__setattr__(self, "k", parse_k(self.k))
+        check_fields(self, KINDS)
 
-    def plan(self, public: Public) -> FedDPPlan:
+    def plan(self, public: PublicFacts) -> FedDPPlan:
         """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan.
 
         Warns (`Caution`) where clients are protected whose sums are less than the noise (`FedDPPlan.signal`).
@@ -155,7 +249,7 @@ class FedDPKMeans:
         if points is None or not len(points) or isinstance(self.start, Votes | Cones):
             return self._voted(public)
         k = self.k.among(len(points), "points of the server") if isinstance(self.k, Elbow) else self.k
-        most = largest(k)
+        most = largest_k(k)
         if len(points) < max(most, 2):
             raise InputError(
                 f"the server holds {len(points)} points, k={most} clusters need at least {max(most, 2)}: "
@@ -178,18 +272,18 @@ class FedDPKMeans:
                 "rows_per_client=None: bounds on a client's statistics are found by simulating clients out "
                 "of public points. Say about how many rows a client has, as publicly known."
             )
-        if (why := hollow(self.delta)) is not None:
+        if (why := delta_warning(self.delta)) is not None:
             raise InputError(why)
         budget = Budget(self.epsilon, self.delta)
         draft = self._sums(public, 1)
-        noises = self._noises(budget, initial, steps, Honest.of(draft))
+        noises = self._noises(budget, initial, steps, HonestCounts.of(draft))
         scale = scale_for(radius.value, STEPS)
         common: dict[str, Any] = {
             "k": k, "d": public.d, "points": points - origin, "origin": origin, "scale": scale,
             "radius": radius, "rows": self.rows_per_client or 0, "variant": self.variant,
             "neighbors": self.neighbors, "noises": noises, "placement": self.noise, "budget": budget,
             "start": self.start, "session": public.session,
-            "terms": Terms(self, public),
+            "terms": RunTerms(self, public),
         }  # fmt: skip
         plan = FedDPPlan(sums=draft, outer_bound=1, **common)
         if by_client and initial:
@@ -203,11 +297,11 @@ class FedDPKMeans:
             warnings.warn(why, Caution, stacklevel=2)
         return done
 
-    def _voted(self, public: Public) -> FedDPPlan:
+    def _voted(self, public: PublicFacts) -> FedDPPlan:
         """The plan without points at the server: candidates in the public ball instead."""
         start = self.start
         if isinstance(start, FedDPInit):
-            wide = public.d > max(FEATURES_FOR_VOTES, FEATURES_A_CLUSTER * largest(self.k) - 1)
+            wide = public.d > max(FEATURES_FOR_VOTES, FEATURES_A_CLUSTER * largest_k(self.k) - 1)
             start = Cones() if wide else Votes()
         if not isinstance(start, Votes | Cones):
             raise InputError(
@@ -215,7 +309,7 @@ class FedDPKMeans:
                 "server_points, or start=Votes() and a bound"
             )
         if isinstance(start, Votes):
-            start = start.among(largest(self.k), public.d, self.epsilon)
+            start = start.among(largest_k(self.k), public.d, self.epsilon)
         elif public.d == 1:
             raise InputError("Cones about the mean of d=1 feature are two: give start=Votes()")
         if self.bound is None:
@@ -240,15 +334,15 @@ class FedDPKMeans:
         steps = usual if self.steps is None else self.steps
         if self.k < 1 or steps < 1:
             raise InputError(f"k={self.k}, steps={steps}: at least one cluster and one step are needed")
-        if (why := hollow(self.delta)) is not None:
+        if (why := delta_warning(self.delta)) is not None:
             raise InputError(why)
         budget = Budget(self.epsilon, self.delta)
         radius = self._radius(np.zeros((0, public.d)), np.zeros(public.d))
         draft = self._sums(public, 1)
         lines, votes, moves = _split(start, steps)
-        found = self.noise.calibrate(budget, lines + votes + moves, Honest.of(draft))
+        found = self.noise.calibrate(budget, lines + votes + moves, HonestCounts.of(draft))
         groups = tuple((one, None) for one in found[len(lines + votes) :])
-        noises = Noises(
+        noises = StepNoises(
             None, found[len(lines)] if votes else None, None, None, None, groups, found[0] if lines else None
         )
         plan = FedDPPlan(
@@ -256,7 +350,7 @@ class FedDPKMeans:
             scale=scale_for(radius.value, STEPS), radius=radius, outer_bound=1, rows=0, variant=self.variant,
             neighbors=self.neighbors, noises=noises,
             placement=self.noise, budget=budget, start=start, session=public.session,
-            terms=Terms(self, public),
+            terms=RunTerms(self, public),
         )  # fmt: skip
         return replace(plan, sums=self._sums(public, _largest(plan, False)))
 
@@ -268,9 +362,9 @@ class FedDPKMeans:
         # its own anchors are near, so a client adds less, and what it shrinks to are the sums before.
         return int(not initial or self.variant.joint)
 
-    def _sums(self, public: Public, bound: int) -> SumPlan:
+    def _sums(self, public: PublicFacts, bound: int) -> SumPlan:
         plan = SumPlan.of(public.clients, bound, committee=self.committee, t=self.t, losses=self.losses)
-        return replace(plan, quorum=plan.exclusive) if self.noise.spares(Honest.of(plan)) else plan
+        return replace(plan, quorum=plan.exclusive) if self.noise.spares(HonestCounts.of(plan)) else plan
 
     def _radius(self, points: Array, origin: Array) -> Bound:
         if isinstance(self.bound, Bound):
@@ -279,7 +373,7 @@ class FedDPKMeans:
             return Bound.given(self.bound)
         return Bound.from_public(points, self.variant.quantile, origin)
 
-    def _noises(self, budget: Budget, initial: bool, steps: int, honest: Honest) -> Noises:
+    def _noises(self, budget: Budget, initial: bool, steps: int, honest: HonestCounts) -> StepNoises:
         """The noise of every step, so that all of them meet the budget together."""
         unit = self.neighbors.unit
         joint = self.variant.joint
@@ -305,31 +399,31 @@ class FedDPKMeans:
             one_entry = unit == "data point" and self.neighbors.factor == 1
             count = Laplace(1.0, one_entry, UNIT)
             kinds = ((None, count, None, count) if initial else ()) + (None, count) * steps
-            found = proportional(budget, wanted, kinds)
+            found = proportional_noise(budget, wanted, kinds)
         ahead = 2 + chosen if initial else 0
         groups = tuple(
             (found[i], None if joint else found[i + 1]) for i in range(ahead, len(found), len(group))
         )
         if not initial:
-            return Noises(None, None, None, None, None, groups)
-        return Noises(found[0], found[1], found[2] if chosen else None, *groups[0], groups[1:])
+            return StepNoises(None, None, None, None, None, groups)
+        return StepNoises(found[0], found[1], found[2] if chosen else None, *groups[0], groups[1:])
 
     def client(self, plan: FedDPPlan, party: Party, *, coins: Coins) -> Role[Any]:
         """Contribute to every sum, then label my points: labels, and what of mine was clipped."""
-        return clients.client(plan, party, coins)
+        return clients.run_client(plan, party, coins)
 
     def server(
         self, plan: FedDPPlan, *, rng: np.random.Generator, coins: Coins
-    ) -> Role[aggregator.ServerResult]:
+    ) -> Role[aggregator.FedDPServerResult]:
         """Ask for sums, and make centers of them.  coins: for the noise."""
-        return aggregator.server(plan, rng, coins)
+        return aggregator.run_server(plan, rng, coins)
 
-    def outcome(self, plan: FedDPPlan, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: FedDPPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """Labels of a client's points, and what of its contributions was clipped; the server's centers."""
         if party != SERVER:
             labels, shortened, centers = returned
             heard = ("the noisy centers",)
-            return Outcome(party, plan, labels=labels, centers=centers, learned=heard, details=shortened)
+            return PartyOutcome(party, plan, labels=labels, centers=centers, learned=heard, details=shortened)
         epsilon = returned.ledger.epsilon(plan.budget.delta)
         learned = [
             f"{len(returned.released)} noisy releases under {plan.neighbors}, epsilon={epsilon:.4g} at "
@@ -337,7 +431,7 @@ class FedDPKMeans:
         ]
         if plan.placement.server_view is not None:
             learned.append("the exact sums over all clients, before it added the noise")
-        return Outcome(
+        return PartyOutcome(
             party,
             plan,
             centers=returned.centers,
@@ -350,11 +444,11 @@ class FedDPKMeans:
             curve=returned.curve,
         )
 
-    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run: every client labels its own points, so their numbers are its own."""
         plan, found = result.plan, result.details.server
-        lost = reported.drowned(found, self.epsilon)
-        return Account(
+        lost = noise_warning(found, self.epsilon)
+        return RunSummary(
             "feddp",
             "FedDP-KMeans: differentially private centers, from noisy sums",
             {
@@ -365,15 +459,17 @@ class FedDPKMeans:
                 "protect": "client" if self.neighbors.unit == "client" else "point",
             },
             "Not exact, by intent: centers are made of sums that carry noise.",
-            setup=reported.setup(plan),
+            setup=threat_model(plan),
             delta=self.delta,
             follows=False,
-            noise=reported.releases(found),
-            assumed=reported.assumed(plan),
+            noise=noise_releases(found),
+            assumed=public_assumptions(plan),
             notes=() if lost is None else (lost,),
         )
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.cost`."""
         found = outcomes[SERVER].details
         shortened: dict[str, tuple[int, int]] = {}
@@ -381,10 +477,10 @@ class FedDPKMeans:
             for part, (some, of) in own.details.items():
                 before = shortened.get(part, (0, 0))
                 shortened[part] = (before[0] + some, before[1] + of)
-        if (lost := reported.drowned(found, self.epsilon)) is not None:
+        if (lost := noise_warning(found, self.epsilon)) is not None:
             warnings.warn(lost, Caution, stacklevel=2)
         model = CentersModel(found.centers)
-        result = union(outcomes, run, counts, k=len(found.centers), model=model)
+        result = join_outcomes(outcomes, run, counts, k=len(found.centers), model=model)
         return replace(result, details=Details(found, shortened))
 
 
@@ -394,7 +490,7 @@ class Details:
     clipped, and of how many; in an experiment only, as no party knows it.
     """
 
-    server: aggregator.ServerResult
+    server: aggregator.FedDPServerResult
     shortened: dict[str, tuple[int, int]]
 
 
@@ -420,5 +516,5 @@ def _largest(plan: FedDPPlan, initial: bool) -> int:
         parts = plan.outer_parts() + ([] if plan.by_client else plan.weight_parts((1,)))
         most = math.ceil(40 * max(part.deviation for part in parts))
         # A spare comes to what is added, in a layer of its own.
-        rows += most * (1 + plan.placement.spares(Honest.of(plan.sums)))
+        rows += most * (1 + plan.placement.spares(HonestCounts.of(plan.sums)))
     return rows

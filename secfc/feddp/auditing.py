@@ -3,7 +3,7 @@
 Two readers of the same run.  The `everyone else` attacker (`canary_score`) knows all points but one, and
 everything that was broadcast or released: it computes what the others add, and the likelihood ratio of the
 canary.  The experimenter (`audit_run`) has all points, and checks sensitivities and noise without repetition
-(`secfc.privacy.contributions`).
+(`secfc.privacy.one_run_audit`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from numpy.typing import NDArray
 from secfc.algorithm import Clustering
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
-from secfc.feddp.clients import Question, Statistics, answers
+from secfc.feddp.clients import ClientStatistics, Question, client_contributions
 from secfc.feddp.messages import Choose, GroupAbout, Project
-from secfc.feddp.noise import Gaussian
-from secfc.feddp.plan import FedDPPlan, Part
+from secfc.feddp.noise import GaussianStep
+from secfc.feddp.plan import FedDPPlan, NoisePart
 from secfc.feddp.starts import FedDPInit
-from secfc.privacy.contributions import ALARM, Audited, Contribution, Moved, evidence
-from secfc.privacy.tradeoff import Shift
+from secfc.privacy.audit import GaussianShift
+from secfc.privacy.one_run_audit import (
+    ALARM,
+    AuditedRun,
+    CanaryContribution,
+    MovedRelease,
+    log_likelihood_ratio,
+)
 from secfc.roles.exchange import SERVER, PartyId
 
 Array = NDArray[Any]
@@ -32,7 +38,7 @@ Points = Mapping[PartyId, Array]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Public:
+class AuditedTranscript:
     """What everybody has of a run: the plan, what the server asked, and what was released, in order.
 
     told: of each sum the message that it answers, None for the first of FedDP-Init.  released: the noisy
@@ -44,7 +50,7 @@ class Public:
     released: tuple[tuple[Array, ...], ...]
 
     @classmethod
-    def of(cls, result: Clustering) -> Public:
+    def of(cls, result: Clustering) -> AuditedTranscript:
         """Of a run whose transcript kept its contents.
 
         Raises ValueError for one that did not, or that went on without some clients: their points are in some
@@ -89,15 +95,15 @@ class Public:
             yield message, number, projection
             number += isinstance(message, GroupAbout)
 
-    def statistics(self, points: Points) -> list[tuple[list[Part], list[Array]]]:
+    def statistics(self, points: Points) -> list[tuple[list[NoisePart], list[Array]]]:
         """What these clients' points (m_j, d) add to every sum, in parts; without rows nothing."""
-        every = {name: Statistics(self.plan, rows) for name, rows in points.items() if len(rows)}
+        every = {name: ClientStatistics(self.plan, rows) for name, rows in points.items() if len(rows)}
         found = []
         for message, number, projection in self.numbered():
             total: list[Array] = []
-            parts: list[Part] = []
+            parts: list[NoisePart] = []
             for mine in every.values():
-                parts, vectors = answers(mine, message, number, projection)
+                parts, vectors = client_contributions(mine, message, number, projection)
                 total = [a + b for a, b in zip(total, vectors, strict=True)] if total else list(vectors)
             found.append((parts, total))
         return found
@@ -110,7 +116,7 @@ def _parts(plan: FedDPPlan, message: Any, place: int, asked: list[Any]) -> int:
     return 1 if plan.variant.joint else 2
 
 
-def moved(public: Public, others: Points, canary: Points) -> list[Moved]:
+def canary_evidence(public: AuditedTranscript, others: Points, canary: Points) -> list[MovedRelease]:
     """What is known of every release by who knows the others' points, and the canary.
 
     others: points of every client without the canary.  canary: with it, of those clients that differ.
@@ -123,7 +129,7 @@ def moved(public: Public, others: Points, canary: Points) -> list[Moved]:
         without, changed, before, public.released, strict=True
     ):
         for i, part in enumerate(parts):
-            if not isinstance(part.noise, Gaussian):
+            if not isinstance(part.noise, GaussianStep):
                 raise ValueError(
                     f"{part.what} carries {type(part.noise).__name__} noise: only Gaussian releases add up "
                     "to one shift. Audit a variant without Laplace noise, as OURS"
@@ -132,37 +138,39 @@ def moved(public: Public, others: Points, canary: Points) -> list[Moved]:
             added = (more[i].astype(np.float64) if more else 0.0) - (
                 less[i].astype(np.float64) if less else 0.0
             )
-            found.append(Moved(np.asarray(noisy[i], np.float64), base, base + added, part.deviation))
+            found.append(MovedRelease(np.asarray(noisy[i], np.float64), base, base + added, part.deviation))
     return found
 
 
-def canary_score(public: Public, others: Points, canary: Points) -> float:
+def canary_score(public: AuditedTranscript, others: Points, canary: Points) -> float:
     """The log likelihood ratio of the canary being in: the `everyone else` attacker's score of a run."""
-    return evidence(moved(public, others, canary))
+    return log_likelihood_ratio(canary_evidence(public, others, canary))
 
 
-def audit_run(result: Clustering, federation: Federation, others: Points, *, alarm: float = ALARM) -> Audited:
-    """The audit of one run on `federation` against the claim of its plan: see `secfc.privacy.contributions`.
+def audit_run(
+    result: Clustering, federation: Federation, others: Points, *, alarm: float = ALARM
+) -> AuditedRun:
+    """The audit of one run on `federation` against the claim of its plan: see `secfc.privacy.one_run_audit`.
 
     others: the points of all clients without the canary, a neighbor of the federation under the plan's
     relation (`without_row`, `without_client`).
 
-    Raises ValueError as `Public.of` does, and for Laplace noise.
+    Raises ValueError as `AuditedTranscript.of` does, and for Laplace noise.
     """
-    public = Public.of(result)
+    public = AuditedTranscript.of(result)
     have = {party.name: party.read() for party in federation.parties}
     differ = {name: rows for name, rows in have.items() if not _same(rows, others.get(name))}
     if not differ:
         raise ValueError("both data sets are the same: leave out the canary in the second")
     base = {name: others.get(name, rows[:0]) for name, rows in have.items()}
-    releases = moved(public, base, differ)
+    releases = canary_evidence(public, base, differ)
     named = [part for parts, _ in public.statistics(have) for part in parts]
     contributions = []
     for part, release in zip(named, releases, strict=True):
         noise = release.noisy - release.with_it
         e = release.with_it - release.without
         contributions.append(
-            Contribution(
+            CanaryContribution(
                 part.what,
                 part.size,
                 float(np.sqrt(e @ e)),
@@ -171,7 +179,7 @@ def audit_run(result: Clustering, federation: Federation, others: Points, *, ala
                 float(np.sqrt(np.mean(noise**2))),
             )
         )
-    return Audited(tuple(contributions), Shift.of_event(public.plan.event).mu ** 2, alarm)
+    return AuditedRun(tuple(contributions), GaussianShift.of_event(public.plan.event).mu ** 2, alarm)
 
 
 def _same(rows: Array, other: Array | None) -> bool:

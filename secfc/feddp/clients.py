@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from numpy.typing import NDArray
 from field.secrets.coins import Coins
 from secfc.data.inputs import InputError
 from secfc.data.party import Party
-from secfc.feddp.estimates import nearest
 from secfc.feddp.messages import Choose, GroupAbout, NoisyCenters, Project
-from secfc.feddp.noise import Honest, Laplace
-from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, Part
+from secfc.feddp.noise import HonestCounts, Laplace, Noise
+from secfc.feddp.plan import PLACES, STARTS, FedDPPlan, NoisePart
+from secfc.feddp.server_estimates import nearest_proxy, one_thread
 from secfc.feddp.starts import FedDPInit, Votes
 from secfc.feddp.statistics import (
     LEAST_REACH,
@@ -30,15 +31,14 @@ from secfc.feddp.statistics import (
     shorten_whole,
     sums_of,
 )
-from secfc.feddp.threads import one_thread
 from secfc.roles.agreement import agree_with_workers
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, only
-from secfc.sums import contribute
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, FaultyServer, Role, expect_one
+from secfc.secure_sum.protocol import contribute_vector
 
 Array = NDArray[Any]
 
 
-class Statistics:
+class ClientStatistics:
     """One client's statistics, of rows (m_j, d) about the plan's origin; the caller's array stays as it is.
 
     `shortened` counts what was clipped, for the client's own eyes: part -> (clipped, of how many).
@@ -93,7 +93,7 @@ class Statistics:
                 return [means.reshape(-1), there * UNIT]
             return [sums_of(rows, labels, k).reshape(-1), histogram(labels, k)]
 
-    def bounded(self, parts: list[Part], vectors: list[Array], bounds: tuple[int, ...]) -> list[Array]:
+    def bounded(self, parts: list[NoisePart], vectors: list[Array], bounds: tuple[int, ...]) -> list[Array]:
         """The vectors, each shortened to its bound as its noise needs it where clients are the unit."""
         if not self.plan.by_client:
             return vectors
@@ -108,14 +108,14 @@ class Statistics:
 Question = Project | Choose | GroupAbout
 
 
-def along_line(plan: FedDPPlan, told: Project) -> bool:
+def votes_on_line(plan: FedDPPlan, told: Project) -> bool:
     """Whether votes are asked for along a line: in one of several features, which no other votes are."""
     return plan.lines > 0 and told.projection.shape == (plan.d, 1)
 
 
-def answers(
-    mine: Statistics, told: Question | None, number: int = 0, projection: Array | None = None
-) -> tuple[list[Part], list[Array]]:
+def client_contributions(
+    mine: ClientStatistics, told: Question | None, number: int = 0, projection: Array | None = None
+) -> tuple[list[NoisePart], list[Array]]:
     """What a client adds after a message of the server, in parts, each with the noise that it will get.
 
     told: None for the first sum, which answers nothing.  number: of a step of FedDP-Lloyds, 0 before them.
@@ -126,7 +126,7 @@ def answers(
     if told is None:
         parts, vectors = plan.outer_parts(), mine.outer()
     elif isinstance(told, Project):
-        parts = plan.line_parts() if along_line(plan, told) else plan.weight_parts(bounds)
+        parts = plan.line_parts() if votes_on_line(plan, told) else plan.weight_parts(bounds)
         vectors = mine.weights(told.projection, told.proxies)
     elif isinstance(told, Choose):
         parts = plan.choice_parts(len(told.starts), told.cap, bounds)
@@ -137,17 +137,17 @@ def answers(
     return parts, mine.bounded(parts, vectors, bounds)
 
 
-def client(
+def run_client(
     plan: FedDPPlan, party: Party, coins: Coins
 ) -> Role[tuple[Array, dict[str, tuple[int, int]], Array]]:
     """My labels (m_j,), which stay with me, how many of my contributions were shortened, and the centers."""
     me = party.name
     yield from agree_with_workers(plan, me)
-    mine = Statistics(plan, party.read())
+    mine = ClientStatistics(plan, party.read())
     question = ITERATE
 
-    def add(parts: list[Part], vectors: list[Array]) -> Role[None]:
-        honest, place = Honest.of(plan.sums), plan.placement
+    def add(parts: list[NoisePart], vectors: list[Array]) -> Role[None]:
+        honest, place = HonestCounts.of(plan.sums), plan.placement
         shared = [
             place.share(part.noise, part.sensitivity, vector, honest, coins)
             for part, vector in zip(parts, vectors, strict=True)
@@ -157,11 +157,11 @@ def client(
             spare = np.concatenate(
                 [place.spare(part.noise, part.sensitivity, part.size, honest, coins) for part in parts]
             )
-        yield from contribute(plan.sums, me, np.concatenate(shared), question + 1, coins, spare=spare)
+        yield from contribute_vector(plan.sums, me, np.concatenate(shared), question + 1, coins, spare=spare)
 
     def hear(*kinds: Any) -> Role[Any]:
         inbox = yield Exchange({}, (SERVER,), round=question, phase="listen")
-        told = only(inbox, SERVER)
+        told = expect_one(inbox, SERVER)
         if not isinstance(told, kinds):
             raise FaultyServer(SERVER, f"sent {type(told).__name__} out of turn")
         return told
@@ -169,14 +169,14 @@ def client(
     initial = isinstance(plan.start, FedDPInit)
     projection = None
     if initial:
-        yield from add(*answers(mine, None))
+        yield from add(*client_contributions(mine, None))
         question += STRIDE
         told = yield from hear(Project)
         projection = told.projection
         fits = len(projection) == plan.d and len(told.proxies) == plan.bins
         if not fits or len(told.bounds) != plan.by_client:
             raise FaultyServer(SERVER, "projects to other features, points or bounds than the plan has")
-        yield from add(*answers(mine, told))
+        yield from add(*client_contributions(mine, told))
         question += STRIDE
         if plan.variant.chosen:
             told = yield from hear(Choose)
@@ -186,13 +186,13 @@ def client(
                 raise FaultyServer(SERVER, "lets choose among other starts than the plan has")
             if len(told.bounds) != plan.by_client:
                 raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
-            yield from add(*answers(mine, told))
+            yield from add(*client_contributions(mine, told))
             question += STRIDE
     for _ in range(plan.lines):
         told = yield from hear(Project)
-        if not along_line(plan, told) or len(told.proxies) != PLACES or told.bounds:
+        if not votes_on_line(plan, told) or len(told.proxies) != PLACES or told.bounds:
             raise FaultyServer(SERVER, "lets vote along other lines than the plan has")
-        yield from add(*answers(mine, told))
+        yield from add(*client_contributions(mine, told))
         question += STRIDE
     for _ in range(plan.start.rounds or 1 if isinstance(plan.start, Votes) else 0):
         told = yield from hear(Project)
@@ -200,7 +200,7 @@ def client(
         whole = np.array_equal(told.projection, np.eye(plan.d))
         if not whole or len(told.proxies) != plan.bins or told.bounds:
             raise FaultyServer(SERVER, "lets vote on other features or candidates than the plan has")
-        yield from add(*answers(mine, told))
+        yield from add(*client_contributions(mine, told))
         question += STRIDE
     for number in range(0 if initial else 1, len(plan.noises.lloyd) + 1):
         told = yield from hear(GroupAbout)
@@ -217,11 +217,48 @@ def client(
             )
         if len(told.bounds) != plan.by_client * len(plan.noises.group(number)):
             raise FaultyServer(SERVER, f"sends {len(told.bounds)} bounds on vectors of a client")
-        yield from add(*answers(mine, told, number, projection))
+        yield from add(*client_contributions(mine, told, number, projection))
         question += STRIDE
     told = yield from hear(NoisyCenters)
     if told.centers.shape[1] != plan.d or not 1 <= len(told.centers) <= plan.most:
         raise FaultyServer(SERVER, "sends centers of other features or clusters than the plan has")
     with one_thread():
-        labels = nearest(mine.rows, told.centers)
+        labels = nearest_proxy(mine.rows, told.centers)
     return labels.astype(np.int32), mine.shortened, told.centers + plan.origin
+
+
+# --------------------------------------------------------------------------------------------------
+# Bounds for clients' statistics, from clients simulated out of the server's public points.
+#
+# Nothing here sees a client's data: bounds depend on public points, earlier noisy releases and a seed.
+
+SIMULATED = 100
+
+
+def client_bounds(
+    plan: FedDPPlan,
+    noises: tuple[Noise | None, ...],
+    statistic: Callable[[ClientStatistics], list[Array]],
+    weights: Array,
+    seed: int,
+) -> tuple[int, ...]:
+    """Where to clip each vector of a statistic: a quantile of its norms over simulated clients.
+
+    A simulated client draws plan.rows rows among the server's points by weights (s,).  The norm is L1 where
+    the noise is Laplace noise.  Empty where single points are protected: then rows are clipped alone.
+    """
+    if not plan.by_client:
+        return ()
+    rng = np.random.default_rng(seed)
+    norms: list[list[float]] = []
+    for _ in range(SIMULATED):
+        drawn = rng.choice(len(plan.points), plan.rows, p=weights / weights.sum())
+        vectors = statistic(ClientStatistics(plan, plan.points[drawn] + plan.origin))
+        norms.append(
+            [
+                float(np.linalg.norm(v.astype(np.float64), 1 if isinstance(noise, Laplace) else 2))
+                for v, noise in zip(vectors, noises, strict=True)
+            ]
+        )
+    quantiles = np.quantile(norms, plan.variant.client_quantile, axis=0)
+    return tuple(max(LEAST_REACH, int(q)) for q in quantiles)

@@ -36,7 +36,7 @@ from field.ring.noise import DISTANCE, Deviation, discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.feddp.statistics import LEAST_REACH
 from secfc.privacy.accountant import SMOOTH
-from secfc.privacy.calibration import Budget, gaussian_multiplier, solve, split
+from secfc.privacy.calibration import Budget, gaussian_multiplier, least_factor, split_budget
 from secfc.privacy.events import (
     Composed,
     DiscreteLaplace,
@@ -47,13 +47,13 @@ from secfc.privacy.events import (
     RoundedGaussian,
 )
 from secfc.privacy.mechanisms import DiscreteLaplaceNoise, Mechanism, Release, RoundedGaussianNoise
-from secfc.sums import SumPlan
+from secfc.secure_sum.protocol import SumPlan
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class GaussianStep:
     """Noise of this many times the L2 sensitivity, on every entry."""
 
     multiplier: float
@@ -89,46 +89,57 @@ class Laplace:
         return math.sqrt(2) * sensitivity / self.epsilon
 
 
-Noise = Gaussian | Laplace
+Noise = GaussianStep | Laplace
 
 
-class Honest(NamedTuple):
+class HonestCounts(NamedTuple):
     """How many vectors of a sum are of clients that do not collude: at least, and where nobody is lost."""
 
     fewest: int
     most: int
 
     @classmethod
-    def of(cls, sums: SumPlan) -> Honest:
+    def of(cls, sums: SumPlan) -> HonestCounts:
         """Both the same where layers of noise would cost a quorum that is not there after planned losses."""
         return cls(sums.honest, sums.honest_there if sums.affordable else sums.honest)
 
 
-class Placement(Protocol):
+class NoisePlacement(Protocol):
     """Who adds the noise."""
 
-    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: Honest) -> tuple[Gaussian, ...]:
+    def calibrate(
+        self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
+    ) -> tuple[GaussianStep, ...]:
         """Gaussian noise for steps of these weights that meets the budget in total."""
         ...
 
-    def event(self, noise: Noise, size: int, honest: Honest) -> Event:
+    def event(self, noise: Noise, size: int, honest: HonestCounts) -> Event:
         """What a step will be to everybody, the least favorable case, known before any data is."""
         ...
 
-    def share(self, noise: Noise, sensitivity: float, values: Array, honest: Honest, coins: Coins) -> Array:
+    def share(
+        self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
+    ) -> Array:
         """What a client shares of its statistic."""
         ...
 
-    def spares(self, honest: Honest) -> bool:
+    def spares(self, honest: HonestCounts) -> bool:
         """Whether clients share something beside it, for sums in which a client is missing."""
         ...
 
-    def spare(self, noise: Noise, sensitivity: float, size: int, honest: Honest, coins: Coins) -> Array:
+    def spare(self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins) -> Array:
         """That: (size,)."""
         ...
 
     def release(
-        self, noise: Noise, sensitivity: float, total: Array, honest: Honest, coins: Coins, *, complete: bool
+        self,
+        noise: Noise,
+        sensitivity: float,
+        total: Array,
+        honest: HonestCounts,
+        coins: Coins,
+        *,
+        complete: bool,
     ) -> Release:
         """What the server makes of the sum, complete if of all clients, and everybody's event."""
         ...
@@ -143,23 +154,34 @@ class Placement(Protocol):
 class ServerNoise:
     """The server adds rounded Gaussian or discrete Laplace noise after decoding: it sees exact sums."""
 
-    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: Honest) -> tuple[Gaussian, ...]:
-        return tuple(Gaussian(z) for z in split(budget, weights))
+    def calibrate(
+        self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
+    ) -> tuple[GaussianStep, ...]:
+        return tuple(GaussianStep(z) for z in split_budget(budget, weights))
 
-    def event(self, noise: Noise, size: int, honest: Honest) -> Event:
+    def event(self, noise: Noise, size: int, honest: HonestCounts) -> Event:
         return noise.event(size)
 
-    def share(self, noise: Noise, sensitivity: float, values: Array, honest: Honest, coins: Coins) -> Array:
+    def share(
+        self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
+    ) -> Array:
         return values
 
-    def spares(self, honest: Honest) -> bool:
+    def spares(self, honest: HonestCounts) -> bool:
         return False
 
-    def spare(self, noise: Noise, sensitivity: float, size: int, honest: Honest, coins: Coins) -> Array:
+    def spare(self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins) -> Array:
         return np.zeros(size, np.int64)
 
     def release(
-        self, noise: Noise, sensitivity: float, total: Array, honest: Honest, coins: Coins, *, complete: bool
+        self,
+        noise: Noise,
+        sensitivity: float,
+        total: Array,
+        honest: HonestCounts,
+        coins: Coins,
+        *,
+        complete: bool,
     ) -> Release:
         return noise.mechanism(sensitivity)(total, coins=coins)
 
@@ -184,10 +206,12 @@ class SharedNoise:
 
     layered: bool = True
 
-    def calibrate(self, budget: Budget, weights: tuple[float, ...], honest: Honest) -> tuple[Gaussian, ...]:
+    def calibrate(
+        self, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
+    ) -> tuple[GaussianStep, ...]:
         return _shared_multipliers(self, budget, weights, honest)
 
-    def event(self, noise: Noise, size: int, honest: Honest) -> Event:
+    def event(self, noise: Noise, size: int, honest: HonestCounts) -> Event:
         each, further = self._layers(noise, honest)
         # Of noise of less than half a step nothing is proved; so an enormous budget is not spent to the end.
         if each * LEAST_REACH < 0.5:
@@ -195,21 +219,30 @@ class SharedNoise:
         # No sensitivity is below LEAST_REACH, and tau falls as noise in steps of the integers grows.
         return DistributedDiscreteGaussian(each, each * LEAST_REACH, honest.fewest, size, further)
 
-    def share(self, noise: Noise, sensitivity: float, values: Array, honest: Honest, coins: Coins) -> Array:
+    def share(
+        self, noise: Noise, sensitivity: float, values: Array, honest: HonestCounts, coins: Coins
+    ) -> Array:
         each, _ = self._layers(noise, honest)
         return values + discrete_gaussian(_deviation(each * sensitivity), values.shape, coins=coins)
 
-    def spares(self, honest: Honest) -> bool:
+    def spares(self, honest: HonestCounts) -> bool:
         return self.layered and honest.most > honest.fewest
 
-    def spare(self, noise: Noise, sensitivity: float, size: int, honest: Honest, coins: Coins) -> Array:
+    def spare(self, noise: Noise, sensitivity: float, size: int, honest: HonestCounts, coins: Coins) -> Array:
         each, further = self._layers(noise, honest)
         if not further:
             return np.zeros(size, np.int64)
         return discrete_gaussian(_deviation(each * sensitivity * math.sqrt(further)), (size,), coins=coins)
 
     def release(
-        self, noise: Noise, sensitivity: float, total: Array, honest: Honest, coins: Coins, *, complete: bool
+        self,
+        noise: Noise,
+        sensitivity: float,
+        total: Array,
+        honest: HonestCounts,
+        coins: Coins,
+        *,
+        complete: bool,
     ) -> Release:
         each, further = self._layers(noise, honest)
         sigma = float(_deviation(each * sensitivity))
@@ -223,12 +256,12 @@ class SharedNoise:
     def server_view(self) -> Event | None:
         return None
 
-    def _layers(self, noise: Noise, honest: Honest) -> tuple[float, float]:
+    def _layers(self, noise: Noise, honest: HonestCounts) -> tuple[float, float]:
         """Of a client's first layer the noise multiplier, of the spare one how many times that variance.
 
         No spare where it would be so narrow that only the first layer would be known to hide anything.
         """
-        if not isinstance(noise, Gaussian):
+        if not isinstance(noise, GaussianStep):
             raise ValueError("noise inside the shares is Gaussian: choose a variant without Laplace noise")
         if self.spares(honest):
             each, further = noise.multiplier / math.sqrt(honest.most), honest.most / honest.fewest - 1
@@ -247,23 +280,23 @@ def _deviation(sigma: float) -> Deviation:
 
 @lru_cache(maxsize=256)
 def _shared_multipliers(
-    placement: SharedNoise, budget: Budget, weights: tuple[float, ...], honest: Honest
-) -> tuple[Gaussian, ...]:
+    placement: SharedNoise, budget: Budget, weights: tuple[float, ...], honest: HonestCounts
+) -> tuple[GaussianStep, ...]:
     whole = math.fsum(weights)
     # A long vector at the least deviation that an event allows for is the least favorable case.
     longest = 1 << 24
 
-    def noises(factor: float) -> tuple[Gaussian, ...]:
-        return tuple(Gaussian(factor * math.sqrt(whole / w)) for w in weights)
+    def noises(factor: float) -> tuple[GaussianStep, ...]:
+        return tuple(GaussianStep(factor * math.sqrt(whole / w)) for w in weights)
 
     def event(factor: float) -> Event:
         return Composed(tuple(placement.event(n, longest, honest) for n in noises(factor)))
 
-    return noises(solve(budget, event))
+    return noises(least_factor(budget, event))
 
 
 @lru_cache(maxsize=256)
-def proportional(
+def proportional_noise(
     budget: Budget, shares: tuple[float, ...], laplace: tuple[Laplace | None, ...]
 ) -> tuple[Noise, ...]:
     """Noise for steps that take these shares of the sum of the steps' epsilons, delta each (App. G.4).
@@ -278,9 +311,9 @@ def proportional(
         for share, kind in zip(shares, laplace, strict=True):
             epsilon = share * budget.epsilon / factor
             if kind is None:
-                found.append(Gaussian(gaussian_multiplier(Budget(epsilon, budget.delta))))
+                found.append(GaussianStep(gaussian_multiplier(Budget(epsilon, budget.delta))))
             else:
                 found.append(Laplace(epsilon, kind.one_entry, kind.unit))
         return tuple(found)
 
-    return noises(solve(budget, lambda factor: Composed(tuple(n.event(1) for n in noises(factor)))))
+    return noises(least_factor(budget, lambda factor: Composed(tuple(n.event(1) for n in noises(factor)))))

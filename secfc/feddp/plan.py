@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from secfc.feddp.noise import Gaussian, Honest, Noise, Placement
+from secfc.feddp.noise import GaussianStep, HonestCounts, Noise, NoisePlacement
 from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (
     PLAIN,
@@ -24,17 +24,107 @@ from secfc.feddp.statistics import (
     outer_sensitivity,
     sums_sensitivity,
 )
-from secfc.feddp.variant import Variant
-from secfc.lloyd.elbow import Elbow, largest
-from secfc.privacy.accountant import Cost, gaussian_epsilon
-from secfc.privacy.bounds import Bound
-from secfc.privacy.calibration import Budget
-from secfc.privacy.events import Composed
-from secfc.privacy.neighbors import Neighbors
-from secfc.privacy.tradeoff import Shift
-from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.kmeans.elbow import Elbow, largest_k
+from secfc.privacy.accountant import CompositionCost, gaussian_epsilon
+from secfc.privacy.audit import GaussianShift
+from secfc.privacy.calibration import Bound, Budget
+from secfc.privacy.events import Composed, Neighbors
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import PartyId
-from secfc.sums import SumPlan
+from secfc.secure_sum.protocol import SumPlan
+
+# --------------------------------------------------------------------------------------------------
+# Variants of FedDP-KMeans as values: the paper's, ours, and every one between them.
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is done differently from the paper; all False is the paper, with the sensitivities it needs.
+
+    centered: the public mean of the server's points is subtracted before anything is clipped.
+    symmetric: noise of the outer product is symmetric, a factor sqrt(2) smaller off the diagonal; at client
+    level the trace is left out of what is clipped.
+    gaussian: histograms and counts get Gaussian noise too, and all steps are calibrated as one mechanism.
+    joint: sums and counts are one vector with one noise; at client level they replace means of means.
+    chosen: after FedDP-Init's weights clients are asked whether their points are nearer to what it found than
+    to k-means of the server's points alone, for `CHOICE` of the budget; without evidence the latter starts.
+    residuals: sums are of differences to the weighted means of the server's points, which are shorter.
+    cleaned: weights within the noise are dropped, or drawn together where they are more than it together,
+    before the server's points are clustered.
+    shrunk: centers are drawn towards those means as far as the noise explains the distance (Stein).
+
+    quantile: of the norms of public points, where rows are clipped; client_quantile: of the norms of
+    simulated clients' statistics, where those are.  residual_quantile: of the
+    residuals of proxies, where those of rows are clipped; None: where the error foreseen is least, from noise
+    and from clipping (`estimates.clipping_error`).  count: the unit of counts in joint vectors, in bounds on
+    rows.  strong: weights of fewer standard deviations are dropped.  merged: the server's points are merged
+    into so many a cluster at most, so that each stands for more points than noise; None: they are not.
+    directions: that many a cluster are kept of the outer product at most, one at least, as far as they stand
+    out of the noise: k hold the centers of clusters that are far apart, and real ones are not.
+    """
+
+    centered: bool = True
+    symmetric: bool = True
+    gaussian: bool = True
+    joint: bool = True
+    chosen: bool = True
+    residuals: bool = True
+    cleaned: bool = True
+    shrunk: bool = True
+    quantile: float = 0.9
+    residual_quantile: float | None = None
+    client_quantile: float = 0.5
+    count: float = 0.1
+    strong: float = 3.0
+    merged: int | None = 30
+    directions: int = 2
+
+    def __post_init__(self) -> None:
+        if self.joint and not self.gaussian:
+            raise ValueError("joint=True with gaussian=False: one vector has one noise. Set gaussian=True.")
+        if self.chosen and not self.gaussian:
+            raise ValueError(
+                "chosen=True with gaussian=False: choices have Gaussian noise. Set chosen=False."
+            )
+        for name in ("quantile", "residual_quantile", "client_quantile"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 1:
+                raise ValueError(f"{name}={value} must lie in (0, 1]")
+        if self.directions < 1:
+            raise ValueError(f"directions={self.directions}: at least one a cluster")
+        if self.merged is not None and self.merged < 2:
+            raise ValueError(f"merged={self.merged}: at least two points a cluster, or None for all")
+        for name in ("count", "strong"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be positive")
+
+
+OURS = Variant()
+# The bound on rows is the radius of the server's points (sec. 5.1); nothing is dropped, drawn or joined.
+PAPER = Variant(
+    centered=False, symmetric=False, gaussian=False, joint=False, chosen=False, residuals=False,
+    cleaned=False, shrunk=False, quantile=1.0, client_quantile=0.9, merged=None, directions=1,
+)  # fmt: skip
+# Shares of the sum of all epsilons for outer product, weights, sums, counts, by level: App. G.4.
+PAPER_SHARES = {"data point": (0.2, 0.2, 0.45, 0.15), "client": (0.35, 0.1, 0.45, 0.1)}
+# Weights of the steps of one Gaussian mechanism, for outer product, weights, sums and counts.
+OUR_WEIGHTS = {"data point": (0.25, 0.05, 0.7), "client": (0.35, 0.1, 0.55)}
+# With steps of FedDP-Lloyds behind, whose sums decide: those of step 3 need only tell clusters apart.  From
+# these totals on, by level: the smaller the budget, the more the start is in want of it.
+OUR_WEIGHTS_BEFORE_LLOYD = {
+    "data point": (
+        (0.0, (0.25, 0.05, 0.2, 0.5)),
+        (0.3, (0.12, 0.06, 0.22, 0.6)),
+        (0.5, (0.08, 0.04, 0.18, 0.7)),
+        (1.0, (0.06, 0.03, 0.16, 0.75)),
+    ),
+    "client": ((0.0, (0.25, 0.08, 0.22, 0.45)), (1.0, (0.12, 0.06, 0.22, 0.6))),
+}
+# The share of a choice among starts, taken off the others' alike.
+CHOICE = 0.02
+
+
+# --------------------------------------------------------------------------------------------------
 
 Array = NDArray[Any]
 
@@ -46,7 +136,7 @@ PLACES = 30
 
 
 @dataclass(frozen=True)
-class Part:
+class NoisePart:
     """A stretch of a summed vector with a noise of its own."""
 
     what: str
@@ -61,7 +151,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Noises:
+class StepNoises:
     """The noise of every step; None where a step does not happen, or counts are in one vector with sums.
 
     lines: of votes along lines.  lloyd: of the steps of FedDP-Lloyds, those of `Cones` ahead of the others.
@@ -103,12 +193,12 @@ class FedDPPlan:
     rows: int
     variant: Variant
     neighbors: Neighbors
-    noises: Noises
-    placement: Placement
+    noises: StepNoises
+    placement: NoisePlacement
     budget: Budget
     start: Start
     session: bytes
-    terms: Terms | None = field(default=None, metadata=LOCAL)  # described beside it
+    terms: RunTerms | None = field(default=None, metadata=LOCAL)  # described beside it
 
     def __post_init__(self) -> None:
         if not self.radius.private:
@@ -126,7 +216,7 @@ class FedDPPlan:
     @property
     def most(self) -> int:
         """The largest k that may come of it: directions that points are projected to."""
-        return largest(self.k)
+        return largest_k(self.k)
 
     @property
     def bins(self) -> int:
@@ -169,7 +259,7 @@ class FedDPPlan:
     @cached_property
     def event(self) -> Composed:
         """All that will be released, as everybody sees it."""
-        parts: list[Part] = []
+        parts: list[NoisePart] = []
         if isinstance(self.start, FedDPInit):
             parts += self.outer_parts() + self.weight_parts((1,))
             if self.variant.chosen:
@@ -181,12 +271,12 @@ class FedDPPlan:
             parts += self.weight_parts((1,)) * (self.start.rounds or 1)
         for number in range(1, len(self.noises.lloyd) + 1):
             parts += self.group_parts(number, self.widest(number), 1, (1, 1))
-        honest = Honest.of(self.sums)
+        honest = HonestCounts.of(self.sums)
         return Composed(tuple(self.placement.event(p.noise, p.size, honest) for p in parts))
 
     # What every secure sum holds; all that sensitivities depend on is public when it is asked for.
 
-    def outer_parts(self) -> list[Part]:
+    def outer_parts(self) -> list[NoisePart]:
         """Step 1."""
         if self.by_client:
             sensitivity = float(self.outer_bound * self.neighbors.factor)
@@ -194,7 +284,7 @@ class FedDPPlan:
             sensitivity = outer_sensitivity(self.reach, self.weights, self.neighbors)
         return [_part("outer product", self.d * (self.d + 1) // 2, sensitivity, self.noises.outer)]
 
-    def weight_parts(self, bounds: tuple[int, ...]) -> list[Part]:
+    def weight_parts(self, bounds: tuple[int, ...]) -> list[NoisePart]:
         """Step 2.  bounds: where a client's histogram is clipped, in units of 1/UNIT, at client level."""
         sensitivity = (
             float(bounds[0] * self.neighbors.factor)
@@ -204,12 +294,12 @@ class FedDPPlan:
         what = "votes for candidates" if isinstance(self.start, Votes) else "weights of the server's points"
         return [_part(what, self.bins, sensitivity, self.noises.weights)]
 
-    def line_parts(self) -> list[Part]:
+    def line_parts(self) -> list[NoisePart]:
         """Votes for places along a line: one point has one vote, whichever line the server chose."""
         sensitivity = histogram_sensitivity(self.neighbors)
         return [_part("votes along a line", PLACES, sensitivity, self.noises.lines)]
 
-    def choice_parts(self, starts: int, cap: int, bounds: tuple[int, ...]) -> list[Part]:
+    def choice_parts(self, starts: int, cap: int, bounds: tuple[int, ...]) -> list[NoisePart]:
         """The choice among so many starts.
 
         cap: where a row's numbers are clipped.  bounds: where a client's vector is, at client level only.
@@ -221,7 +311,7 @@ class FedDPPlan:
         )
         return [_part("choice of the start", starts - 1, sensitivity, self.noises.choice)]
 
-    def group_parts(self, number: int, k: int, reach: int, bounds: tuple[int, ...]) -> list[Part]:
+    def group_parts(self, number: int, k: int, reach: int, bounds: tuple[int, ...]) -> list[NoisePart]:
         """Step 3 (number 0) and the steps of FedDP-Lloyds.
 
         reach: where rows are clipped about their anchors.  bounds: where a client's vectors are, at client
@@ -259,7 +349,7 @@ class FedDPPlan:
         z C sqrt(k (d + 1)): no bound C is in their ratio n / (z sqrt(k (d + 1))).
         """
         noise = self.noises.group(len(self.noises.lloyd))[0]
-        if not self.by_client or not isinstance(noise, Gaussian):
+        if not self.by_client or not isinstance(noise, GaussianStep):
             return None
         return self.sums.n / (noise.multiplier * self.neighbors.factor * math.sqrt(self.most * (self.d + 1)))
 
@@ -270,9 +360,9 @@ class FedDPPlan:
         if signal is None or signal >= 1:
             return None
         needed = ""
-        if Cost.of(self.event).only_gaussian:
+        if CompositionCost.of(self.event).only_gaussian:
             # The shift of the whole budget is in proportion to every step's 1 / multiplier.
-            mu = Shift.of_event(self.event).mu / signal
+            mu = GaussianShift.of_event(self.event).mu / signal
             needed = f"epsilon={gaussian_epsilon(mu**2, self.budget.delta):.2g}, or "
         return (
             f"the sums of {self.sums.n} clients are at most {signal:.2g} times the noise that hides one of "
@@ -285,17 +375,17 @@ class FedDPPlan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, fact by fact, which parties compare (`secfc.roles.description`)."""
-        return described(self, self.terms)
+        return describe_plan(self, self.terms)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return digest_of(self.description)
+        return description_digest(self.description)
 
 
-def _part(what: str, size: int, sensitivity: float, noise: Noise | None) -> Part:
+def _part(what: str, size: int, sensitivity: float, noise: Noise | None) -> NoisePart:
     if noise is None:
         raise ValueError(f"the plan has no noise for {what}: plan the step first")
-    return Part(what, size, sensitivity, noise)
+    return NoisePart(what, size, sensitivity, noise)
 
 
 def scale_for(radius: float, most: int) -> float:

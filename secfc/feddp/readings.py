@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.attacks.moves import Sums
+from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
 from secfc.feddp.messages import GroupAbout, NoisyCenters
 from secfc.feddp.plan import FedDPPlan
-from secfc.sums import seen_sums
+from secfc.secure_sum.protocol import visible_sums
 
 Array = NDArray[Any]
 
@@ -22,19 +22,19 @@ def sums(view: View) -> list[Array]:
     Exact under `ServerNoise`, which it adds itself; as noisy as what is released under `SharedNoise`.
     """
     plan: FedDPPlan = view.plan
-    return list(seen_sums(plan.sums, view.messages).values())
+    return list(visible_sums(plan.sums, view.messages).values())
 
 
-def step_sums(view: View) -> Sums:
+def step_sums(view: View) -> KnownSums:
     """Sums and numbers of points by cluster, of every question about clusters (a start's, then steps'), in
     integer steps of the data; of other numbers of clusters than the last (`Cones`) none.
 
-    Of sums about origins: `Sums.sums` has these added again, rounded.  Empty without the server.  Noisy
+    Of sums about origins: `KnownSums.sums` has these added again, rounded.  Empty without the server.  Noisy
     sums are what they are, so hardly any number of points is whole.
     """
     plan: FedDPPlan = view.plan
     asked = {e.round: e.body for e in view.messages if isinstance(e.body, GroupAbout)}
-    told = seen_sums(plan.sums, view.messages)
+    told = visible_sums(plan.sums, view.messages)
     found, counted = [], []
     last = len(asked[max(asked)].origins) if asked else 0
     for number, about in sorted(asked.items()):
@@ -51,8 +51,10 @@ def step_sums(view: View) -> Sums:
         found.append(total[: k * d].reshape(k, d) + whole[:, None] * origins)
         counted.append(whole[:, None])
     if not found:
-        return Sums(np.zeros((0, 0, plan.d), np.int64), np.zeros((0, 0, 1), np.int64), np.zeros(plan.d, int))
-    return Sums(np.stack(found), np.stack(counted), np.zeros(plan.d, np.int64))
+        return KnownSums(
+            np.zeros((0, 0, plan.d), np.int64), np.zeros((0, 0, 1), np.int64), np.zeros(plan.d, int)
+        )
+    return KnownSums(np.stack(found), np.stack(counted), np.zeros(plan.d, np.int64))
 
 
 def centers(view: View) -> Array | None:

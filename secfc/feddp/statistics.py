@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.privacy.clipping import clip
-from secfc.privacy.neighbors import Neighbors
+from secfc.privacy.events import Neighbors
+from secfc.privacy.mechanisms import clip
 
 Array = NDArray[Any]
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from secfc.data.extras import require
-from secfc.data.inputs import InputError
+from secfc.data.inputs import InputError, require
 from secfc.grids.cells import Cell, cells, named
 from secfc.grids.measure import code, measure
-from secfc.grids.rows import Kept, Row
+from secfc.grids.rows import ResultFile, Row
 
 Shown = Callable[[int, int, Row], None]
 
@@ -55,7 +54,7 @@ def grid(
     """
     listed = all_cells(preset, axes, files=bool(files))
     try:
-        kept = Kept(None if out is None else Path(out), code())
+        kept = ResultFile(None if out is None else Path(out), code())
     except ValueError as error:
         raise InputError(str(error)) from None
     found: dict[str, Row] = {}

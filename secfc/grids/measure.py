@@ -23,7 +23,7 @@ from secfc.grids.cells import DATA, RUN, Cell, kind, named
 from secfc.grids.rows import Row
 from secfc.metrics import accuracy, cost, labels_digest
 from secfc.report.costs import rounds
-from secfc.report.outcome import in_row_order, pooled
+from secfc.report.data import in_row_order, pooled
 from secfc.roles.exchange import SERVER
 
 # Phases of every step, of whoever works in them.

@@ -11,7 +11,7 @@ from typing import Any
 Row = dict[str, Any]
 
 
-class Kept:
+class ResultFile:
     """The rows of a file that were measured by this code.
 
     code: what identifies it (a version, a commit), None if nothing does: then no row is taken over.
@@ -85,7 +85,7 @@ def whole(line: bytes) -> bool:
 def read(path: Path) -> list[Row]:
     """All whole rows of a file.  Raises ValueError, OSError."""
     path.stat()
-    return Kept(path, None)._rows
+    return ResultFile(path, None)._rows
 
 
 def columns(rows: Iterable[Row]) -> list[str]:

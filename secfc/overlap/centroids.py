@@ -61,15 +61,15 @@ class Centroids:
     def merged(self, members: Array | Sequence[int]) -> Array:
         """Eq. 4: one centroid of several, (d,)."""
         chosen = np.asarray(members)
-        return merged(self.values[chosen], self.weights[chosen])
+        return merge_centroids(self.values[chosen], self.weights[chosen])
 
     @cached_property
     def apart(self) -> Array:
         """Eq. 3 between all of them: (N, N), NaN where two have no feature in common."""
-        return distances(self.values, self.values, self.span)
+        return common_distances(self.values, self.values, self.span)
 
 
-def merged(values: Array, weights: Array) -> Array:
+def merge_centroids(values: Array, weights: Array) -> Array:
     """The weighted mean of rows (N, d), of each coordinate over those who observe it: (d,), NaN where
     nobody.
     """
@@ -80,14 +80,14 @@ def merged(values: Array, weights: Array) -> Array:
     return found
 
 
-def distances(left: Array, right: Array, span: Array) -> Array:
+def common_distances(left: Array, right: Array, span: Array) -> Array:
     """Eq. 3: Euclidean distances of rows (A, d) and (B, d) on common features, over the span there: (A, B).
 
     NaN where two rows have none in common; 0 where the span there is 0, and all values equal.
     """
     a, b = ~np.isnan(left), ~np.isnan(right)
     # Centered, so that a common shift costs no digits.
-    middle = merged(np.concatenate([left, right]), np.ones(len(left) + len(right)))
+    middle = merge_centroids(np.concatenate([left, right]), np.ones(len(left) + len(right)))
     x, y = np.where(a, left - middle, 0.0), np.where(b, right - middle, 0.0)
     squared = np.maximum(x**2 @ b.T + a @ (y**2).T - 2 * x @ y.T, 0)
     scale = (a * span**2) @ b.T

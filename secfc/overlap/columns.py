@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.inputs import InputError, names_listed
 from secfc.data.party import Party
 
@@ -49,7 +49,7 @@ class Columns:
                 )
 
     @classmethod
-    def of(cls, public: Public) -> Columns:
+    def of(cls, public: PublicFacts) -> Columns:
         """Those of a federation.  Raises InputError."""
         d = public.d
         names = public.features or tuple(f"{f:0{len(str(d - 1))}}" for f in range(d))
@@ -104,19 +104,19 @@ class Columns:
         """The number of a client of the plan."""
         return self.clients.index(client)
 
-    def mine(self, client: str) -> Mine:
+    def mine(self, client: str) -> OwnColumns:
         """How a client's own columns lie among all."""
         return self._every[self.number(client)]
 
     @cached_property
-    def _every(self) -> tuple[Mine, ...]:
+    def _every(self) -> tuple[OwnColumns, ...]:
         return tuple(self._mine(j) for j in range(len(self.clients)))
 
-    def _mine(self, number: int) -> Mine:
+    def _mine(self, number: int) -> OwnColumns:
         own = np.array(self.observed[number])
         inside = np.isin(own, self.shared)
         shared = np.searchsorted(self.shared, own[inside])
-        return Mine(own, inside, shared, np.flatnonzero(self.patterns[:, number]), self.pattern[shared])
+        return OwnColumns(own, inside, shared, np.flatnonzero(self.patterns[:, number]), self.pattern[shared])
 
     def rows(self, party: Party) -> Array:
         """A client's points (m_j, d_j), its columns in the order of names.
@@ -197,7 +197,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Mine:
+class OwnColumns:
     """How the d_j columns of one client lie among all.
 
     features: their numbers (d_j,).  inside: which are shared (d_j,).  shared: where these stand among the

@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.account import Account
-from secfc.algorithm import Clustering, Drive, Outcome, Public
-from secfc.data.arguments import WHOLE, having, hold
+from secfc.algorithm import Clustering, Driver, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, names_listed
+from secfc.data.inputs import WHOLE, InputError, check_fields, names_listed, offering
 from secfc.data.party import Party
 from secfc.overlap.columns import Columns
-from secfc.overlap.model import OverlapModel, Roughly
+from secfc.overlap.model import FloatLabeler, OverlapModel
 from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import Run
+from secfc.roles.transcript import SimulatedRun
+from secfc.run_summary import RunSummary
 
 Array = NDArray[Any]
 
@@ -61,7 +60,7 @@ class CommonPlan:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Refined:
+class RefinedResult:
     """What a client has in the end: what the algorithm gave, labels, and centers if it knows any: on common
     features, then on its others, NaN of clusters that it has nothing of.
     """
@@ -90,9 +89,9 @@ class CommonFeatures:
         return bool(getattr(self.algorithm, "counted", True))
 
     def __post_init__(self) -> None:
-        hold(self, {"algorithm": having("collect", "an algorithm", "SecFC(k=4)"), "home": WHOLE})
+        check_fields(self, {"algorithm": offering("collect", "an algorithm", "SecFC(k=4)"), "home": WHOLE})
 
-    def plan(self, public: Public) -> CommonPlan:
+    def plan(self, public: PublicFacts) -> CommonPlan:
         """Raises InputError if no feature is common to all clients."""
         columns = Columns.of(public)
         common = tuple(np.flatnonzero(columns.mask.all(axis=0)).tolist())
@@ -117,37 +116,39 @@ class CommonFeatures:
         common, others = plan.parted(party)
         narrow = Party(party.name, common, party.truth, party.ids)
         returned = yield from self.algorithm.client(plan.inner, narrow, coins=coins)
-        inner: Outcome = self.algorithm.outcome(plan.inner, party.name, returned)
+        inner: PartyOutcome = self.algorithm.outcome(plan.inner, party.name, returned)
         if inner.centers is None or inner.labels is None:
-            return Refined(plan, returned, inner.labels)
+            return RefinedResult(plan, returned, inner.labels)
         steps = self.home if others.shape[1] else 0
-        labels, own = refined(common, others, inner.centers, inner.labels, steps)
+        labels, own = refine_labels(common, others, inner.centers, inner.labels, steps)
         whole = inner.centers if own is None else np.hstack([inner.centers, own])
-        return Refined(plan, returned, labels, whole)
+        return RefinedResult(plan, returned, labels, whole)
 
     def server(self, plan: CommonPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Any]:
         """The algorithm's, which sees common features only."""
         return (yield from self.algorithm.server(plan.inner, rng=rng, coins=coins))
 
-    def outcome(self, plan: CommonPlan, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: CommonPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """What the algorithm gives, with a client's refined labels."""
         if party == SERVER:
-            inner: Outcome = self.algorithm.outcome(plan.inner, SERVER, returned)
+            inner: PartyOutcome = self.algorithm.outcome(plan.inner, SERVER, returned)
             names = [plan.columns.features[f] for f in plan.common]
             return replace(inner, learned=(*inner.learned, f"all of this on {names_listed(names)} only"))
-        found: Outcome = self.algorithm.outcome(plan.inner, party, returned.inner)
+        found: PartyOutcome = self.algorithm.outcome(plan.inner, party, returned.inner)
         return replace(found, labels=returned.labels)
 
-    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What the algorithm says of its run, and on which columns."""
-        inner: Account = self.algorithm.account(result, federation, ids=ids)
+        inner: RunSummary = self.algorithm.account(result, federation, ids=ids)
         return replace(
             inner,
             title=f"{inner.title}, on common features",
             parameters={**inner.parameters, "home": self.home},
         )
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
         """The algorithm's result with refined labels; its centers are of the common features, in order of
         names.
 
@@ -157,10 +158,10 @@ class CommonFeatures:
         results = {name: had if name == SERVER else had.inner for name, had in run.results.items()}
         found: Clustering = self.algorithm.collect(outcomes, replace(run, results=results), counts)
         ended = {name: had for name, had in run.results.items() if name != SERVER}
-        return replace(found, model=model_of(ended, outcomes[SERVER].centers, found.model))
+        return replace(found, model=common_model(ended, outcomes[SERVER].centers, found.model))
 
 
-def model_of(ended: Mapping[PartyId, Refined], centers: Array | None, inner: Any) -> Any:
+def common_model(ended: Mapping[PartyId, RefinedResult], centers: Array | None, inner: Any) -> Any:
     """What labels new points: nearest centers if clients know these, else the algorithm's model."""
     if not ended or inner is None:
         return None
@@ -173,8 +174,8 @@ def model_of(ended: Mapping[PartyId, Refined], centers: Array | None, inner: Any
     for name, had in ended.items():
         mine = plan.columns.mine(name).features
         known = np.concatenate([common, mine[~np.isin(mine, common)]])[: np.asarray(had.centers).shape[1]]
-        own[name] = known, Roughly(np.asarray(had.centers))
-    return OverlapModel(plan.columns.features, (common, Roughly(centers)), own, plan.named)
+        own[name] = known, FloatLabeler(np.asarray(had.centers))
+    return OverlapModel(plan.columns.features, (common, FloatLabeler(centers)), own, plan.named)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,7 +187,7 @@ class CommonModel:
     by_name = True
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
         """Labels of new points: one (m_j,) int32 array a client.  Raises InputError for a missing column."""
         parties = []
@@ -203,7 +204,7 @@ class CommonModel:
         return labels
 
 
-def refined(
+def refine_labels(
     common: Array, others: Array, centers: Array, labels: Array, steps: int
 ) -> tuple[Array, Array | None]:
     """Labels (m,) int32 by centers (k, c) that are given and others (k, o) of one's own, in a few steps; and

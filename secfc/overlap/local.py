@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import InputError, positive
+from secfc.data.inputs import InputError, positive_integer
 
 Array = NDArray[Any]
 
@@ -41,9 +41,9 @@ class LocalKMeans:
     n_init: int = 10
 
     def __post_init__(self) -> None:
-        positive("n_init", self.n_init)
+        positive_integer("n_init", self.n_init)
         for k in self.k.values() if isinstance(self.k, Mapping) else () if self.k is None else (self.k,):
-            positive("k", k)
+            positive_integer("k", k)
 
     def labels(self, points: Array, k: int, seed: int, client: str) -> Array:
         own = self.k.get(client, k) if isinstance(self.k, Mapping) else self.k
@@ -71,7 +71,7 @@ class Silhouette:
 
 
 @dataclass(frozen=True, eq=False)
-class Clusterer:
+class ExternalClusterer:
     """Any clusterer of scikit-learn, or what has its `fit_predict`; a label of -1 is noise."""
 
     estimator: Any
@@ -104,7 +104,7 @@ def kmeans(points: Array, k: int, seed: int, n_init: int) -> Array:
     return np.asarray(found, np.int64)
 
 
-def numbered(labels: Array) -> Array:
+def renumber_labels(labels: Array) -> Array:
     """Labels (m,) with clusters without points left out, numbered from 0 in their order; -1 stays."""
     used = np.unique(labels[labels >= 0])
     return np.where(labels < 0, -1, np.searchsorted(used, labels))

@@ -10,53 +10,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.account import Account
-from secfc.algorithm import Clustering, Outcome, Public
-from secfc.data.arguments import REAL, WHOLE, having, hold, optional
+from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
+from secfc.data.inputs import REAL, WHOLE, check_fields, offering, optional_kind
 from secfc.data.party import Party
-from secfc.data.resolution import Coarse, check_word
-from secfc.overlap import lloyd
-from secfc.overlap.lloyd import Known
-from secfc.overlap.matching import join, match, uncovered
+from secfc.data.resolution import FEW, FINE, Coarse, check_coarse, resolution, warn_of_resolution
+from secfc.overlap import missing_features
+from secfc.overlap.matching import match_at_client, match_at_server, uncovered_warnings
 from secfc.overlap.messages import SharedSums
-from secfc.overlap.model import Exactly
-from secfc.overlap.plan import OverlapPlan, make_plan
-from secfc.overlap.results import completed, in_place
-from secfc.overlap.rounding import judged
-from secfc.overlap.starts import start_of
-from secfc.overlap.starts.automatic import Automatic
-from secfc.overlap.starts.grouping import Start
+from secfc.overlap.missing_features import KnownCenters
+from secfc.overlap.model import ExactLabeler
+from secfc.overlap.plan import OverlapPlan, complete_clustering, make_plan, scatter_features
+from secfc.overlap.starts import parse_matching_start
+from secfc.overlap.starts.grouping import Automatic, MatchingStart
 from secfc.roles.agreement import agree
 from secfc.roles.description import LOCAL
-from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, only, take
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role, expect_messages, expect_one
 from secfc.roles.messages import compact_labels
-from secfc.roles.transcript import Run
-from secfc.sums import contribute, receive_sum
+from secfc.roles.transcript import SimulatedRun
+from secfc.run_summary import RunSummary
+from secfc.secure_sum.protocol import contribute_vector, receive_sum
+
+# --------------------------------------------------------------------------------------------------
+# A site judges whether rounding leaves its own columns enough steps, before it says anything.
 
 Array = NDArray[Any]
 
 
+def judge_rounding(plan: OverlapPlan, party: Party, coarse: Coarse) -> Array:
+    """A client's points (m_j, d_j), its columns in the order of names.
+
+    Warns (`Caution`) below FINE steps within the spread of a feature.  Raises InputError below LEAST, unless
+    `coarse` says otherwise, and for other columns than the plan's.
+    """
+    points = plan.columns.rows(party)
+    if coarse != "allow":
+        own = plan.columns.observed[plan.columns.number(party.name)]
+        found = resolution([points], plan.quantizer, [plan.columns.features[f] for f in own])
+        if found.coarsest < FINE:
+            few = points.shape[0] < FEW
+            warn_of_resolution(
+                found, found.sentence(f"much of the data of client {party.name!r}"), "warn" if few else coarse
+            )
+    return points
+
+
+# --------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Kept:
+class MaskedClientResult:
     """What a client has in the end: its labels at the start and after every step, and the centers that it
     knows.
     """
 
     history: tuple[Array, ...]
-    known: Known
+    known: KnownCenters
     converged: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Found:
+class MaskedServerResult:
     """What the server has in the end: centers on shared features, and whose points were in every sum.
 
     changed: of each step the number of clients any of whose labels changed.  said: what it saw for the start,
     then other words.
     """
 
-    known: Known
+    known: KnownCenters
     n_iter: int
     converged: bool
     counted: tuple[tuple[PartyId, ...], ...]
@@ -65,12 +86,12 @@ class Found:
 
 
 KINDS = {
-    "start": having("local", "a start", "Automatic(), or its word in the shell"),
+    "start": offering("local", "a start", "Automatic(), or its word in the shell"),
     "max_iter": WHOLE,
-    "scale": optional(REAL, "the finest that few lanes hold"),
-    "committee": optional(WHOLE, "at most 15"),
-    "t": optional(WHOLE, "a third of the committee"),
-    "losses": optional(WHOLE, "as many as leave every feature two"),
+    "scale": optional_kind(REAL, "the finest that few lanes hold"),
+    "committee": optional_kind(WHOLE, "at most 15"),
+    "t": optional_kind(WHOLE, "a third of the committee"),
+    "losses": optional_kind(WHOLE, "as many as leave every feature two"),
 }
 
 
@@ -79,8 +100,8 @@ class MaskedLloyd:
     """k-means of points that are observed on different, partly shared features.
 
     The cost is the sum of squared distances to centers over observed coordinates.  Sums and numbers of
-    points are summed securely (`secfc.sums`), numbers by the pattern of clients that observe a feature;
-    labels stay with clients, and so does every coordinate that one client alone observes.
+    points are summed securely (`secfc.secure_sum.protocol`), numbers by the pattern of clients that observe a
+    feature; labels stay with clients, and so does every coordinate that one client alone observes.
 
     start: how local clusters are matched, or its word in the shell, as "max-min"; it decides the result
     (random starts fail).  max_iter: steps of
@@ -95,7 +116,7 @@ class MaskedLloyd:
     """
 
     k: int
-    start: Start = Automatic()
+    start: MatchingStart = Automatic()
     max_iter: int = 300
     scale: float | None = None
     committee: int | None = None
@@ -105,12 +126,12 @@ class MaskedLloyd:
     partial: ClassVar[bool] = True  # clients may observe different features
 
     def __post_init__(self) -> None:
-        check_word(self.coarse)
+        check_coarse(self.coarse)
         if isinstance(self.start, str):
-            object.__setattr__(self, "start", start_of(self.start))
-        hold(self, KINDS)
+            object.__setattr__(self, "start", parse_matching_start(self.start))
+        check_fields(self, KINDS)
 
-    def plan(self, public: Public) -> OverlapPlan:
+    def plan(self, public: PublicFacts) -> OverlapPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
         return make_plan(
             self,
@@ -123,22 +144,22 @@ class MaskedLloyd:
             losses=self.losses,
         )
 
-    def client(self, plan: OverlapPlan, party: Party, *, coins: Coins) -> Role[Kept]:
+    def client(self, plan: OverlapPlan, party: Party, *, coins: Coins) -> Role[MaskedClientResult]:
         """Find local clusters, have them matched; then sum, hear the centers, label, until nothing
         changes.
         """
         me = party.name
         yield from agree(plan, me, (SERVER, *plan.sums.peers(me)))
-        points = plan.quantizer(judged(plan, party, self.coarse), owner=f"client {me!r}")
-        labels = yield from join(plan, self.start, me, points, coins)
+        points = plan.quantizer(judge_rounding(plan, party, self.coarse), owner=f"client {me!r}")
+        labels = yield from match_at_client(plan, self.start, me, points, coins)
         mine, k = plan.columns.mine(me), plan.k
-        history, known, changed = [compact_labels(labels)], Known.nothing(k, len(mine.features)), True
+        history, known, changed = [compact_labels(labels)], KnownCenters.nothing(k, len(mine.features)), True
         for question in range(ITERATE, ITERATE + (plan.max_iter + 1) * STRIDE, STRIDE):
-            sums, counts = lloyd.sums_of(points, labels, k)
+            sums, counts = missing_features.sums_of(points, labels, k)
             vector = plan.contribution(me, sums, counts, changed)
-            yield from contribute(plan.sums, me, vector, question + 1, coins, spread=plan.spread)
+            yield from contribute_vector(plan.sums, me, vector, question + 1, coins, spread=plan.spread)
             inbox = yield Exchange({}, (SERVER,), round=question + STRIDE, phase="listen")
-            told = only(take(inbox, SharedSums), SERVER)
+            told = expect_one(expect_messages(inbox, SharedSums), SERVER)
             plan.check(me, told.sums, told.counts)
             # What I alone observe, I alone sum; of the rest everybody's sums.
             wide, many = sums.copy(), np.repeat(counts[:, None], len(mine.features), axis=1)
@@ -147,18 +168,20 @@ class MaskedLloyd:
             known = known.updated(wide, many, told.there)
             if told.last:
                 break
-            new = lloyd.nearest(points, known)
+            new = missing_features.nearest_offered(points, known)
             changed, labels = not np.array_equal(new, labels), new
             history.append(compact_labels(labels))
-        return Kept(tuple(history), known, not changed)
+        return MaskedClientResult(tuple(history), known, not changed)
 
-    def server(self, plan: OverlapPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Found]:
+    def server(
+        self, plan: OverlapPlan, *, rng: np.random.Generator, coins: Coins
+    ) -> Role[MaskedServerResult]:
         """Match local clusters; then add, tell every client the sums on its features, until nothing
         changes.
         """
         yield from agree(plan, SERVER)
-        matched = yield from match(plan, self.start)
-        columns, known = plan.columns, Known.nothing(plan.k, len(plan.columns.shared))
+        matched = yield from match_at_server(plan, self.start)
+        columns, known = plan.columns, KnownCenters.nothing(plan.k, len(plan.columns.shared))
         counted, moved = [], []
         for step in range(plan.max_iter + 1):
             question = ITERATE + step * STRIDE
@@ -175,10 +198,10 @@ class MaskedLloyd:
             yield Exchange(answers, round=question + STRIDE, phase="tell")
             if last:
                 break
-        said = (matched.seen, *matched.groups.said, *uncovered(columns, matched.holders(plan.k)))
-        return Found(known, step, moved[-1] == 0, tuple(counted), tuple(moved), said)
+        said = (matched.seen, *matched.groups.said, *uncovered_warnings(columns, matched.holders(plan.k)))
+        return MaskedServerResult(known, step, moved[-1] == 0, tuple(counted), tuple(moved), said)
 
-    def outcome(self, plan: OverlapPlan, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: OverlapPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """A client's labels, and centers on its features; the server's centers on shared ones, NaN
         elsewhere.
         """
@@ -186,11 +209,11 @@ class MaskedLloyd:
         if party != SERVER:
             mine = columns.mine(party)
             steps, shared = len(returned.history) - 1, len(mine.shared)
-            return Outcome(
+            return PartyOutcome(
                 party,
                 plan,
                 labels=returned.history[-1].astype(np.int32),
-                centers=in_place(columns, returned.known.means / scale, mine.features),
+                centers=scatter_features(columns, returned.known.means / scale, mine.features),
                 n_iter=steps,
                 converged=returned.converged,
                 history=returned.history,
@@ -202,22 +225,22 @@ class MaskedLloyd:
                 share=returned.known,
                 details=returned,
             )
-        return Outcome(
+        return PartyOutcome(
             SERVER,
             plan,
-            centers=in_place(columns, returned.known.means / scale, columns.shared),
+            centers=scatter_features(columns, returned.known.means / scale, columns.shared),
             n_iter=returned.n_iter,
             converged=returned.converged,
-            learned=learned(plan, returned),
+            learned=masked_leakage(plan, returned),
             excluded=tuple(c for c in plan.clients if any(c not in there for there in returned.counted)),
             share=returned.known,
             details=returned,
         )
 
-    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run."""
         plan = result.plan
-        return Account(
+        return RunSummary(
             "masked-lloyd",
             "MaskedLloyd: k-means where clients observe different features, over secure sums",
             {"start": type(self.start).__name__, "max_iter": self.max_iter, "t": plan.sums.code.t},
@@ -227,18 +250,22 @@ class MaskedLloyd:
             setup=tuple(("Features", sentence) for sentence in plan.columns.sentences()),
         )
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
         """The clustering.  Its centers are complete, as only an experiment that has all clients' can make
         them; its cost is not known to any party, see `metrics.observed_cost`.
         """
         plan = outcomes[SERVER].plan
         own = {name: outcomes[name] for name in plan.clients if name in outcomes}
-        labelers = {name: Exactly(plan.quantizer, outcome.share) for name, outcome in outcomes.items()}
-        result = completed(outcomes, run, counts, k=self.k, labelers=labelers)
-        return replace(result, history=together(plan, own, counts))
+        labelers = {name: ExactLabeler(plan.quantizer, outcome.share) for name, outcome in outcomes.items()}
+        result = complete_clustering(outcomes, run, counts, k=self.k, labelers=labelers)
+        return replace(result, history=join_labels(plan, own, counts))
 
 
-def together(plan: OverlapPlan, own: Mapping[PartyId, Outcome], counts: tuple[int, ...]) -> tuple[Array, ...]:
+def join_labels(
+    plan: OverlapPlan, own: Mapping[PartyId, PartyOutcome], counts: tuple[int, ...]
+) -> tuple[Array, ...]:
     """Labels of all points (m,) at the start and after every step; -1 of a client that was cut off."""
     steps = max(len(outcome.history) for outcome in own.values())
     nothing = {name: np.full(count, -1, np.int8) for name, count in zip(plan.clients, counts, strict=True)}
@@ -248,7 +275,7 @@ def together(plan: OverlapPlan, own: Mapping[PartyId, Outcome], counts: tuple[in
     )
 
 
-def learned(plan: OverlapPlan, found: Found) -> tuple[str, ...]:
+def masked_leakage(plan: OverlapPlan, found: MaskedServerResult) -> tuple[str, ...]:
     """What the server learned, in sentences."""
     columns, (start, *more) = plan.columns, found.said
     return (

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
 from secfc.data.inputs import InputError
-from secfc.overlap import apart
+from secfc.overlap import pairwise_distances
 from secfc.overlap.centroids import Centroids
 from secfc.overlap.columns import Columns
-from secfc.overlap.local import Local, numbered
+from secfc.overlap.local import Local, renumber_labels
 from secfc.overlap.messages import LocalCentroids, LocalGroups
 from secfc.overlap.plan import OpenPlan, OverlapPlan, local_seed
-from secfc.overlap.starts.grouping import Groups, Start
+from secfc.overlap.starts.grouping import MatchedGroups, MatchingStart
 from secfc.roles.exchange import (
     SERVER,
     SHARE,
@@ -26,9 +26,9 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
-    everyone,
-    only,
-    take,
+    expect_all,
+    expect_messages,
+    expect_one,
 )
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ AnyPlan = OverlapPlan | OpenPlan
 
 
 @dataclass(frozen=True)
-class Way:
+class MatchingView:
     """What the server sees of local clusters, and how: the parts of a client and of the server, and words.
 
     tell(plan, me, means (K_i, s_i) in integer steps, weights (K_i,), coins) ends with the server's answer;
@@ -53,17 +53,19 @@ def tell_means(plan: AnyPlan, me: PartyId, means: Array, weights: Array, coins: 
     """A client's part: send the means, hear what became of them."""
     sent = LocalCentroids(means / plan.unit, weights)
     inbox = yield Exchange({SERVER: sent}, (SERVER,), round=SHARE, phase="cluster")
-    told: LocalGroups = only(take(inbox, LocalGroups), SERVER)
+    told: LocalGroups = expect_one(expect_messages(inbox, LocalGroups), SERVER)
     return told
 
 
 def hear_means(plan: AnyPlan) -> Role[Centroids]:
     """The server's part: all means."""
     arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
-    return gathered(plan.columns, everyone(take(arrived, LocalCentroids), plan.clients), plan.k)
+    return gather_centroids(
+        plan.columns, expect_all(expect_messages(arrived, LocalCentroids), plan.clients), plan.k
+    )
 
 
-def words_of_means(plan: AnyPlan) -> str:
+def leakage_of_means(plan: AnyPlan) -> str:
     """What the server learned."""
     shared = len(plan.columns.shared)
     return (
@@ -72,9 +74,9 @@ def words_of_means(plan: AnyPlan) -> str:
     )
 
 
-def words_of_distances(plan: OverlapPlan) -> str:
+def leakage_of_distances(plan: OverlapPlan) -> str:
     """What the server learned."""
-    measure = apart.Measure(plan)
+    measure = pairwise_distances.DistanceMeasure(plan)
     alone = f"; {measure.alone} pairs share one, where these are gaps between values" * bool(measure.alone)
     return (
         "how many local clusters every client has, and the squared distance between any two of different "
@@ -84,39 +86,46 @@ def words_of_distances(plan: OverlapPlan) -> str:
 
 
 WAYS = {
-    "centroids": Way(tell_means, hear_means, SHARE, words_of_means),
-    "distances": Way(apart.tell, apart.hear, apart.ASK, words_of_distances),
+    "centroids": MatchingView(tell_means, hear_means, SHARE, leakage_of_means),
+    "distances": MatchingView(
+        pairwise_distances.share_centroids,
+        pairwise_distances.receive_distances,
+        pairwise_distances.ASK,
+        leakage_of_distances,
+    ),
 }
 
 
-def shown(start: Start) -> Way:
+def matching_view(start: MatchingStart) -> MatchingView:
     """What the server sees for a start: the means, unless it says otherwise (`over`)."""
     return WAYS[getattr(start, "over", "centroids")]
 
 
-def join(plan: AnyPlan, start: Start, me: PartyId, points: Array, coins: Coins) -> Role[Array]:
+def match_at_client(
+    plan: AnyPlan, start: MatchingStart, me: PartyId, points: Array, coins: Coins
+) -> Role[Array]:
     """A client's part: cluster my points (m_j, d_j), tell of the clusters, hear what became of them: (m_j,)
     int32.
     """
-    labels = find(plan, start.local, me, points, coins)
+    labels = find_local_clusters(plan, start.local, me, points, coins)
     count = int(labels.max()) + 1
     inside = plan.columns.mine(me).inside
     means = np.stack([points[labels == a].mean(axis=0) for a in range(count)])[:, inside]
     weights = np.bincount(labels[labels >= 0]).astype(np.int64)
-    told = yield from shown(start).tell(plan, me, means, weights, coins)
+    told = yield from matching_view(start).tell(plan, me, means, weights, coins)
     if told.k != plan.k or len(told.labels) != count:
         raise FaultyServer(SERVER, f"grouped other than my {count} local clusters into k={plan.k}")
     return np.append(told.labels, -1)[labels].astype(np.int32)
 
 
-def find(plan: AnyPlan, local: Local, me: PartyId, points: Array, coins: Coins) -> Array:
+def find_local_clusters(plan: AnyPlan, local: Local, me: PartyId, points: Array, coins: Coins) -> Array:
     """A client's local clusters: labels (m_j,) from 0, none without points; -1 for a point of none.
 
     Raises InputError for more than k of them, or none.
     """
     seed = local_seed(plan, me)
     seed = int.from_bytes(coins.bytes(4), "little") if seed is None else seed
-    labels = numbered(local.labels(points / plan.unit, plan.k, seed, me))
+    labels = renumber_labels(local.labels(points / plan.unit, plan.k, seed, me))
     count = int(labels.max()) + 1
     if not 1 <= count <= plan.k:
         raise InputError(
@@ -130,7 +139,7 @@ def find(plan: AnyPlan, local: Local, me: PartyId, points: Array, coins: Coins) 
 class Matched:
     """What the server has of a start: whose clusters belong together, what it saw, and the words about it."""
 
-    groups: Groups
+    groups: MatchedGroups
     found: Any
     seen: str
 
@@ -142,9 +151,9 @@ class Matched:
         ]
 
 
-def match(plan: AnyPlan, start: Start) -> Role[Matched]:
+def match_at_server(plan: AnyPlan, start: MatchingStart) -> Role[Matched]:
     """The server's part: hear of all local clusters, group them, tell every client what became of its own."""
-    way = shown(start)
+    way = matching_view(start)
     found = yield from way.hear(plan)
     groups = start.groups(found, plan.k)
     answers = {
@@ -155,7 +164,7 @@ def match(plan: AnyPlan, start: Start) -> Role[Matched]:
     return Matched(groups, found, way.words(plan))
 
 
-def gathered(columns: Columns, inbox: Any, k: int) -> Centroids:
+def gather_centroids(columns: Columns, inbox: Any, k: int) -> Centroids:
     """All local centroids, on shared features, clients in the order of their names.  Raises FaultyClient."""
     names = tuple(columns.clients[j] for j in columns.by_name)
     values, owner = [], []
@@ -171,7 +180,7 @@ def gathered(columns: Columns, inbox: Any, k: int) -> Centroids:
     return Centroids(np.concatenate(values), weights, np.array(owner), names)
 
 
-def uncovered(columns: Columns, holders: list[tuple[PartyId, ...]]) -> tuple[str, ...]:
+def uncovered_warnings(columns: Columns, holders: list[tuple[PartyId, ...]]) -> tuple[str, ...]:
     """Words about clusters whose holders do not observe all features (Assumption 1.2), by cluster."""
     said = []
     for h, who in enumerate(holders):

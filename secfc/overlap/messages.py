@@ -159,7 +159,7 @@ class CentroidShares(Message, tag=116):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CodedApart(Message, tag=117):
+class CodedPairDistances(Message, tag=117):
     """Member of the committee to server: its shares (lanes, P) of squared distances between local centroids
     of any two clients that share a feature, and how many local clusters each client has (n,).
     """

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.algorithm import Drive
+from secfc.algorithm import Driver
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
-from secfc.overlap.lloyd import Known, nearest
+from secfc.overlap.missing_features import KnownCenters, nearest_offered
 from secfc.roles.exchange import PartyId
 
 Array = NDArray[Any]
@@ -31,18 +31,18 @@ class Labeler(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Exactly:
+class ExactLabeler:
     """Centers as fractions of integers: new points are rounded as those of the fit were."""
 
     quantizer: Quantizer
-    known: Known
+    known: KnownCenters
 
     def label(self, points: Array, features: Array, owner: str) -> Array:
-        return nearest(self.quantizer(points, owner=owner), self.known.on(features))
+        return nearest_offered(self.quantizer(points, owner=owner), self.known.on(features))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Roughly:
+class FloatLabeler:
     """Centers (k, d) as floats, NaN where there is none."""
 
     centers: Array
@@ -78,7 +78,7 @@ class OverlapModel:
     by_name = True
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
         """Labels of new points: one (m_j,) int32 array a client.  Nobody says anything.
 

@@ -12,21 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.account import Account
-from secfc.algorithm import Clustering, Outcome, Public
-from secfc.data.arguments import REAL, having, hold
+from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError, positive
+from secfc.data.inputs import REAL, InputError, check_fields, offering, positive_integer
 from secfc.data.party import Party
-from secfc.overlap.centroids import merged
-from secfc.overlap.matching import join, match
+from secfc.overlap.centroids import merge_centroids
+from secfc.overlap.matching import match_at_client, match_at_server
 from secfc.overlap.messages import AlignedCentroids, GlobalCentroids
-from secfc.overlap.model import Roughly, nearest_known
-from secfc.overlap.plan import OpenPlan
-from secfc.overlap.results import completed, in_place
-from secfc.overlap.starts import start_of
-from secfc.overlap.starts.automatic import Automatic
-from secfc.overlap.starts.grouping import Start
+from secfc.overlap.model import FloatLabeler, nearest_known
+from secfc.overlap.plan import OpenPlan, complete_clustering, scatter_features
+from secfc.overlap.starts import parse_matching_start
+from secfc.overlap.starts.grouping import Automatic, MatchingStart
 from secfc.roles.agreement import agree_with_server
 from secfc.roles.exchange import (
     ITERATE,
@@ -37,17 +33,18 @@ from secfc.roles.exchange import (
     FaultyServer,
     PartyId,
     Role,
-    everyone,
-    only,
-    take,
+    expect_all,
+    expect_messages,
+    expect_one,
 )
-from secfc.roles.transcript import Run
+from secfc.roles.transcript import SimulatedRun
+from secfc.run_summary import RunSummary
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Ended:
+class OverlapResult:
     """What a party has in the end: centers on its features, a client its labels too, the server words."""
 
     centers: Array
@@ -68,7 +65,7 @@ class Overlap1:
     """
 
     k: int
-    start: Start = field(default_factory=lambda: Automatic(paper=True))
+    start: MatchingStart = field(default_factory=lambda: Automatic(paper=True))
     rounds: int = 3
     alpha: float = 0.8
     local_steps: int = 3
@@ -77,14 +74,16 @@ class Overlap1:
 
     def __post_init__(self) -> None:
         for name in ("k", "rounds", "local_steps", "least"):
-            positive(name, getattr(self, name))
+            positive_integer(name, getattr(self, name))
         if isinstance(self.start, str):
-            object.__setattr__(self, "start", start_of(self.start))
-        hold(self, {"alpha": REAL, "start": having("local", "a start", "Automatic(paper=True), or its word")})
+            object.__setattr__(self, "start", parse_matching_start(self.start))
+        check_fields(
+            self, {"alpha": REAL, "start": offering("local", "a start", "Automatic(paper=True), or its word")}
+        )
         if not 0 < self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
 
-    def plan(self, public: Public) -> OpenPlan:
+    def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects, or a start over distances."""
         if getattr(self.start, "over", "centroids") != "centroids":
             raise InputError(
@@ -93,11 +92,11 @@ class Overlap1:
             )
         return OpenPlan.of(self, public, self.k)
 
-    def client(self, plan: OpenPlan, party: Party, *, coins: Coins) -> Role[Ended]:
+    def client(self, plan: OpenPlan, party: Party, *, coins: Coins) -> Role[OverlapResult]:
         """Lines 2, 3 and 13 to 19: cluster, and in each round improve what is compatible, and align it."""
         yield from agree_with_server(plan, party.name)
         points = plan.columns.rows(party).astype(np.float64)
-        labels = yield from join(plan, self.start, party.name, points, coins)
+        labels = yield from match_at_client(plan, self.start, party.name, points, coins)
         mine = plan.columns.mine(party.name)
         whole = means_of(points, labels, plan.k)
         reply: dict[PartyId, Any] = {}
@@ -106,7 +105,7 @@ class Overlap1:
             inbox = yield Exchange(
                 reply, (SERVER,), round=at - STRIDE * bool(reply), accept=at, phase="cluster"
             )
-            told = only(take(inbox, GlobalCentroids), SERVER)
+            told = expect_one(expect_messages(inbox, GlobalCentroids), SERVER)
             if told.centers.shape != (plan.k, len(mine.shared)) or told.last != (number == self.rounds):
                 raise FaultyServer(SERVER, f"sends centroids of shape {told.centers.shape}, or out of turn")
             whole[:, mine.inside] = told.centers
@@ -114,8 +113,8 @@ class Overlap1:
                 break
             found, weights = self.aligned(points, whole)
             reply = {SERVER: AlignedCentroids(found[:, mine.inside], weights)}
-            whole = stepped(whole, found, self.alpha)
-        return Ended(whole, nearest_known(points, whole))
+            whole = damped_update(whole, found, self.alpha)
+        return OverlapResult(whole, nearest_known(points, whole))
 
     def aligned(self, points: Array, centers: Array) -> tuple[Array, Array]:
         """Lines 14 to 19: local centroids (k, d_j) in the places of global ones, NaN where none, and their
@@ -140,10 +139,10 @@ class Overlap1:
         weights[known[places]] = np.bincount(labels)[used][own]
         return found, weights
 
-    def server(self, plan: OpenPlan, *, rng: np.random.Generator, coins: Coins) -> Role[Ended]:
+    def server(self, plan: OpenPlan, *, rng: np.random.Generator, coins: Coins) -> Role[OverlapResult]:
         """Lines 4 to 11 and 21: match local clusters, then merge what clients aligned, step by step."""
         yield from agree_with_server(plan, SERVER)
-        matched = yield from match(plan, self.start)
+        matched = yield from match_at_server(plan, self.start)
         found, columns = matched.found, plan.columns
         centers = np.stack([found.merged(np.flatnonzero(matched.groups.labels == h)) for h in range(plan.k)])
         for number in range(self.rounds + 1):
@@ -152,27 +151,27 @@ class Overlap1:
             inbox = yield Exchange(told, () if last else plan.clients, round=at, phase="merge")
             if last:
                 break
-            heard = everyone(take(inbox, AlignedCentroids), plan.clients)
-            centers = stepped(centers, merged_at(columns, heard, plan.k), self.alpha)
-        return Ended(centers, said=matched.groups.said)
+            heard = expect_all(expect_messages(inbox, AlignedCentroids), plan.clients)
+            centers = damped_update(centers, merge_aligned(columns, heard, plan.k), self.alpha)
+        return OverlapResult(centers, said=matched.groups.said)
 
-    def outcome(self, plan: OpenPlan, party: PartyId, returned: Ended) -> Outcome:
+    def outcome(self, plan: OpenPlan, party: PartyId, returned: OverlapResult) -> PartyOutcome:
         """Labels of a client's points, and centers on its features; the server's centers on shared ones."""
         columns = plan.columns
         if party != SERVER:
             features = columns.mine(party).features
-            return Outcome(
+            return PartyOutcome(
                 party,
                 plan,
                 labels=returned.labels,
-                centers=in_place(columns, returned.centers, features),
+                centers=scatter_features(columns, returned.centers, features),
                 learned=("the global centroids on its features, in every round",),
                 share=returned.centers,
             )
-        return Outcome(
+        return PartyOutcome(
             SERVER,
             plan,
-            centers=in_place(columns, returned.centers, columns.shared),
+            centers=scatter_features(columns, returned.centers, columns.shared),
             n_iter=self.rounds,
             converged=True,
             learned=(
@@ -183,9 +182,9 @@ class Overlap1:
             share=returned.centers,
         )
 
-    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> Account:
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
         """What reports say of a run."""
-        return Account(
+        return RunSummary(
             "overlap-1",
             "Algorithm 1 for partly shared features: federated clustering, not private",
             {
@@ -197,10 +196,12 @@ class Overlap1:
             setup=tuple(("Features", sentence) for sentence in result.plan.columns.sentences()),
         )
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
         """The clustering; its cost is not known to any party, see `metrics.observed_cost`."""
-        labelers = {name: Roughly(outcome.share) for name, outcome in outcomes.items()}
-        return completed(outcomes, run, counts, k=self.k, labelers=labelers)
+        labelers = {name: FloatLabeler(outcome.share) for name, outcome in outcomes.items()}
+        return complete_clustering(outcomes, run, counts, k=self.k, labelers=labelers)
 
 
 def means_of(points: Array, labels: Array, k: int) -> Array:
@@ -211,7 +212,7 @@ def means_of(points: Array, labels: Array, k: int) -> Array:
     return found
 
 
-def stepped(old: Array, new: Array, alpha: float) -> Array:
+def damped_update(old: Array, new: Array, alpha: float) -> Array:
     """Line 21, (1 - alpha) old + alpha new; a coordinate new to a center is taken whole, one without news
     stays.
     """
@@ -219,7 +220,7 @@ def stepped(old: Array, new: Array, alpha: float) -> Array:
     return np.asarray(np.where(np.isnan(new), old, step))
 
 
-def merged_at(columns: Any, heard: Mapping[PartyId, AlignedCentroids], k: int) -> Array:
+def merge_aligned(columns: Any, heard: Mapping[PartyId, AlignedCentroids], k: int) -> Array:
     """Eq. 4 of what clients aligned, on shared features: (k, s).  Raises FaultyClient."""
     names = [columns.clients[j] for j in columns.by_name]
     values = np.full((len(names), k, len(columns.shared)), np.nan)
@@ -230,7 +231,7 @@ def merged_at(columns: Any, heard: Mapping[PartyId, AlignedCentroids], k: int) -
             raise FaultyClient(client, f"aligned centroids of shape {sent.centers.shape}")
         values[j][:, mine.shared] = sent.centers
         weights[j] = sent.weights
-    return np.stack([merged(values[:, h], weights[:, h]) for h in range(k)])
+    return np.stack([merge_centroids(values[:, h], weights[:, h]) for h in range(k)])
 
 
 def few_steps(points: Array, centers: Array, steps: int) -> Array:

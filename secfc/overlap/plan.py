@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,13 +14,15 @@ from numpy.typing import NDArray
 
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
-from secfc.algorithm import Public
-from secfc.data.extras import require
+from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
+from secfc.data.inputs import require
 from secfc.overlap.columns import Columns
-from secfc.overlap.lloyd import possible
-from secfc.roles.description import LOCAL, Terms, described, digest_of
+from secfc.overlap.missing_features import possible_sums
+from secfc.overlap.model import Labeler, OverlapModel
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
 from secfc.roles.exchange import SERVER, FaultyServer, PartyId, SuspectedParties
-from secfc.sums import Spread, SumPlan
+from secfc.roles.transcript import SimulatedRun
+from secfc.secure_sum.protocol import SummandLayout, SumPlan
 
 Array = NDArray[Any]
 
@@ -42,7 +45,7 @@ class OverlapPlan:
     max_iter: int
     rows: int
     seed: int | None
-    terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+    terms: RunTerms = field(compare=False, repr=False, metadata=LOCAL)
 
     @property
     def clients(self) -> tuple[PartyId, ...]:
@@ -66,16 +69,16 @@ class OverlapPlan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return described(self, self.terms)
+        return describe_plan(self, self.terms)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return digest_of(self.description)
+        return description_digest(self.description)
 
     # --- how one client's numbers lie in a sum
 
     @cached_property
-    def spread(self) -> Spread:
+    def spread(self) -> SummandLayout:
         """Who adds to which numbers of a sum: a client to those of features that it shares, and of its
         patterns.
         """
@@ -86,7 +89,7 @@ class OverlapPlan:
             mine = self.columns.mine(client)
             sums, counts = rows * s + mine.shared, self.k * s + rows * p + mine.patterns
             places[client] = np.concatenate([sums.reshape(-1), counts.reshape(-1), [self.length - 1]])
-        return Spread(self.length, places)
+        return SummandLayout(self.length, places)
 
     def contribution(self, client: PartyId, sums: Array, counts: Array, changed: bool) -> Array:
         """What a client adds to a sum, in the places of `spread`: of its sums (k, d_j) and numbers of points
@@ -104,7 +107,7 @@ class OverlapPlan:
         s, columns = self.k * len(self.columns.shared), self.columns
         sums, counts, changed = total[:s].reshape(self.k, -1), total[s:-1].reshape(self.k, -1), int(total[-1])
         most = self.rows * columns.patterns.sum(axis=1)
-        fits = possible(sums, counts, columns.pattern, most, self.quantizer.max_int)
+        fits = possible_sums(sums, counts, columns.pattern, most, self.quantizer.max_int)
         if not fits or not 0 <= changed <= len(self.clients):
             raise SuspectedParties((*self.clients, SERVER), "no points have the sums that were added up")
         return sums, counts, changed
@@ -116,7 +119,7 @@ class OverlapPlan:
             raise FaultyServer(SERVER, f"sends sums of shape {sums.shape}, of other features or clusters")
         most = self.rows * self.columns.patterns[mine.patterns].sum(axis=1)
         pattern = np.searchsorted(mine.patterns, mine.of)
-        if not possible(sums, counts, pattern, most, self.quantizer.max_int):
+        if not possible_sums(sums, counts, pattern, most, self.quantizer.max_int):
             raise FaultyServer(SERVER, "sends sums that no points have")
 
 
@@ -129,17 +132,17 @@ class OpenPlan:
     columns: Columns
     k: int
     seed: int | None
-    terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+    terms: RunTerms = field(compare=False, repr=False, metadata=LOCAL)
     unit: ClassVar[float] = 1.0  # values stay floats
 
     @classmethod
-    def of(cls, way: Any, public: Public, k: int) -> OpenPlan:
+    def of(cls, way: Any, public: PublicFacts, k: int) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""
         require(type(way).__name__, "estimators")
         columns = Columns.of(public)
         columns.check()
         check_k(way, k, public.m)
-        return cls(columns, k, public.seed, Terms(way, public))
+        return cls(columns, k, public.seed, RunTerms(way, public))
 
     @property
     def clients(self) -> tuple[PartyId, ...]:
@@ -153,11 +156,11 @@ class OpenPlan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, which the server and every client compare (`secfc.roles.description`)."""
-        return described(self, self.terms)
+        return describe_plan(self, self.terms)
 
     def digest(self) -> bytes:
         """32 bytes that agree exactly when two parties hold the same public parameters."""
-        return digest_of(self.description)
+        return description_digest(self.description)
 
 
 def check_k(way: Any, k: Any, m: int) -> None:
@@ -173,7 +176,7 @@ def check_k(way: Any, k: Any, m: int) -> None:
 
 def make_plan(
     way: Any,
-    public: Public,
+    public: PublicFacts,
     *,
     k: int,
     max_iter: int,
@@ -192,7 +195,9 @@ def make_plan(
     if max_iter < 1:
         raise ValueError(f"max_iter={max_iter} is too small: it must be at least 1")
     n, rows = len(public.clients), max(public.counts)
-    quantizer = Quantizer(finest(public.bound, n, rows) if scale is None else scale, public.bound)
+    quantizer = Quantizer(
+        finest_overlap_scale(public.bound, n, rows) if scale is None else scale, public.bound
+    )
     if public.m * quantizer.max_int >= 2**62:
         raise ValueError(
             f"scale={quantizer.scale:g} with bound={public.bound:g} makes sums of m={public.m} points up to "
@@ -208,10 +213,10 @@ def make_plan(
             f"its sum could be one client's own. Tolerate at most {spare} losses"
         )
     sums = SumPlan.of(public.clients, rows * quantizer.max_int, committee=committee, t=t, losses=most)
-    return OverlapPlan(columns, quantizer, sums, k, max_iter, rows, public.seed, Terms(way, public))
+    return OverlapPlan(columns, quantizer, sums, k, max_iter, rows, public.seed, RunTerms(way, public))
 
 
-def finest(bound: float, n: int, rows: int) -> float:
+def finest_overlap_scale(bound: float, n: int, rows: int) -> float:
     """The finest scale, a power of two, that the fewest lanes hold which leave LEAST steps within the
     bound.
     """
@@ -229,3 +234,42 @@ def local_seed(plan: OverlapPlan | OpenPlan, client: PartyId) -> int | None:
         return None
     digest = hashlib.blake2b(f"{plan.seed} {client}".encode(), digest_size=4, person=b"secfc local")
     return int.from_bytes(digest.digest(), "little")
+
+
+# --------------------------------------------------------------------------------------------------
+# Results of parties that observe different features, put together.
+
+
+def scatter_features(columns: Columns, centers: Array, features: Array) -> Array:
+    """Centers on some features (k, c), in the federation's order of columns: (k, d), NaN elsewhere."""
+    ordered = np.full((len(centers), columns.d), np.nan)
+    ordered[:, np.array(columns.places)[features]] = centers
+    return ordered
+
+
+def complete_clustering(
+    outcomes: Mapping[PartyId, PartyOutcome],
+    run: SimulatedRun,
+    counts: tuple[int, ...],
+    *,
+    k: int,
+    labelers: Mapping[PartyId, Labeler],
+) -> Clustering:
+    """The clustering of an experiment: labels from clients, and from the server centers where it knows them.
+
+    Where one client alone does, its own; so that they are complete, as only an experiment can make them.
+    labelers: of every party, its centers in the order of names.
+    """
+    server = outcomes[SERVER]
+    columns, public = server.plan.columns, server.plan.terms.public
+    own = {name: outcomes[name] for name in columns.clients if name in outcomes}
+    centers = np.array(server.centers)
+    for outcome in own.values():
+        centers = np.where(np.isnan(centers), np.asarray(outcome.centers), centers)
+    model = OverlapModel(
+        columns.features,
+        (columns.shared, labelers[SERVER]),
+        {name: (columns.mine(name).features, labelers[name]) for name in own},
+        public.features is not None,
+    )
+    return replace(join_outcomes(outcomes, run, counts, k=k, model=model), centers=centers)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from secfc.attacks.moves import Sums
+from secfc.attacks.reconstruction import KnownSums
 from secfc.attacks.views import View
 from secfc.overlap.messages import SharedSums
 from secfc.overlap.plan import OverlapPlan
 from secfc.roles.exchange import SERVER, STRIDE, PartyId
-from secfc.sums import SumShares, decode_sum
+from secfc.secure_sum.protocol import SumShares, decode_sum
 
 
-def others_sums(view: View) -> Sums:
+def others_sums(view: View) -> KnownSums:
     """The sums that a coalition knows of all others' points: the server of all, clients on their features.
 
     Clients of the coalition subtract what they added, which follows from the shares that they dealt.
@@ -43,7 +43,7 @@ def others_sums(view: View) -> Sums:
             cut = k * len(mine.shared)
             sums[t][:, mine.shared] -= own[:cut].reshape(k, -1)
             counts[t][:, mine.patterns] -= own[cut:].reshape(k, -1)
-    return Sums(sums, counts, np.where(known, columns.pattern, -1), centers)
+    return KnownSums(sums, counts, np.where(known, columns.pattern, -1), centers)
 
 
 def _added(view: View, client: PartyId) -> dict[int, np.ndarray]:

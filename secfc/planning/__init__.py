@@ -4,5 +4,5 @@
     print(secfc.plan(secfc.SecFC(k=4, t=2), n=10, m=10_000, d=20))
 
 Nothing is a formula of its own: the plan is the algorithm's, sentences are the policies', and messages are
-those that this very code sends when it rehearses the run on a few made-up rows (`secfc.planning.rehearsal`).
+those that this very code sends when it rehearses the run on a few made-up rows (`secfc.planning.dry_run`).
 """

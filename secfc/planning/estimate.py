@@ -2,24 +2,85 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import os
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import secfc
 from field.compare.bitslice import WIDTH, WORD
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
+from secfc.coded_kmeans.plaintext import Lloyd
 from secfc.disclosure import FinalLabelsOnly
-from secfc.disclosure.blocks import blocks_of
-from secfc.exact.plaintext import Lloyd
+from secfc.disclosure.blocks import count_blocks
 from secfc.fitting import fit
-from secfc.planning.blocks import Blocks
-from secfc.planning.costs import Cost, Kind, line, mean, total
-from secfc.planning.rehearsal import STEPS, THEN, Asked, Rehearsal, made_up, rehearse, resident
+from secfc.planning.dry_run import (
+    STEPS,
+    THEN,
+    Asked,
+    DryRun,
+    Kind,
+    RunCost,
+    extrapolate_cost,
+    mean_cost,
+    resident,
+    run_dry,
+    synthetic_rows,
+    total_cost,
+)
+
+# --------------------------------------------------------------------------------------------------
+# Comparisons of many rows go in blocks, which a rehearsal of few rows never sees: what that adds and saves.
+#
+# A block more is the rounds of a contest once more, with its opened bits shared out among more messages, and
+# a request and a portion of what is dealt; bytes stay, and what is there at once becomes less
+# (`field.compare.blockwise`).
+
+OPENED, DEALT, ASKED = "MaskedBits", "Corrections", "RequestCorrections"
+# Of a portion that is asked for: the request, and the portion.
+TURN = 2
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Of one question.  count: of blocks.  rounds: of the contest in one of them."""
+
+    count: int
+    rounds: int
+
+    def priced(self, cost: RunCost) -> RunCost:
+        """What the question costs in blocks, if it costs this at once."""
+        if self.count == 1:
+            return cost
+        more = self.count - 1
+        messages = dict(cost.messages)
+        for kind, many in cost.messages.items():
+            if kind[1] == OPENED:
+                messages[kind] = many * self.count
+            elif kind[1] == DEALT:
+                messages[kind] = many + more
+                dealer, member = kind[0].split(" -> ")
+                messages[f"{member} -> {dealer}", ASKED] = more
+        return replace(cost, messages=messages, rounds=cost.rounds + more * (self.rounds + TURN))
+
+    def held(self, cost: RunCost) -> float:
+        """Bytes of its messages that are there at once: of what is dealt, a portion and the next one."""
+        parts = {OPENED: 1, DEALT: 2}
+        return sum(
+            size * min(1.0, parts.get(kind[1], self.count) / self.count) for kind, size in cost.sizes.items()
+        )
+
+
+# --------------------------------------------------------------------------------------------------
 
 # The first rehearsal loads and builds what later ones find there.  The second is of so many rows that its
 # work can be told from what any message costs, the third of so many more that its messages would have about
@@ -30,7 +91,7 @@ MADE_UP = 5000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Priced:
+class QueryPrices:
     """What questions cost.
 
     order: the questions of a rehearsal, in their order; kinds: their costs at the real number of rows.
@@ -39,8 +100,8 @@ class Priced:
     """
 
     order: tuple[Asked, ...]
-    kinds: Mapping[Asked, Cost]
-    step: Cost
+    kinds: Mapping[Asked, RunCost]
+    step: RunCost
     steps: int
     rows: tuple[int, ...]
     growth: int
@@ -55,7 +116,7 @@ class Priced:
         """Whether there are steps that a user may know better."""
         return self.last is not None
 
-    def of_kind(self, asked: Asked) -> Cost:
+    def of_kind(self, asked: Asked) -> RunCost:
         """Of a question; of one that was never rehearsed, as of the same kind whose clusters are nearest, a
         cluster as much."""
         if asked in self.kinds:
@@ -64,12 +125,12 @@ class Priced:
         if not alike:
             return self.step
         near: Asked = min(alike, key=lambda known: _far(known, asked))
-        found: Cost = self.kinds[near] * (asked[1] / max(1, near[1]))
+        found: RunCost = self.kinds[near] * (asked[1] / max(1, near[1]))
         return found
 
-    def of(self, steps: int) -> Cost:
+    def of(self, steps: int) -> RunCost:
         """Of a whole run with so many steps of the last clusters."""
-        whole = total([self.kinds[asked] for asked in self.order])
+        whole = total_cost([self.kinds[asked] for asked in self.order])
         return whole + self.step * (steps - self.steps) if self.steps_known else whole
 
 
@@ -79,7 +140,7 @@ def machine() -> str:
     return f"{platform.system()} {platform.machine()}, NumPy {np.__version__}"
 
 
-def sizes(algorithm: Any, public: Public, k: int) -> tuple[int, int]:
+def sizes(algorithm: Any, public: PublicFacts, k: int) -> tuple[int, int]:
     """Rows of the first two rehearsals."""
     n = len(public.clients)
     first = max(LEAST, 4 * n, 6 * k, 2 * k * k if k < 12 else 0)
@@ -87,23 +148,23 @@ def sizes(algorithm: Any, public: Public, k: int) -> tuple[int, int]:
     return min(first, public.m), min(second, public.m)
 
 
-def larger(low: Rehearsal, m: int) -> int:
+def larger(low: DryRun, m: int) -> int:
     """Rows of the rehearsal after one, of m: all, or as many as fill the layout of compared bits."""
     least, most = MORE
     rows, full = round(low.m * min(most, max(least, BYTES / max(1, low.nbytes)))), WORD * WIDTH
     return m if rows >= m else max(rows // full, 1) * full if rows > full // 2 else rows
 
 
-def priced(algorithm: Any, public: Public, plan: Any) -> Priced:
+def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
     """What questions of this algorithm cost on this machine."""
     k = plan.k if isinstance(getattr(plan, "k", None), int) else _most(algorithm.k)
     first, second = sizes(algorithm, public, k)
     points = 0 if public.server_points is None else len(public.server_points)
 
-    def rehearsed(rows: int, **steps: int) -> Rehearsal:
-        return rehearse(algorithm, public, plan, rows, k, points, **steps)
+    def rehearsed(rows: int, **steps: int) -> DryRun:
+        return run_dry(algorithm, public, plan, rows, k, points, **steps)
 
-    if inside(algorithm):
+    if asks_once(algorithm):
         return _looped(algorithm, public, plan, k, rehearsed)
     rehearsed(first)
     low = rehearsed(second)
@@ -112,23 +173,25 @@ def priced(algorithm: Any, public: Public, plan: Any) -> Priced:
     order = tuple(asked for asked, _ in high.questions)
     steps = [asked for asked in order if asked and asked[0] in STEPS]
     last = steps[-1] if steps else None
-    step, taken = Cost(), 0
+    step, taken = RunCost(), 0
     if last is not None:
-        step = kinds[last] + kinds.get((THEN, *last[1:]), Cost())
+        step = kinds[last] + kinds.get((THEN, *last[1:]), RunCost())
         taken = sum(asked[1:] == last[1:] for asked in steps)
-    return Priced(
+    return QueryPrices(
         order, kinds, step, taken, (low.m, high.m), *_memory(kinds, held), high.result.learned, high.heard,
         last, machine(),
     )  # fmt: skip
 
 
-def inside(algorithm: Any) -> bool:
+def asks_once(algorithm: Any) -> bool:
     """Whether a single question holds all steps."""
     policy = getattr(algorithm, "disclosure", None)
     return isinstance(policy, FinalLabelsOnly) and policy.dealer is None
 
 
-def _looped(algorithm: Any, public: Public, plan: Any, k: int, rehearsed: Callable[..., Rehearsal]) -> Priced:
+def _looped(
+    algorithm: Any, public: PublicFacts, plan: Any, k: int, rehearsed: Callable[..., DryRun]
+) -> QueryPrices:
     """Where one question holds all steps: what one step more costs is the difference of runs."""
     first, second = sizes(algorithm, public, k)
     rehearsed(first, max_iter=1)
@@ -137,7 +200,7 @@ def _looped(algorithm: Any, public: Public, plan: Any, k: int, rehearsed: Callab
     high = low if rows == second else [rehearsed(rows, max_iter=most) for most in (1, 3)]
     few, many = (_lines(algorithm, plan, low[i], high[i], public.m)[0] for i in (0, 1))
     apart = max(1, high[1].result.n_iter - high[0].result.n_iter)
-    asked = next(a for a in many if a and a[0] == "Cluster")
+    asked = next(a for a in many if a and a[0] == "ClusterQuery")
     step = _less(many[asked], few[asked]) * (1 / apart)
     step = replace(step, slowest=step.seconds * many[asked].slowest / max(1e-9, many[asked].seconds))
     start = _less(many[asked], step * high[1].result.n_iter)
@@ -145,24 +208,24 @@ def _looped(algorithm: Any, public: Public, plan: Any, k: int, rehearsed: Callab
     taken = usual_steps(algorithm, public, k)
     kinds = {**many, asked: start + step * taken}
     held = {**{a: float(cost.nbytes) for a, cost in many.items()}, asked: float(step.nbytes)}
-    return Priced(
+    return QueryPrices(
         order, kinds, step, taken, (low[1].m, high[1].m), *_memory(kinds, held),
         high[1].result.learned, high[1].heard, asked, machine(),
     )  # fmt: skip
 
 
-def usual_steps(algorithm: Any, public: Public, k: int) -> int:
+def usual_steps(algorithm: Any, public: PublicFacts, k: int) -> int:
     """Steps that plaintext k-means takes on some made-up rows from the same kind of start."""
     rows = min(public.m, MADE_UP)
-    federation = made_up(replace(public, observed=None), rows, k, ids=False, server_points=0)
+    federation = synthetic_rows(replace(public, observed=None), rows, k, ids=False, server_points=0)
     twin = Lloyd(k, init=algorithm.init, max_iter=algorithm.max_iter, coarse="allow")
     return fit(twin, federation, bound=public.bound).n_iter
 
 
-def _less(one: Cost, other: Cost) -> Cost:
+def _less(one: RunCost, other: RunCost) -> RunCost:
     """What one costs more than another, never less than nothing."""
     more = one + other * -1
-    return Cost(
+    return RunCost(
         {kind: max(0.0, value) for kind, value in more.messages.items()},
         {kind: max(0.0, value) for kind, value in more.sizes.items()},
         max(0.0, more.rounds),
@@ -172,25 +235,27 @@ def _less(one: Cost, other: Cost) -> Cost:
 
 
 def _lines(
-    algorithm: Any, plan: Any, low: Rehearsal, high: Rehearsal, m: int
-) -> tuple[dict[Asked, Cost], dict[Asked, float]]:
+    algorithm: Any, plan: Any, low: DryRun, high: DryRun, m: int
+) -> tuple[dict[Asked, RunCost], dict[Asked, float]]:
     """Costs by question at m rows, and how many bytes of its messages are there at once."""
-    large = {asked: mean(costs) for asked, costs in high.by_kind.items()}
+    large = {asked: mean_cost(costs) for asked, costs in high.by_kind.items()}
     found = large
     if low.m != high.m:
-        small = {asked: mean(costs) for asked, costs in low.by_kind.items()}
+        small = {asked: mean_cost(costs) for asked, costs in low.by_kind.items()}
         at = Fraction(m - low.m, high.m - low.m)
-        both = {asked: line(small[asked], large[asked], at) for asked in large if asked in small}
+        both = {asked: extrapolate_cost(small[asked], large[asked], at) for asked in large if asked in small}
         found = both | {
             asked: _grown(asked, large, both, m / high.m) for asked in large if asked not in small
         }
     policy = getattr(algorithm, "disclosure", None)
-    blocks = {asked: Blocks(*blocks_of(policy, plan, high.bodies.get(asked))) for asked in found}
+    blocks = {asked: Blocks(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
     return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
 
 
-def _grown(asked: Asked, large: Mapping[Asked, Cost], both: Mapping[Asked, Cost], times: float) -> Cost:
+def _grown(
+    asked: Asked, large: Mapping[Asked, RunCost], both: Mapping[Asked, RunCost], times: float
+) -> RunCost:
     """What a question costs that one of two rehearsals asked, in as many rounds.
 
     Its messages grow as those of the nearest question of its kind that both asked, else with the rows.
@@ -217,18 +282,104 @@ def _far(known: Asked, asked: Asked) -> tuple[int, int]:
     return abs(known[1] - asked[1]), abs(sum(known[2:]) - sum(asked[2:]))
 
 
-def _memory(kinds: Mapping[Asked, Cost], held: Mapping[Asked, float]) -> tuple[int, int]:
+def _memory(kinds: Mapping[Asked, RunCost], held: Mapping[Asked, float]) -> tuple[int, int]:
     """Bytes that parties hold together, and those that a process has loaded before it holds any.
 
     Shares stay for the whole run, and messages of a question for as long as it takes; arrays in the making
     are half as much again.
     """
-    shares = sum(size for (_, kind), size in kinds.get((), Cost()).sizes.items() if kind == "Shares")
+    shares = sum(size for (_, kind), size in kinds.get((), RunCost()).sizes.items() if kind == "RowShares")
     most = max((nbytes for asked, nbytes in held.items() if asked), default=0)
     return round(1.5 * (shares + most)), resident()
 
 
 def _most(k: Any) -> int:
-    from secfc.lloyd.elbow import largest
+    from secfc.kmeans.elbow import largest_k
 
-    return k if isinstance(k, int) else largest(k)
+    return k if isinstance(k, int) else largest_k(k)
+
+
+# --------------------------------------------------------------------------------------------------
+# Rehearsals are kept on disk, so that the same plan is there at once when it is looked at again.
+#
+# Nothing of anybody's data is in them: rows are made up.  A change of the code, of libraries or of the
+# machine makes them anew.  The directory is `SECFC_CACHE`, by default `~/.cache/secfc`; where it cannot be
+# written, nothing is kept.
+
+PARTS = ("messages", "sizes")
+
+
+def cached_prices(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices:
+    """What questions cost: as it was found before, else found now."""
+    file = cache_directory() / f"{cache_key(algorithm, public)}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return from_json(json.loads(file.read_text()))
+    found = price_queries(algorithm, public, plan)
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        waiting = file.with_suffix(f".{os.getpid()}")
+        waiting.write_text(json.dumps(to_json(found)))
+        waiting.replace(file)
+    return found
+
+
+def cache_directory() -> Path:
+    """Where."""
+    base = os.environ.get("SECFC_CACHE")
+    return Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "secfc"
+
+
+def cache_key(algorithm: Any, public: PublicFacts) -> str:
+    """Of the same algorithm, the same public facts and the same code on the same machine."""
+    points = public.server_points
+    held = b"" if points is None else points.tobytes()
+    facts = (algorithm, public.clients, public.counts, public.d, public.bound, public.observed, public.seed)
+    said = repr((facts, machine(), os.cpu_count(), code_digest()))
+    return hashlib.blake2b(said.encode() + held, digest_size=16).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """What changes when a file of the packages does."""
+    root = Path(secfc.__file__).parents[1]
+    files = [file for package in ("field", "psu", "secfc") for file in sorted((root / package).rglob("*.py"))]
+    stamps = [(file.name, (found := file.stat()).st_mtime_ns, found.st_size) for file in files]
+    return hashlib.blake2b(repr(stamps).encode(), digest_size=16).hexdigest()
+
+
+def to_json(found: QueryPrices) -> dict[str, Any]:
+    """As JSON has it."""
+    return {
+        **{name: getattr(found, name) for name in
+           ("order", "steps", "rows", "growth", "loaded", "learned", "heard", "last", "machine")},
+        "step": _cost(found.step),
+        "kinds": [[asked, _cost(cost)] for asked, cost in found.kinds.items()],
+    }  # fmt: skip
+
+
+def from_json(text: dict[str, Any]) -> QueryPrices:
+    """Raises KeyError, TypeError or ValueError for what is none."""
+    last = text["last"]
+    return QueryPrices(
+        tuple(map(tuple, text["order"])),
+        {tuple(asked): _read(cost) for asked, cost in text["kinds"]},
+        _read(text["step"]),
+        int(text["steps"]),
+        tuple(text["rows"]),
+        int(text["growth"]),
+        int(text["loaded"]),
+        tuple(text["learned"]),
+        tuple(text["heard"]),
+        None if last is None else tuple(last),
+        str(text["machine"]),
+    )
+
+
+def _cost(cost: RunCost) -> dict[str, Any]:
+    tables = {name: [[*kind, value] for kind, value in getattr(cost, name).items()] for name in PARTS}
+    return {**asdict(cost), **tables}
+
+
+def _read(text: dict[str, Any]) -> RunCost:
+    tables = {name: {(way, kind): value for way, kind, value in text[name]} for name in PARTS}
+    return RunCost(**{**text, **tables})

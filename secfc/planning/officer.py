@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from secfc.coded.plan import Plan
+from secfc.coded.plan import CodedPlan
+from secfc.coded_kmeans.adversary_view import QueryRecorder
+from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import Caution
-from secfc.exact.replay import Witness
-from secfc.exact.secfc import SecFC
 from secfc.fitting import fit
-from secfc.logs import unheard
+from secfc.logs import silence_logs
+from secfc.planning.dry_run import shrink_algorithm, synthetic_rows
 from secfc.planning.estimate import sizes
 from secfc.planning.planned import Planned
-from secfc.planning.rehearsal import made_up, shrunk
-from secfc.report.attacks import rebuilt
-from secfc.report.curious import curious_server
+from secfc.report.leakage import attack_sentences, curious_server
 from secfc.report.officer import Practice, as_html
 
 MOST = 1000  # rows to attack
@@ -42,18 +41,18 @@ def practice(planned: Planned) -> Practice:
 def attacked(planned: Planned) -> tuple[tuple[str, ...], str]:
     """What a curious server rebuilds of made-up rows, in sentences, and on what."""
     way, public = planned.algorithm, planned.public
-    if not isinstance(way, SecFC) or not isinstance(planned.plan, Plan) or planned.plan.layout.mixed:
+    if not isinstance(way, SecFC) or not isinstance(planned.plan, CodedPlan) or planned.plan.layout.mixed:
         return (), ""
     k = planned.plan.k
     rows = min(max(sizes(way, public, k)[1], 1), MOST, public.m)
-    federation = made_up(public, rows, k, ids=False, server_points=0)
-    witness = Witness()
-    with warnings.catch_warnings(), unheard():
+    federation = synthetic_rows(public, rows, k, ids=False, server_points=0)
+    witness = QueryRecorder()
+    with warnings.catch_warnings(), silence_logs():
         warnings.simplefilter("ignore", Caution)
-        small: Any = shrunk(way, planned.plan, rows, public.m)
+        small: Any = shrink_algorithm(way, planned.plan, rows, public.m)
         result = fit(small, federation, bound=public.bound, watch=witness)
         finding = curious_server(witness, result, way.disclosure, federation)
-    return tuple(rebuilt(finding)), (
+    return tuple(attack_sentences(finding)), (
         f"{rows:,} made-up rows of {len(public.clients)} clients in {k} clusters, under this policy: a run's "
         "own page says what was found on its rows"
     )
@@ -70,6 +69,6 @@ def budget(planned: Planned) -> tuple[str, ...]:
     ledger = way.disclosure.ledger(planned.plan) if isinstance(way, SecFC) else EXACT
     if ledger is EXACT:
         return (f"differential privacy: epsilon = {delta.epsilon:g} at delta = {delta.delta:g} in total",)
-    from secfc.report.privacy import spent
+    from secfc.report.data import privacy_spent
 
-    return tuple(spent(ledger, delta.delta))
+    return tuple(privacy_spent(ledger, delta.delta))

@@ -7,23 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from secfc.algorithm import Public
-from secfc.coded.layout import AllRows
-from secfc.coded.network import Network
-from secfc.coded.plan import Plan
-from secfc.data.arguments import WHOLE
-from secfc.data.inputs import InputError
-from secfc.exact.learned import heard_by_all, learned
-from secfc.exact.secfc import SecFC
-from secfc.html import facts
-from secfc.planning.costs import LAN, Cost, Kind, total
-from secfc.planning.estimate import Priced
-from secfc.planning.kept import kept
-from secfc.planning.possible import Wish, dealt, possible, tolerated
-from secfc.planning.rehearsal import Asked
+from secfc.algorithm import PublicFacts
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, Network
+from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
+from secfc.coded_kmeans.secfc import SecFC
+from secfc.data.inputs import WHOLE, InputError
+from secfc.html import facts_table
+from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, total_cost
+from secfc.planning.estimate import QueryPrices, cached_prices
+from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain, tolerated_dropouts
 
 if TYPE_CHECKING:
-    from secfc.planning.foresight import Foreseen
+    from secfc.planning.dp_utility import UtilityForecast
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,24 +32,24 @@ class Planned:
     """
 
     algorithm: Any
-    public: Public
+    public: PublicFacts
     plan: Any
     losses: int
     network: Network
-    priced: Priced
+    priced: QueryPrices
     steps: int
     learned: tuple[str, ...]
     heard: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    foreseen: Foreseen | None = None
+    foreseen: UtilityForecast | None = None
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> RunCost:
         """Of the whole run."""
         return self.priced.of(self.steps)
 
     @property
-    def step(self) -> Cost:
+    def step(self) -> RunCost:
         """Of a step of the last clusters."""
         return self.priced.step
 
@@ -68,9 +63,9 @@ class Planned:
         """Seconds of a run in one process, as `secfc run` has it."""
         return self.cost.seconds
 
-    def cost_of(self, questions: Sequence[Asked]) -> Cost:
+    def cost_of(self, questions: Sequence[Asked]) -> RunCost:
         """Of a run that asks these questions, whatever was foreseen: for comparing with a run."""
-        return total([self.priced.of_kind(asked) for asked in questions])
+        return total_cost([self.priced.of_kind(asked) for asked in questions])
 
     @property
     def memory(self) -> int:
@@ -96,7 +91,7 @@ class Planned:
             "d": self.public.d, "k": getattr(self.plan, "k", None) or self.algorithm.k, "losses": self.losses,
             "workers": len(self.computing),
         }  # fmt: skip
-        if isinstance(self.plan, Plan):
+        if isinstance(self.plan, CodedPlan):
             code, quantizer = self.plan.code, self.plan.quantizer
             found |= {
                 "policy": type(self.algorithm.disclosure).__name__, "t": code.t, "ell": code.ell,
@@ -146,16 +141,16 @@ class Planned:
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        from secfc.planning.words import summary
+        from secfc.planning.text import summary
 
         return "\n".join(f"{name:<9} {value}" for name, value in summary(self))
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from secfc.planning.words import summary
+        from secfc.planning.text import summary
 
         first = "Foreseen, from a rehearsal on made-up rows; nothing was sent."
-        return facts("Plan", first, dict(summary(self)), self.learned, "The server will learn:")
+        return facts_table("Plan", first, dict(summary(self)), self.learned, "The server will learn:")
 
 
 def plan(
@@ -170,7 +165,7 @@ def plan(
     counts: Sequence[int] | None = None,
     server_points: Any = None,
     bound: float = 1.0,
-    public: Public | None = None,
+    public: PublicFacts | None = None,
     trials: int = 0,
     splits: bool = False,
     done: Callable[[int, int], None] = lambda number, total: None,
@@ -183,7 +178,7 @@ def plan(
     how many, for algorithms that need them.  bound: on absolute values, in data units; only a scale
     depends on it.  public: all of this as a deployment has it.
     trials: so many simulations on held-out server points say what a noise budget costs in quality
-    (`secfc.planning.foresight`), and splits: which split of it costs least; done: called after each run with
+    (`secfc.planning.dp_utility`), and splits: which split of it costs least; done: called after each run with
     its number and how many there are.
 
     A rehearsal on made-up rows takes from a tenth of a second to some seconds, and is kept for later calls.
@@ -193,7 +188,7 @@ def plan(
     >>> import secfc
     >>> secfc.plan(secfc.SecFC(k=3, t=5), n=8, m=300, d=2)
     Traceback (most recent call last):
-    secfc.planning.possible.Impossible: ...Nearest possible: t=3 (not 5); or n=11 (not 8)
+    secfc.planning.feasibility.Impossible: ...Nearest possible: t=3 (not 5); or n=11 (not 8)
     """
     if not hasattr(algorithm, "collect"):
         raise InputError(f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, t=2)")
@@ -202,19 +197,19 @@ def plan(
             raise InputError(
                 f"server_points={server_points} says how many: to simulate what noise costs, pass the points"
             )
-        public = foreseen(n, m, d, counts, server_points, bound)
+        public = public_facts(n, m, d, counts, server_points, bound)
     if steps is not None and (not isinstance(steps, int) or steps < 1):
         raise InputError(f"steps={steps!r}: a number from 1 on is needed, or leave it out")
     if network is not None and isinstance(algorithm, SecFC):
         algorithm = replace(algorithm, network=network)
-    wish = Wish(algorithm, public, losses)
-    made = possible(wish)
+    wish = PlanRequest(algorithm, public, losses)
+    made = plan_or_explain(wish)
     simulated = _simulated(algorithm, public, trials, splits, done)
     if isinstance(algorithm, SecFC):
         algorithm = algorithm.among(public.clients)
-        if not isinstance(made, Plan):  # the union comes first; nobody holds what another does
-            made = algorithm.complete(public, AllRows(public.m, len(public.clients)))
-    price = kept(algorithm, public, made)
+        if not isinstance(made, CodedPlan):  # the union comes first; nobody holds what another does
+            made = algorithm.complete(public, HiddenOwnerLayout(public.m, len(public.clients)))
+    price = cached_prices(algorithm, public, made)
     most = getattr(algorithm, "max_iter", None)
     taken = price.steps if steps is None else steps
     if isinstance(most, int) and most >= 1:
@@ -226,32 +221,34 @@ def plan(
         notes.append(f"made-up rows took {price.steps} steps; yours may take more: give steps")
     server, clients = sentences(algorithm, made, price)
     return Planned(
-        algorithm, public, made, tolerated(algorithm, made, public),
+        algorithm, public, made, tolerated_dropouts(algorithm, made, public),
         network or getattr(algorithm, "network", None) or Network(), price, taken, server, clients,
         tuple(notes), simulated,
     )  # fmt: skip
 
 
 def _simulated(
-    algorithm: Any, public: Public, trials: int, splits: bool, done: Callable[[int, int], None]
-) -> Foreseen | None:
+    algorithm: Any, public: PublicFacts, trials: int, splits: bool, done: Callable[[int, int], None]
+) -> UtilityForecast | None:
     """What noise costs, where that is asked for."""
     if not trials and not splits:
         return None
-    from secfc.planning import foresight
+    from secfc.planning import dp_utility
 
-    others = foresight.splits(algorithm) if splits else ()
-    return foresight.foresee(algorithm, public, trials=trials or foresight.TRIALS, others=others, done=done)
+    others = dp_utility.candidate_splits(algorithm) if splits else ()
+    return dp_utility.forecast_utility(
+        algorithm, public, trials=trials or dp_utility.TRIALS, others=others, done=done
+    )
 
 
-def foreseen(
+def public_facts(
     n: int | None,
     m: int | None,
     d: int | None,
     counts: Sequence[int] | None,
     server_points: Any,
     bound: float,
-) -> Public:
+) -> PublicFacts:
     """The public facts that a run will have.  Raises InputError for what is missing, or cannot be."""
     import numpy as np
 
@@ -278,12 +275,12 @@ def foreseen(
     if not (math.isfinite(bound) and bound > 0):
         raise InputError(f"bound={bound}: a positive number is needed, in data units")
     names = tuple(f"client-{j}" for j in range(n))
-    rows = dealt(m, n) if counts is None else tuple(int(count) for count in counts)
-    return Public(names, rows, d, float(bound), session=bytes(32), server_points=server_points, seed=0)
+    rows = even_rows(m, n) if counts is None else tuple(int(count) for count in counts)
+    return PublicFacts(names, rows, d, float(bound), session=bytes(32), server_points=server_points, seed=0)
 
 
-def sentences(algorithm: Any, made: Any, price: Priced) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def sentences(algorithm: Any, made: Any, price: QueryPrices) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the server and every client learn: the policy's sentences of this plan, else of a rehearsal."""
-    if isinstance(algorithm, SecFC) and isinstance(made, Plan):
-        return learned(algorithm, made), heard_by_all(algorithm, made)
+    if isinstance(algorithm, SecFC) and isinstance(made, CodedPlan):
+        return leakage_to_server(algorithm, made), leakage_to_clients(algorithm, made)
     return price.learned, price.heard

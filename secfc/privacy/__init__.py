@@ -9,48 +9,67 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
-    name: f"secfc.privacy.{module}"
-    for module, names in {
-        "audit": "Finding ShiftFinding many_gaussian_runs many_runs one_run",
-        "bounds": "Bound",
-        "calibration": "Budget gaussian_multiplier solve split",
-        "clipping": "clip",
-        "errors": "OverBudget PrivacyError",
-        "events": "Composed DiscreteGaussian DiscreteLaplace DistributedDiscreteGaussian Event Gaussian NoOp "
-        "NonPrivate Pure RoundedGaussian",
-        "ledger": "EVERYBODY Entry Ledger",
-        "mechanisms": "DiscreteGaussianNoise DiscreteLaplaceNoise Mechanism NoNoise Release "
-        "RoundedGaussianNoise",
-        "neighbors": "Neighbors",
-        "tradeoff": "Shift",
-    }.items()
-    for name in names.split()
+    "Bound": "secfc.privacy.calibration",
+    "Budget": "secfc.privacy.calibration",
+    "clip": "secfc.privacy.mechanisms",
+    "Composed": "secfc.privacy.events",
+    "DiscreteGaussian": "secfc.privacy.events",
+    "DiscreteGaussianNoise": "secfc.privacy.mechanisms",
+    "DiscreteLaplace": "secfc.privacy.events",
+    "DiscreteLaplaceNoise": "secfc.privacy.mechanisms",
+    "DistributedDiscreteGaussian": "secfc.privacy.events",
+    "Entry": "secfc.privacy.ledger",
+    "EpsilonFinding": "secfc.privacy.audit",
+    "Event": "secfc.privacy.events",
+    "EVERYBODY": "secfc.privacy.ledger",
+    "Gaussian": "secfc.privacy.events",
+    "gaussian_multiplier": "secfc.privacy.calibration",
+    "GaussianShift": "secfc.privacy.audit",
+    "least_factor": "secfc.privacy.calibration",
+    "Ledger": "secfc.privacy.ledger",
+    "many_gaussian_runs": "secfc.privacy.audit",
+    "many_runs": "secfc.privacy.audit",
+    "Mechanism": "secfc.privacy.mechanisms",
+    "Neighbors": "secfc.privacy.events",
+    "NoNoise": "secfc.privacy.mechanisms",
+    "NonPrivate": "secfc.privacy.events",
+    "NoOp": "secfc.privacy.events",
+    "one_run": "secfc.privacy.audit",
+    "OverBudget": "secfc.privacy.events",
+    "PrivacyError": "secfc.privacy.events",
+    "Pure": "secfc.privacy.events",
+    "Release": "secfc.privacy.mechanisms",
+    "RoundedGaussian": "secfc.privacy.events",
+    "RoundedGaussianNoise": "secfc.privacy.mechanisms",
+    "ShiftFinding": "secfc.privacy.audit",
+    "split_budget": "secfc.privacy.calibration",
 }
 __all__ = sorted(_HOME)
 
 # The redundant aliases tell type checkers that these names are exported.
 if TYPE_CHECKING:
-    from secfc.privacy.audit import Finding as Finding
+    from secfc.privacy.audit import EpsilonFinding as EpsilonFinding
+    from secfc.privacy.audit import GaussianShift as GaussianShift
     from secfc.privacy.audit import ShiftFinding as ShiftFinding
     from secfc.privacy.audit import many_gaussian_runs as many_gaussian_runs
     from secfc.privacy.audit import many_runs as many_runs
     from secfc.privacy.audit import one_run as one_run
-    from secfc.privacy.bounds import Bound as Bound
+    from secfc.privacy.calibration import Bound as Bound
     from secfc.privacy.calibration import Budget as Budget
     from secfc.privacy.calibration import gaussian_multiplier as gaussian_multiplier
-    from secfc.privacy.calibration import solve as solve
-    from secfc.privacy.calibration import split as split
-    from secfc.privacy.clipping import clip as clip
-    from secfc.privacy.errors import OverBudget as OverBudget
-    from secfc.privacy.errors import PrivacyError as PrivacyError
+    from secfc.privacy.calibration import least_factor as least_factor
+    from secfc.privacy.calibration import split_budget as split_budget
     from secfc.privacy.events import Composed as Composed
     from secfc.privacy.events import DiscreteGaussian as DiscreteGaussian
     from secfc.privacy.events import DiscreteLaplace as DiscreteLaplace
     from secfc.privacy.events import DistributedDiscreteGaussian as DistributedDiscreteGaussian
     from secfc.privacy.events import Event as Event
     from secfc.privacy.events import Gaussian as Gaussian
+    from secfc.privacy.events import Neighbors as Neighbors
     from secfc.privacy.events import NonPrivate as NonPrivate
     from secfc.privacy.events import NoOp as NoOp
+    from secfc.privacy.events import OverBudget as OverBudget
+    from secfc.privacy.events import PrivacyError as PrivacyError
     from secfc.privacy.events import Pure as Pure
     from secfc.privacy.events import RoundedGaussian as RoundedGaussian
     from secfc.privacy.ledger import EVERYBODY as EVERYBODY
@@ -62,8 +81,7 @@ if TYPE_CHECKING:
     from secfc.privacy.mechanisms import NoNoise as NoNoise
     from secfc.privacy.mechanisms import Release as Release
     from secfc.privacy.mechanisms import RoundedGaussianNoise as RoundedGaussianNoise
-    from secfc.privacy.neighbors import Neighbors as Neighbors
-    from secfc.privacy.tradeoff import Shift as Shift
+    from secfc.privacy.mechanisms import clip as clip
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.extras import require
+from secfc.data.inputs import require
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -31,7 +31,7 @@ from secfc.privacy.events import (
     NoOp,
     Pure,
     RoundedGaussian,
-    flat,
+    flatten_events,
 )
 
 # The loss of a discrete Laplace mechanism is enumerated over its sensitivity; beyond this only its pure
@@ -44,7 +44,7 @@ SMOOTH = 2.0**-99
 
 
 @dataclass(frozen=True)
-class Cost:
+class CompositionCost:
     """A composition by kinds: all that accountants need to know.
 
     gaussian: the sum of 1/noise_multiplier**2.  rho: the sum of zCDP parameters.  laplace: how often each
@@ -60,7 +60,7 @@ class Cost:
     private: bool = True
 
     @classmethod
-    def of(cls, event: Event, *, smooth: bool = True) -> Cost:
+    def of(cls, event: Event, *, smooth: bool = True) -> CompositionCost:
         """Raises TypeError for an event that it does not know.
 
         smooth: summed discrete noise counts as the continuous one that it is a rounding of, but for a
@@ -70,7 +70,7 @@ class Cost:
         laplace: Counter[DiscreteLaplace] = Counter()
         pure: Counter[float] = Counter()
         private = True
-        for part in flat(event):
+        for part in flatten_events(event):
             match part:
                 case NoOp():
                     pass
@@ -121,12 +121,12 @@ def epsilon(event: Event, delta: float) -> float:
     their epsilons, which needs no delta.  Summed discrete noise counts as whichever is less.  Infinite after
     NonPrivate.
     """
-    cost, plain = Cost.of(event), Cost.of(event, smooth=False)
+    cost, plain = CompositionCost.of(event), CompositionCost.of(event, smooth=False)
     # Where rounding takes much of discrete noise, or its distance outweighs delta, its zCDP bound is better.
     return _epsilon(cost, delta) if cost == plain else min(_epsilon(cost, delta), _epsilon(plain, delta))
 
 
-def _epsilon(cost: Cost, delta: float) -> float:
+def _epsilon(cost: CompositionCost, delta: float) -> float:
     if not cost.private:
         return math.inf
     if cost.only_gaussian:
@@ -137,10 +137,10 @@ def _epsilon(cost: Cost, delta: float) -> float:
 
 def pld_epsilon(event: Event, delta: float) -> float:
     """The same by privacy loss distributions; infinite if some event is only known by its zCDP bound."""
-    return _by_distributions(Cost.of(event), delta)
+    return _by_distributions(CompositionCost.of(event), delta)
 
 
-def _by_distributions(cost: Cost, delta: float) -> float:
+def _by_distributions(cost: CompositionCost, delta: float) -> float:
     if cost.rho:
         return math.inf
     if not (cost.gaussian or cost.laplace or cost.pure):
@@ -153,10 +153,10 @@ def _by_distributions(cost: Cost, delta: float) -> float:
 
 def rdp_epsilon(event: Event, delta: float) -> float:
     """The same by Renyi divergences, converted at the best of many orders."""
-    return _by_divergences(Cost.of(event), delta)
+    return _by_divergences(CompositionCost.of(event), delta)
 
 
-def _by_divergences(cost: Cost, delta: float) -> float:
+def _by_divergences(cost: CompositionCost, delta: float) -> float:
     if not cost.private:
         return math.inf
     require("a budget of differential privacy", "dp")
@@ -191,7 +191,7 @@ def _pure_divergence(size: float, excess: Any) -> Any:
     return (np.logaddexp(up, down) - np.logaddexp(0, size)) / excess
 
 
-def _distribution(cost: Cost, interval: float) -> Any:
+def _distribution(cost: CompositionCost, interval: float) -> Any:
     require("a budget of differential privacy", "dp")
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
@@ -215,7 +215,7 @@ def _distribution(cost: Cost, interval: float) -> Any:
     return total
 
 
-def _apart(cost: Cost, delta: float, ideal: Callable[[float], float]) -> float:
+def _apart(cost: CompositionCost, delta: float, ideal: Callable[[float], float]) -> float:
     """Epsilon of the sampled mechanisms from that of the ideal ones as a function of delta.
 
     If M is (e, d)-DP, all within distance u of M is (e, d + (1 + exp(e)) u)-DP.

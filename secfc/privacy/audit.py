@@ -1,7 +1,7 @@
 """Empirical lower bounds on epsilon: does a mechanism, or a whole pipeline, keep what it claims?
 
 A canary is a unit, planted or not.  Whoever can tell which from the output bounds epsilon from below: with
-confidence 1 - alarm the true epsilon is at least `Finding.epsilon`.  A finding above the claim refutes
+confidence 1 - alarm the true epsilon is at least `EpsilonFinding.epsilon`.  A finding above the claim refutes
 it; one below proves nothing, since a stronger test may exist.
 
 Many runs: the rates of true and false detections are bounded after Clopper and Pearson, at a threshold that
@@ -19,14 +19,85 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from secfc.privacy import accountant
+from secfc.privacy.accountant import CompositionCost
 from secfc.privacy.events import Event
-from secfc.privacy.tradeoff import Shift
+
+# --------------------------------------------------------------------------------------------------
+# What a test can reach at most: detections at a rate of false alarms, for a shift, and for (epsilon, delta).
+#
+# To tell N(0, 1) from N(mu, 1) is as hard as to tell neighbors apart after a Gaussian mechanism of noise
+# multiplier 1/mu (Dong, Roth and Su, Gaussian Differential Privacy, 2022), and compositions of these are one,
+# whose squares add up.  Membership in a cluster whose exact center is opened is a shift as well:
+# sqrt(d / size), see `secfc.attacks.membership`.
+
+
+@dataclass(frozen=True)
+class GaussianShift:
+    """The test of N(0, 1) against N(mu, 1), the best one against whatever is such a shift; mu >= 0."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mu < math.inf:
+            raise ValueError(f"mu={self.mu}: a shift is a finite number of deviations, not below 0")
+
+    @classmethod
+    def of_center(cls, d: float, size: float) -> GaussianShift:
+        """One of `size` points of d independent features, whose exact mean is seen by who knows their law.
+
+        With dependent features d is how many independent ones say as much.
+        """
+        if not (d > 0 and size > 0):
+            raise ValueError(f"d={d}, size={size}: both must be positive")
+        return cls(math.sqrt(d / size))
+
+    @classmethod
+    def of_event(cls, event: Event) -> GaussianShift:
+        """All that the event composes, where it is Gaussian noise.
+
+        A discrete Gaussian is taken for the continuous one of its zCDP bound, a sum of such for the one that
+        it is a rounding of.
+
+        Raises ValueError for other noise, or none.
+        """
+        cost = CompositionCost.of(event)
+        if not cost.private or cost.laplace or cost.pure:
+            raise ValueError(
+                "the event holds other than Gaussian noise, or none: no single shift describes it; "
+                "use `max_detection_rate` with its epsilon and delta"
+            )
+        return cls(math.sqrt(cost.gaussian + 2 * cost.rho))
+
+    @property
+    def auc(self) -> float:
+        """The area under the curve: how often a member's score exceeds another's."""
+        return _cdf(self.mu / math.sqrt(2))
+
+    def rate(self, alarms: float) -> float:
+        """True detections at this rate of false alarms, in (0, 1)."""
+        return _cdf(NormalDist().inv_cdf(alarms) + self.mu)
+
+
+def max_detection_rate(epsilon: float, delta: float, alarms: float) -> float:
+    """No test detects more at this rate of false alarms, under (epsilon, delta)-differential privacy."""
+    # P <= e^epsilon Q + delta for the event, and for its complement.
+    if epsilon > 700:
+        return 1.0
+    return min(1.0, math.exp(epsilon) * alarms + delta, 1 - math.exp(-epsilon) * (1 - delta - alarms))
+
+
+def _cdf(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+# --------------------------------------------------------------------------------------------------
 
 Array = NDArray[Any]
 
@@ -35,7 +106,7 @@ _MOST = 100.0
 
 
 @dataclass(frozen=True)
-class Finding:
+class EpsilonFinding:
     """With probability at least 1 - alarm over the runs, no (e, delta) claim with e < epsilon is true."""
 
     epsilon: float
@@ -58,14 +129,16 @@ class ShiftFinding:
 
     def refutes(self, claim: Event) -> bool:
         """Whether the claim's shift lies below what was found.  Raises ValueError if it is no shift."""
-        return self.mu > Shift.of_event(claim).mu
+        return self.mu > GaussianShift.of_event(claim).mu
 
     def epsilon(self, delta: float) -> float:
         """What the shift comes to: no (e, delta) claim with less is true of a Gaussian mechanism."""
         return accountant.gaussian_epsilon(self.mu**2, delta)
 
 
-def audit(run: Callable[[bool, int], float], *, runs: int, delta: float, alarm: float = 1e-3) -> Finding:
+def audit(
+    run: Callable[[bool, int], float], *, runs: int, delta: float, alarm: float = 1e-3
+) -> EpsilonFinding:
     """Audit anything by many runs: run(planted, number) plays it once and scores the output.
 
     run: any function of the output as score, large where the canary is likely; number differs in every call,
@@ -76,7 +149,7 @@ def audit(run: Callable[[bool, int], float], *, runs: int, delta: float, alarm: 
     return many_runs(present, absent, delta=delta, alarm=alarm)
 
 
-def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-3) -> Finding:
+def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-3) -> EpsilonFinding:
     """The bound from scores of independent runs with (p,) and without (a,) the canary.
 
     The first half of each chooses a threshold and which of the four inequalities to use, the second half
@@ -98,7 +171,7 @@ def many_runs(present: Array, absent: Array, *, delta: float, alarm: float = 1e-
     chosen = candidates[at : at + 1]
     counts = _four(_counts(ins[1], chosen), _counts(outs[1], chosen), len(ins[1]), len(outs[1]))
     epsilon = float(_bound(*counts[int(which)], delta, alarm)[0])
-    return Finding(min(max(epsilon, 0.0), _MOST), delta, alarm, len(present) + len(absent))
+    return EpsilonFinding(min(max(epsilon, 0.0), _MOST), delta, alarm, len(present) + len(absent))
 
 
 def many_gaussian_runs(
@@ -126,7 +199,9 @@ def many_gaussian_runs(
     return ShiftFinding(max(0.0, best), alarm, len(present) + len(absent))
 
 
-def one_run(scores: Array, planted: Array, *, guesses: int, delta: float, alarm: float = 1e-3) -> Finding:
+def one_run(
+    scores: Array, planted: Array, *, guesses: int, delta: float, alarm: float = 1e-3
+) -> EpsilonFinding:
     """The bound from one run with many canaries, each planted with probability 1/2 independently.
 
     scores (c,): large where a canary is likely.  planted (c,) bool.  guesses: how many canaries are guessed,
@@ -142,12 +217,12 @@ def one_run(scores: Array, planted: Array, *, guesses: int, delta: float, alarm:
     correct = int(truth[high].sum() + (~truth[low]).sum())
     inside, outside = 0.0, _MOST
     if _p_value(correct, guesses, c, inside, delta) > alarm:
-        return Finding(0.0, delta, alarm, c)
+        return EpsilonFinding(0.0, delta, alarm, c)
     while outside - inside > 1e-6:
         middle = (inside + outside) / 2
         refuted = _p_value(correct, guesses, c, middle, delta) <= alarm
         inside, outside = (middle, outside) if refuted else (inside, middle)
-    return Finding(inside, delta, alarm, c)
+    return EpsilonFinding(inside, delta, alarm, c)
 
 
 def _p_value(correct: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:

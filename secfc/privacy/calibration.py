@@ -6,12 +6,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, Literal, get_args
 
-from secfc.data.arguments import REAL, hold
-from secfc.data.extras import require
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.data.inputs import REAL, check_fields, require
 from secfc.privacy import accountant
-from secfc.privacy.errors import OverBudget, PrivacyError
-from secfc.privacy.events import DiscreteGaussian, DistributedDiscreteGaussian, Event
+from secfc.privacy.events import (
+    DiscreteGaussian,
+    DistributedDiscreteGaussian,
+    Event,
+    OverBudget,
+    PrivacyError,
+)
 
 # Calibration solves to this precision, towards more noise.
 _PRECISION = 1e-6
@@ -21,7 +29,7 @@ _PRECISION = 1e-6
 MOST_DELTA = 0.1
 
 
-def hollow(delta: float) -> str | None:
+def delta_warning(delta: float) -> str | None:
     """Why such a delta promises nothing to a person, in a sentence; None if it may."""
     if delta <= MOST_DELTA:
         return None
@@ -39,7 +47,7 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        hold(self, {"epsilon": REAL, "delta": REAL})
+        check_fields(self, {"epsilon": REAL, "delta": REAL})
         if not self.epsilon > 0:
             raise ValueError(f"epsilon={self.epsilon} must be positive: with less nothing can be released")
         if not 0 <= self.delta < 1:
@@ -87,7 +95,8 @@ def discrete_multiplier(budget: Budget, honest: int = 1, sensitivity: float = 0.
 
     sensitivity: in steps of the integers, of the statistic that z times it is added to; the more, the closer
     is the noise to a continuous one.  0: known by its zCDP bound alone.  Divided up among releases of this
-    sensitivity and more (`split`), z meets the budget too: 1 / (z**2 / w - c) <= w / (z**2 - c) for w <= 1.
+    sensitivity and more (`split_budget`), z meets the budget too: 1 / (z**2 / w - c) <= w / (z**2 - c) for w
+    <= 1.
     """
 
     def event(factor: float) -> Event:
@@ -97,10 +106,10 @@ def discrete_multiplier(budget: Budget, honest: int = 1, sensitivity: float = 0.
             return DiscreteGaussian(factor)
         return DistributedDiscreteGaussian(each, each * sensitivity, honest, 1 << 36)
 
-    return solve(budget, event)
+    return least_factor(budget, event)
 
 
-def split(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
+def split_budget(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
     """Noise multipliers of Gaussian steps that together meet the budget: sigma / sqrt(w_i), sum w_i = 1.
 
     weights: shares of the budget's provable part, positive, normalized here.  The composition of Gaussian
@@ -112,7 +121,7 @@ def split(budget: Budget, weights: Sequence[float]) -> tuple[float, ...]:
     return tuple(sigma / math.sqrt(w / total) for w in weights)
 
 
-def solve(budget: Budget, make: Callable[[float], Event]) -> float:
+def least_factor(budget: Budget, make: Callable[[float], Event]) -> float:
     """The least factor, to a relative 1e-6, for which make(factor) meets the budget.
 
     make(factor): everything that will be released, with all noise scaled by `factor`; costs must fall as it
@@ -150,3 +159,69 @@ def solve(budget: Budget, make: Callable[[float], Event]) -> float:
     while not meets(found):  # the accountant's own grid is coarser
         found *= 1 + _PRECISION
     return found
+
+
+# --------------------------------------------------------------------------------------------------
+# Bounds on contributions: numbers that must not depend on private data, with where they come from.
+
+Array = NDArray[Any]
+Source = Literal["given", "public data", "private data"]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A radius or clipping bound in data units, and its source.
+
+    Construct with `given`, `from_public` or `from_private`.
+    """
+
+    value: float
+    source: Source = "given"
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"value": REAL})
+        if not 0 < self.value < math.inf:
+            raise ValueError(f"a bound of {self.value} must be positive and finite")
+        if self.source not in get_args(Source):
+            raise ValueError(
+                f"source={self.source!r} must be one of {', '.join(map(repr, get_args(Source)))}"
+            )
+
+    @classmethod
+    def given(cls, value: float) -> Bound:
+        """A number that the caller knows without looking at private data."""
+        return cls(float(value), "given")
+
+    @classmethod
+    def from_public(cls, points: Array, quantile: float = 0.9, center: Array | None = None) -> Bound:
+        """A quantile of the norms of public points (q, d), about a public center if one is given."""
+        if not 0 < quantile <= 1:
+            raise ValueError(f"quantile={quantile} must be in (0, 1]")
+        moved = np.asarray(points, np.float64) - (0.0 if center is None else center)
+        return cls(float(np.quantile(np.linalg.norm(moved, axis=-1), quantile)), "public data")
+
+    @classmethod
+    def from_private(cls, value: float, *, leak: bool = False) -> Bound:
+        """A number read off private data, refused unless the caller accepts that it leaks.
+
+        Raises PrivacyError without leak=True.
+        """
+        if not leak:
+            raise PrivacyError(
+                "a bound read off private data is itself a release that no noise protects: pass a number you "
+                "know (Bound.given), take it from public server data (Bound.from_public), or accept the "
+                "leak explicitly with leak=True"
+            )
+        return cls(float(value), "private data")
+
+    @property
+    def private(self) -> bool:
+        """Whether it was read off private data: then the run is NonPrivate."""
+        return self.source == "private data"
+
+    def steps(self, scale: float) -> int:
+        """The bound on the integers of a quantizer: the largest whole number within scale * value."""
+        whole = math.floor(scale * self.value)
+        if whole < 1:
+            raise ValueError(f"scale={scale:g} leaves no integer within the bound {self.value:g}: raise it")
+        return whole

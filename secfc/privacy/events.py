@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
+
+from secfc.data.inputs import InputError
 
 # Of the variance of discrete noise, in steps of the integers, so much goes into the rounding of a continuous
 # one: as little as keeps the two within the distance at which noise is sampled.
@@ -37,7 +39,7 @@ class Gaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        positive("noise_multiplier", self.noise_multiplier)
+        require_positive("noise_multiplier", self.noise_multiplier)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class RoundedGaussian:
     distance: float
 
     def __post_init__(self) -> None:
-        positive("noise_multiplier", self.noise_multiplier)
+        require_positive("noise_multiplier", self.noise_multiplier)
         if not 0 <= self.distance < 1:
             raise ValueError(f"distance={self.distance} must be in [0, 1)")
 
@@ -70,7 +72,7 @@ class DiscreteGaussian:
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        positive("noise_multiplier", self.noise_multiplier)
+        require_positive("noise_multiplier", self.noise_multiplier)
 
     @property
     def rho(self) -> float:
@@ -119,7 +121,7 @@ class DistributedDiscreteGaussian:
     further: float = 0.0
 
     def __post_init__(self) -> None:
-        positive("each", self.each)
+        require_positive("each", self.each)
         if not 0.5 <= self.sigma < math.inf:
             raise ValueError(f"sigma={self.sigma}: the bound holds from 1/2 on; scale the integers up")
         for name in ("honest", "dimension"):
@@ -182,7 +184,7 @@ class DiscreteLaplace:
     sensitivity: int
 
     def __post_init__(self) -> None:
-        positive("scale", self.scale)
+        require_positive("scale", self.scale)
         if self.sensitivity < 1:
             raise ValueError(f"sensitivity={self.sensitivity} must be at least 1; a constant is NoOp")
 
@@ -201,7 +203,7 @@ class Pure:
     epsilon: float
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        require_positive("epsilon", self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -217,14 +219,64 @@ Event: TypeAlias = (
 )
 
 
-def positive(name: str, value: float) -> None:
+def require_positive(name: str, value: float) -> None:
     """Raises ValueError unless the value is positive and finite."""
     if not 0 < value < math.inf:
         raise ValueError(f"{name}={value} must be positive and finite; a release without noise is NonPrivate")
 
 
-def flat(event: Event) -> tuple[Event, ...]:
+def flatten_events(event: Event) -> tuple[Event, ...]:
     """The events that are no compositions, in order."""
     if isinstance(event, Composed):
-        return tuple(part for inner in event.events for part in flat(inner))
+        return tuple(part for inner in event.events for part in flatten_events(inner))
     return (event,)
+
+
+# --------------------------------------------------------------------------------------------------
+# What privacy refuses.
+
+
+class PrivacyError(InputError):
+    """A step that would void the privacy claim.  The message gives the value, the rule and the remedy."""
+
+
+class OverBudget(PrivacyError):  # noqa: N818 - named for what happened
+    """A run that costs more than its budget: refused before any data is touched."""
+
+
+# --------------------------------------------------------------------------------------------------
+# Who is protected: which pairs of data sets count as neighbors.
+
+Relation = Literal["add/remove", "replace"]
+Unit = Literal["data point", "client"]
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Two data sets are neighbors if one unit differs.
+
+    relation "add/remove": one unit is in one of them only.  "replace": one unit has other values, so that
+    the number of units is public.  A claim under add/remove with (epsilon, delta) is one under replace
+    with at least twice the epsilon.  unit "data point": a row of one client.  "client": all its rows; that it
+    is a client is public, so "add/remove" says whether it adds rows or nothing, and is told as zero-out.
+    """
+
+    relation: Relation = "add/remove"
+    unit: Unit = "data point"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("relation", self.relation, get_args(Relation)),
+            ("unit", self.unit, get_args(Unit)),
+        ):
+            if value not in known:
+                raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}")
+
+    @property
+    def factor(self) -> int:
+        """By how many bounded contributions a sum over units moves: 1, or 2 where one goes and one comes."""
+        return 2 if self.relation == "replace" else 1
+
+    def __str__(self) -> str:
+        named = "zero-out" if (self.relation, self.unit) == ("add/remove", "client") else self.relation
+        return f"{named} one {self.unit}"

@@ -2,7 +2,7 @@
 
 A mechanism carries the sensitivity of the statistic it is made for, under the caller's neighboring
 relation, and refuses integers beyond its declared range.  Statistics are integers already: quantizing and
-clipping come before (`secfc.privacy.clipping`), so that no rounding happens between sensitivity and noise.
+clipping come before (`secfc.privacy.mechanisms`), so that no rounding happens between sensitivity and noise.
 Samplers are exact (`field.ring.noise`) but not constant time.
 """
 
@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.noise import DISTANCE, Deviation, discrete_gaussian, discrete_laplace, rounded_gaussian
+from field.ring.quantize import clip as clip
+from field.ring.quantize import squared_norms as squared_norms
 from field.secrets.coins import Coins
-from secfc.privacy.errors import PrivacyError
 from secfc.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
     NonPrivate,
+    PrivacyError,
     Pure,
     RoundedGaussian,
-    positive,
+    require_positive,
 )
 
 Array = NDArray[Any]
@@ -71,8 +73,8 @@ class _GaussianNoise:
     largest: int = LARGEST_ENTRY
 
     def __post_init__(self) -> None:
-        positive("sensitivity", self.sensitivity)
-        positive("noise_multiplier", self.noise_multiplier)
+        require_positive("sensitivity", self.sensitivity)
+        require_positive("noise_multiplier", self.noise_multiplier)
         _check_largest(self.largest)
         _ = self.sigma
 
@@ -129,7 +131,7 @@ class DiscreteLaplaceNoise:
     def __post_init__(self) -> None:
         if self.sensitivity < 1:
             raise ValueError(f"sensitivity={self.sensitivity} must be a whole number of at least 1")
-        positive("epsilon", self.epsilon)
+        require_positive("epsilon", self.epsilon)
         _check_largest(self.largest)
 
     @property
@@ -168,3 +170,7 @@ def _check_largest(largest: int) -> None:
 
 def _deviation(sensitivity: float, noise_multiplier: float) -> Deviation:
     return Deviation.above(Fraction(sensitivity) * Fraction(noise_multiplier))
+
+
+# --------------------------------------------------------------------------------------------------
+# Clipping on the integers, which quantizers do as well: see `field.ring.quantize`.

@@ -5,33 +5,29 @@
     print(as_text(found))
 
 Any algorithm can be reported; one that has more to say of itself than its name and its values has a method
-`account` (`secfc.account`).  Nothing is read, written or timed here.  A report holds no point and no id.
+`account` (`secfc.run_summary`).  Nothing is read, written or timed here.  A report holds no point and no id.
 """
 
 from secfc.report.costs import rounds, seconds, time_table, traffic_table
-from secfc.report.data import Report, report
-from secfc.report.ordinary import Ordinary, against_ordinary
-from secfc.report.outcome import Comparison, compare, in_row_order, pooled
-from secfc.report.page import as_html
-from secfc.report.people import as_text, show, verdict
-from secfc.report.pictures import plot_curve
-from secfc.report.programs import as_json, strict
-from secfc.report.sketch import sketch
-from secfc.report.summary import SIMULATED, brief, notes, summary
+from secfc.report.data import Comparison, Report, compare_labelings, in_row_order, pooled, report
+from secfc.report.float_kmeans import FloatComparison, against_ordinary
+from secfc.report.json import as_json, strict
+from secfc.report.page import as_html, plot_curve, sketch
+from secfc.report.people import SIMULATED, as_text, print_notes, print_summary, show, summary, verdict
 
 __all__ = [
     "SIMULATED",
     "Comparison",
-    "Ordinary",
+    "FloatComparison",
     "Report",
     "against_ordinary",
     "as_html",
     "as_json",
     "as_text",
-    "brief",
-    "compare",
+    "print_summary",
+    "compare_labelings",
     "in_row_order",
-    "notes",
+    "print_notes",
     "plot_curve",
     "pooled",
     "report",

@@ -20,7 +20,7 @@ UNKNOWN = "not described in the security argument"
 
 
 @dataclass(frozen=True)
-class Said:
+class MessageArgument:
     """Of a message under a policy: what who receives it sees, and what who sends it can do by deviating."""
 
     seen: str
@@ -28,19 +28,19 @@ class Said:
 
 
 @cache
-def tables() -> Mapping[str, Mapping[str, Said]]:
+def tables() -> Mapping[str, Mapping[str, MessageArgument]]:
     """By title, in the order of the page; what says "as above" is said again."""
     page = files("secfc.disclosure").joinpath("README.md").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Said]] = {}
+    found: dict[str, dict[str, MessageArgument]] = {}
     for title, text in re.findall(r"<!-- (?:messages|also): (.*?) -->\n((?:\|.*\n)+)", page):
         table = found.setdefault(title, {})
-        above = Said("", "")
+        above = MessageArgument("", "")
         for line in text.splitlines()[2:]:
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             kind = re.match(r"`(\w+)`", cells[0])
             if kind is None or len(cells) < 4:
                 continue
-            above = Said(
+            above = MessageArgument(
                 _again(cells[2], kind[1], found, title, above, "seen"),
                 _again(cells[3], kind[1], found, title, above, "deviating"),
             )
@@ -49,23 +49,28 @@ def tables() -> Mapping[str, Mapping[str, Said]]:
 
 
 def _again(
-    text: str, kind: str, found: Mapping[str, Mapping[str, Said]], title: str, above: Said, part: str
+    text: str,
+    kind: str,
+    found: Mapping[str, Mapping[str, MessageArgument]],
+    title: str,
+    above: MessageArgument,
+    part: str,
 ) -> str:
     """A cell that refers to another, with what that says."""
     if text.startswith(("as above", "the same")) and not text.startswith("the same "):
         earlier = [table[kind] for name, table in found.items() if kind in table and name != title]
         said = getattr(earlier[-1] if earlier else above, part)
-        return str(said) + plain(re.sub(r"^(as above|the same)", "", text))
+        return str(said) + strip_markdown(re.sub(r"^(as above|the same)", "", text))
     if named := re.match(r"as (?:under|by) `([^`]+)`", text):
         under = found.get(named[1], {}).get(kind) or next(
             (table[named[1]] for table in reversed(list(found.values())) if named[1] in table), None
         )
         if under is not None:
-            return str(getattr(under, part)) + plain(text[named.end() :])
-    return plain(text)
+            return str(getattr(under, part)) + strip_markdown(text[named.end() :])
+    return strip_markdown(text)
 
 
-def plain(text: str) -> str:
+def strip_markdown(text: str) -> str:
     """Without the marks of Markdown."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return text.replace("`", "").replace("**", "").replace("\\", "")
@@ -84,21 +89,23 @@ def title_of(policy: Any) -> str:
     return "Distances(dealt=True)" if getattr(policy, "dealt", False) else "Distances()"
 
 
-def said_of(kind: str, policy: Any = None) -> Said:
+def said_of(kind: str, policy: Any = None) -> MessageArgument:
     """Of a message, under a policy if it has a table."""
     order = [] if policy is None else [title_of(policy)]
     # Final labels with a dealer are kept as owners' labels are.
     order += [title for title in tables() if title not in order]
     return next((tables()[title][kind] for title in order if kind in tables().get(title, {})), _ELSEWHERE.get(
-        kind, Said(UNKNOWN, UNKNOWN)
+        kind, MessageArgument(UNKNOWN, UNKNOWN)
     ))  # fmt: skip
 
 
 _ELSEWHERE = {
-    "RawPoints": Said("every point, in the clear", "send other points"),
-    "LocalCenters": Said("means of the sender's local clusters, in the clear", "send other centers"),
-    "CenterLabels": Said("the merged centers, in the clear", "send other centers"),
-    "OwnLabels": Said("labels of the sender's points", "send other labels"),
+    "RawPoints": MessageArgument("every point, in the clear", "send other points"),
+    "LocalCenters": MessageArgument(
+        "means of the sender's local clusters, in the clear", "send other centers"
+    ),
+    "CenterLabels": MessageArgument("the merged centers, in the clear", "send other centers"),
+    "PointLabels": MessageArgument("labels of the sender's points", "send other labels"),
 }
 
 
@@ -123,5 +130,5 @@ def colluding(policy: Any) -> tuple[str, str] | None:
             if learns.startswith("as above"):
                 before = colluding(AssignmentsOnly(dealer=dealer))
                 learns = (before[0] if before else "") + learns.removeprefix("as above")
-            return plain(learns), plain(breaks)
+            return strip_markdown(learns), strip_markdown(breaks)
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from secfc.algorithm import Clustering
-from secfc.report import text
-from secfc.report.parts import Grid
+from secfc.report import terminal
+from secfc.report.terminal import Grid
 from secfc.roles.exchange import SERVER, STRIDE
 
 # Client or server work by the phase it is booked under, in words; a phase not listed is shown as it is.
@@ -61,67 +61,67 @@ CONTENTS = {
     "DividedRows": "merged rows, masked",
     "HeldOnce": "whether IDs are disjoint",
     "Hello": "the parameters",
-    "SumOf": "digests of whose vectors are summed",
+    "SumDigest": "digests of whose vectors are summed",
     "PlanDigest": "digests of the parameters",
     "TossedSeed": "the coins that workers tossed",
-    "Counted": "digests of whose rows count",
-    "Result": "labels of the client's own points, sizes",
-    "Shares": "shares of the points",
+    "ContributorsDigest": "digests of whose rows count",
+    "InputPartyResult": "labels of the client's own points, sizes",
+    "RowShares": "shares of the points",
     "Contributors": "whose shares arrived",
-    "Challenge": "coins to check shares with",
-    "Hiding": "which masks hide a test",
-    "Projected": "masked sums that test rows",
+    "DealingChallenge": "coins to check shares with",
+    "MaskChoice": "which masks hide a test",
+    "ProjectedShares": "masked sums that test rows",
     "Commitment": "commitments to coins",
     "Coin": "coins to draw with",
-    "Tossed": "commitments and coins of all",
+    "TossedCoins": "commitments and coins of all",
     "PublicKey": "keys of masks",
-    "Blinding": "shares of the blinding",
+    "BlindingShares": "shares of the blinding",
     "CheckedDistances": "coded distances, each step",
-    "Assignment": "labels of all points, each step",
-    "Halve": "halves of all points, each step of a start",
-    "CompareHalves": "halves of all points, each step of a start",
-    "MeasureGains": "halves of all points, each level of a start",
-    "MeasureLosses": "clusters to merge, the end of a start",
+    "DistanceQuery": "labels of all points, each step",
+    "HalfDistanceQuery": "halves of all points, each step of a start",
+    "CompareHalvesQuery": "halves of all points, each step of a start",
+    "GainQuery": "halves of all points, each level of a start",
+    "LossQuery": "clusters to merge, the end of a start",
     "CodedGains": "coded gains of splits, costs of merging",
     "CodedDistances": "coded distances, each step",
     "NoiseShares": "shares of noise, each step",
     "MaskSeed": "seeds of masks",
-    "Compare": "labels of all points, each step",
-    "CompareOwn": "labels of all points, each step",
-    "CompareMoved": "labels, and which points move",
+    "CompareQuery": "labels of all points, each step",
+    "CompareOwnQuery": "labels of all points, each step",
+    "CompareMovedQuery": "labels, and which points move",
     "MaskedDistances": "masked distances, each step",
     "MaskedSum": "sums of masked distances",
     "MaskedCenters": "masked sums of clusters, each step",
     "CenterShares": "shares of rounded centers, each step",
     "Corrections": "tables for comparing",
-    "Ready": "requests for more tables",
+    "RequestCorrections": "requests for more tables",
     "MaskedBits": "bits opened under masks",
     "LabelShare": "shares of the labels",
-    "Advance": "sizes and the first labels, each step",
+    "LloydStepQuery": "sizes and the first labels, each step",
     "SizeShare": "shares of the sizes, each step",
-    "Deliver": "sizes at the end",
-    "Show": "the first labels, at the end",
-    "Weigh": "sizes at the end of a restart",
-    "Cleave": "directions of a start, and sizes",
-    "MeasureSplits": "sizes, and what was split",
-    "Locate": "who labels new points",
+    "DeliverLabels": "sizes at the end",
+    "RevealLabels": "the first labels, at the end",
+    "ClusterCostQuery": "sizes at the end of a restart",
+    "SplitQuery": "directions of a start, and sizes",
+    "SplitGainQuery": "sizes, and what was split",
+    "PredictLabels": "who labels new points",
     "OwnShare": "shares of own labels",
-    "PickedShare": "labels where rows are held",
+    "SelectedRowShare": "labels where rows are held",
     "RevealSums": "whose centers are asked for",
-    "Ended": "sizes and centers, if opened",
-    "Unheard": "who was not heard",
+    "RunEnded": "sizes and centers, if opened",
+    "MissingMessages": "who was not heard",
     "SetKeys": "keys of sets of clients",
-    "Cluster": "labels of the start",
-    "Reshared": "products, shared anew",
+    "ClusterQuery": "labels of the start",
+    "ResharedPart": "products, shared anew",
     "ChangeShare": "shares of whether labels changed",
     "FinalShare": "shares of the final labels",
-    "MeasureCost": "labels of a restart",
+    "CostQuery": "labels of a restart",
     "CodedCosts": "coded costs of a restart",
     "RevealCenters": "request for the centers",
     "CodedCenters": "shares of the centers",
-    "Final": "the result",
+    "FinalResult": "the result",
     "SumShares": "shares of sums",
-    "Opened": "digests of sums",
+    "OpenedSumsDigest": "digests of sums",
     "CodedSum": "sums of shares",
     "LocalCentroids": "local centroids",
     "LocalGroups": "what became of local clusters",
@@ -136,7 +136,7 @@ CONTENTS = {
     "RawPoints": "points in the clear",
     "LocalCenters": "local centers in the clear",
     "CenterLabels": "merged centers",
-    "OwnLabels": "labels of own points",
+    "PointLabels": "labels of own points",
 }
 
 
@@ -167,14 +167,14 @@ def time_table(times: Mapping[str, Mapping[str, float]], steps: int) -> Grid:
     rows: list[list[str]] = []
 
     def add(who: str, phase: str, spent: float, slowest: str) -> None:
-        work = [who, WORK.get(phase, phase), text.ms(spent), slowest]
+        work = [who, WORK.get(phase, phase), terminal.ms(spent), slowest]
         if steps:
             each = phase in ("distances", "blind", "assign")
-            work.append(text.ms(spent / steps) if each else "")
+            work.append(terminal.ms(spent / steps) if each else "")
         rows.append(work)
 
     for phase, mean in times["client_mean"].items():
-        add("each client", phase, mean, text.ms(times["client_max"][phase]))
+        add("each client", phase, mean, terminal.ms(times["client_max"][phase]))
     for phase, spent in times["server"].items():
         add("server", phase, spent, "")
     return Grid(columns, rows, 2)
@@ -183,7 +183,7 @@ def time_table(times: Mapping[str, Mapping[str, float]], steps: int) -> Grid:
 def traffic_table(traffic: Mapping[str, Mapping[str, tuple[int, int]]]) -> Grid:
     """Messages and bytes by direction and kind (`Transcript.summary`)."""
     rows = [
-        (direction, CONTENTS.get(kind, kind), f"{count:,}", text.size_of(size))
+        (direction, CONTENTS.get(kind, kind), f"{count:,}", terminal.size_of(size))
         for direction, kinds in sorted(traffic.items())
         for kind, (count, size) in kinds.items()
     ]

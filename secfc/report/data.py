@@ -9,38 +9,314 @@ budget of differential privacy has not paid for is not in it at all, unless it w
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import importlib.metadata
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise, zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import secfc
 from field.ring.quantize import Quantizer
 from secfc import metrics
-from secfc.account import Account
 from secfc.algorithm import Algorithm, Clustering
 from secfc.data.federation import Federation
 from secfc.data.resolution import Resolution
-from secfc.lloyd.elbow import Curve
-from secfc.privacy.errors import PrivacyError
+from secfc.kmeans.elbow import CostCurve
+from secfc.metrics import labels_digest as labels_digest
+from secfc.privacy.audit import GaussianShift, max_detection_rate
+from secfc.privacy.events import PrivacyError
 from secfc.privacy.ledger import EVERYBODY, Ledger
 from secfc.report.costs import rounds, seconds
-from secfc.report.curious import Finding
-from secfc.report.ordinary import Ordinary
-from secfc.report.origin import Origin
-from secfc.report.outcome import Comparison, in_row_order, pooled
-from secfc.report.privacy import DELTA
-from secfc.report.risk import Risk, risk
+from secfc.report.float_kmeans import FloatComparison
+from secfc.report.leakage import ServerFinding
+from secfc.roles.exchange import SERVER
+from secfc.run_summary import RunSummary
 from secfc.scaling.algorithm import Scaled
+
+# --------------------------------------------------------------------------------------------------
+# Digests of labels, as reports show them.
+
+
+# --------------------------------------------------------------------------------------------------
+# Where a result came from: the command, the time, the files, and columns that may be no features.
 
 Array = NDArray[Any]
 
+ROWS = 1000  # that decide first whether a column may be an ID
+FEW = 10  # rows, which may all differ by chance
+
 
 @dataclass(frozen=True)
-class Counts:
+class Origin:
+    """command: as it was given.  started: when, in UTC, ISO 8601.  files: path, bytes and SHA-256 of each,
+    None if no budget paid for them.
+    """
+
+    command: str
+    started: str
+    files: tuple[dict[str, Any], ...] | None = ()
+
+
+def file_digests(files: Iterable[Path]) -> tuple[dict[str, Any], ...]:
+    """Path, bytes and SHA-256 of every file.  Raises OSError."""
+    found = []
+    for path in files:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        found.append({"path": str(path), "bytes": path.stat().st_size, "sha256": digest})
+    return tuple(found)
+
+
+def look_like_ids(federation: Federation) -> tuple[int, ...]:
+    """Features that hold a different whole number in every row of a client; none if all have few rows."""
+    if max(federation.counts) < FEW:
+        return ()
+    features = list(range(federation.d))
+    # Of every client the column that each feature is, where it observes it.
+    places = [{f: i for i, f in enumerate(own)} for own in federation.observed or [features] * federation.n]
+    for party, place in zip(federation.parties, places, strict=True):
+        first = np.asarray(party.points[0 : min(ROWS, party.points.shape[0])])
+        features = [f for f in features if f not in place or distinct([first[:, place[f]]])]
+    for party, place in zip(federation.parties, places, strict=True):
+        if not features:
+            return ()
+        if party.points.shape[0] > ROWS:
+            columns: dict[int, list[Array]] = {f: [] for f in features if f in place}
+            for _, block in party.blocks():
+                for f, values in columns.items():
+                    values.append(np.array(block[:, place[f]]))
+            features = [f for f in features if f not in columns or distinct(columns[f])]
+    return tuple(features)
+
+
+def distinct(parts: Sequence[Array]) -> bool:
+    """Whether these values are whole numbers, no two the same."""
+    values = np.concatenate(parts)
+    if values.dtype.kind == "f" and not bool((np.rint(values) == values).all()):
+        return False
+    return len(np.unique(values)) == len(values)
+
+
+# --------------------------------------------------------------------------------------------------
+# The labels of a run in the order of its rows, and their comparison with plaintext k-means.
+
+
+def in_row_order(result: Clustering, parts: Sequence[Array]) -> Array:
+    """One value a point from one array a client: (m, ...), in the order of the rows of the run.
+
+    A point that several clients hold counts once; points of clients that were left out have no row.
+    """
+    if result.rows is None:
+        return np.concatenate(parts)
+    m = 1 + max((int(rows.max()) for rows in result.rows if len(rows)), default=-1)
+    out = np.zeros((m, *parts[0].shape[1:]), np.result_type(*parts))
+    for rows, part in zip(result.rows, parts, strict=True):
+        out[rows[rows >= 0]] = part[rows >= 0]
+    return out
+
+
+def pooled(federation: Federation, result: Clustering) -> Federation:
+    """The points of all clients, each once and in the order of rows, as those of one client."""
+    points = in_row_order(result, [party.read() for party in federation.parties])
+    return Federation.from_arrays([points])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The labels of the protocol against those of plaintext Lloyd, step by step.
+
+    steps: iterations of the protocol.  first: the first one whose labels differ, 0 for the start,
+    None if all are equal.  points: how many labels differ there, 0 if one of the two had stopped.
+    ends: whether only the start and the end could be compared, as nobody knows the labels between.
+    sizes: whether of every step but the last only the sizes of the clusters could be.
+    """
+
+    steps: int
+    first: int | None = None
+    points: int = 0
+    ends: bool = False
+    sizes: bool = False
+
+    @property
+    def equal(self) -> bool:
+        """Whether every labeling is the same."""
+        return self.first is None
+
+
+def compare_labelings(secure: Clustering, plain: Clustering) -> Comparison:
+    """Every labeling of two runs against each other: starts, all iterations, results.
+
+    Raises ValueError if the protocol kept no history: then nothing could be compared.
+    """
+    if secure.sizes:
+        return _compare_sizes(secure, plain)
+    if not secure.history:
+        raise ValueError("the result has no history of labels: only SecFC can be compared step by step")
+    steps = secure.n_iter
+    if len(secure.history) <= steps:
+        return _compare_ends(secure, plain)
+    pairs = zip_longest((*secure.history, _final(secure)), (*plain.history, _final(plain)))
+    for number, (ours, theirs) in enumerate(pairs):
+        if ours is None or theirs is None:
+            return Comparison(steps, number)
+        if not np.array_equal(ours, theirs):
+            return Comparison(steps, min(number, steps), int((ours != theirs).sum()))
+    return Comparison(steps)
+
+
+def _compare_ends(secure: Clustering, plain: Clustering) -> Comparison:
+    """The same where the history holds the start and the end only."""
+    steps = secure.n_iter
+    if not np.array_equal(secure.history[0], plain.history[0]):
+        return Comparison(steps, 0, int((secure.history[0] != plain.history[0]).sum()), ends=True)
+    last, theirs = _final(secure), _final(plain)
+    if not np.array_equal(last, theirs):
+        return Comparison(steps, steps, int((last != theirs).sum()), ends=True)
+    return Comparison(steps, ends=True)
+
+
+def _compare_sizes(secure: Clustering, plain: Clustering) -> Comparison:
+    """The same where only owners know labels: sizes of every step, and the labels that all of them have."""
+    steps, k = secure.n_iter, secure.k
+    want = [np.bincount(labels[labels >= 0], minlength=k) for labels in plain.history]
+    for number, (ours, theirs) in enumerate(zip_longest(secure.sizes, want)):
+        if ours is None or theirs is None:
+            return Comparison(steps, number, sizes=True)
+        if not np.array_equal(ours, theirs):
+            return Comparison(steps, number, int(np.abs(ours - theirs).sum()) // 2, sizes=True)
+    last, theirs = _final(secure), _final(plain)
+    if not np.array_equal(last, theirs):
+        return Comparison(steps, steps, int((last != theirs).sum()), sizes=True)
+    return Comparison(steps, sizes=True)
+
+
+def _final(result: Clustering) -> Array:
+    return in_row_order(result, result.labels)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a run costs in differential privacy, by view: in sentences and for programs.
+
+DELTA = 1e-6  # for runs that name none
+
+
+def privacy_spent(ledger: Ledger, delta: float) -> list[str]:
+    """What each view costs in total, and what was released."""
+    lines = []
+    for view, epsilon in epsilon_totals(ledger, delta).items():
+        whose = f"the {view}" if view == SERVER else view
+        who = "everybody, from what all may see" if view == EVERYBODY else f"{whose}, from all it sees"
+        if math.isinf(epsilon):
+            lines.append(f"{who}: not private, epsilon is infinite")
+        else:
+            lines.append(f"{who}: epsilon = {epsilon:.4g} at delta = {delta:g}, {ledger.neighbors}")
+    lines += [f"released to {', '.join(sorted(e.seen_by))}: {e.what}" for e in ledger.entries]
+    return lines
+
+
+def epsilon_totals(ledger: Ledger, delta: float) -> dict[str, float]:
+    """The proved epsilon of every view."""
+    common = ledger.epsilon(delta, EVERYBODY)
+    # Where nothing is promised to anybody, no view has less.
+    views = (EVERYBODY,) if math.isinf(common) else ledger.views
+    return {view: ledger.epsilon(delta, view) for view in views}
+
+
+def privacy_as_json(ledger: Ledger, delta: float) -> dict[str, Any]:
+    """The same for programs; an infinite epsilon is null."""
+    return {
+        "neighbors": str(ledger.neighbors),
+        "delta": delta,
+        "epsilon": {v: None if math.isinf(e) else e for v, e in epsilon_totals(ledger, delta).items()},
+        "released": [{"what": e.what, "seen_by": sorted(e.seen_by)} for e in ledger.entries],
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# What opened centers tell of who was clustered: the law for exact ones, the budget for noisy ones.
+#
+# A center of s points of d independent features tells whoever knows their law whether a person is among them
+# with a shift of sqrt(d / s) (`secfc.attacks.membership`): the smallest cluster is the most at risk.  With
+# dependent features it is as of fewer, so this is the law's figure at most.  Under differential privacy
+# nobody detects more than the budget allows, whatever is known.
+
+ALARMS = 0.01
+
+
+@dataclass(frozen=True)
+class Risk:
+    """How many of 1 that took part are recognized at a rate `alarms` of false alarms.
+
+    size: points of the smallest cluster whose center is open, and shift: of one of them, both None where the
+    centers carry noise.  auc: how often a member looks more like one than another person does, None then.
+    detected: expected of exact centers, and at most of noisy ones.  unit: who is recognized.
+    """
+
+    detected: float
+    alarms: float
+    size: int | None = None
+    shift: float | None = None
+    auc: float | None = None
+    unit: str = "data point"
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        hundred = f"{100 * self.detected:.0f} of 100" if self.detected >= 0.005 else "fewer than 1 of 100"
+        at = f"at {100 * self.alarms:.0f} false alarm in 100"
+        if self.size is None:
+            who = "people" if self.unit == "data point" else "clients"
+            return f"whoever took part: at most {hundred} {who} are recognized {at}, whatever is known"
+        points = "1 point" if self.size == 1 else f"{self.size:,} points"
+        said = (
+            f"the smallest cluster whose center is open has {points}: who knows the law of the data "
+            f"recognizes about {hundred} of its people {at} (shift sqrt(d / size) = {self.shift:.2f}; less "
+            "where features depend on one another)"
+        )
+        return f"{said}. The center of one point is that point" if self.size == 1 else said
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+
+def risk(result: Clustering, labels: Any, delta: float, *, noisy: bool) -> Risk | None:
+    """The risk of a run with labels (m,), None where no center was opened, or none has a point.
+
+    noisy: whether a budget covers what was released, which is at this delta.
+    """
+    centers = result.centers
+    if centers is None or not np.isfinite(centers).any():
+        return None
+    if noisy:
+        epsilon = result.ledger.epsilon(delta, EVERYBODY)
+        if math.isinf(epsilon):
+            return None
+        return Risk(max_detection_rate(epsilon, delta, ALARMS), ALARMS, unit=result.ledger.neighbors.unit)
+    sizes = np.bincount(labels[labels >= 0], minlength=len(centers))[: len(centers)]
+    # Features that a cluster's clients do not observe are no coordinates of its center.
+    known = np.isfinite(centers).sum(axis=1)
+    there = (sizes > 0) & (known > 0)
+    if not there.any():
+        return None
+    shifts = np.where(there, np.sqrt(known / np.maximum(sizes, 1)), 0.0)
+    h = int(shifts.argmax())
+    law = GaussianShift(float(shifts[h]))
+    return Risk(law.rate(ALARMS), ALARMS, int(sizes[h]), law.mu, law.auc)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowCounts:
     """Numbers of points: m that were clustered, held by all clients together, of each client and cluster."""
 
     m: int
@@ -75,7 +351,7 @@ class Report:
     without any.
     """
 
-    account: Account
+    account: RunSummary
     parameters: Mapping[str, Any]
     source: str | None
     n: int
@@ -83,13 +359,13 @@ class Report:
     columns: tuple[str, ...] | None
     notes: tuple[str, ...]
     comparison: Comparison | None
-    ordinary: Ordinary | None
+    ordinary: FloatComparison | None
     resolution: Resolution | None
     quantizer: Quantizer | None
     n_iter: int
     converged: bool
     digests: Mapping[str, str] | None
-    curve: Curve | None
+    curve: CostCurve | None
     moved: bool
     changes: tuple[int, ...] | None
     steps: int
@@ -105,12 +381,12 @@ class Report:
     origin: Origin | None
     evaluated: bool
     cost_known: bool
-    counts: Counts | None
+    counts: RowCounts | None
     cost: float | None
     scores: Mapping[str, float] | None
     seconds: Mapping[str, Mapping[str, float]] | None
     wall: Mapping[str, float] | None
-    finding: Finding | None
+    finding: ServerFinding | None
     risk: Risk | None
     asides: tuple[str, ...] = ()
 
@@ -161,9 +437,9 @@ def report(
     notes: tuple[str, ...] = (),
     asides: tuple[str, ...] = (),
     comparison: Comparison | None = None,
-    ordinary: Ordinary | None = None,
+    ordinary: FloatComparison | None = None,
     resolution: Resolution | None = None,
-    finding: Finding | None = None,
+    finding: ServerFinding | None = None,
     wall: Mapping[str, float] | None = None,
     origin: Origin | None = None,
     evaluate: bool = False,
@@ -202,7 +478,7 @@ def report(
         quantizer=quantizer if rounding else None,
         n_iter=result.n_iter,
         converged=result.converged,
-        digests=digests(result, federation),
+        digests=label_digests(result, federation),
         curve=result.curve,
         moved=bool(result.history or result.sizes),
         changes=changes(result),
@@ -219,9 +495,9 @@ def report(
         origin=origin,
         evaluated=evaluate,
         cost_known=result.cost is not None,
-        counts=counted(result, federation, labels),
+        counts=row_counts(result, federation, labels),
         cost=cost(result, federation, labels) if told else None,
-        scores=scores(result, federation, labels) if told else None,
+        scores=truth_scores(result, federation, labels) if told else None,
         seconds=seconds(result) if told else None,
         wall=wall or {},
         finding=finding,
@@ -239,7 +515,7 @@ def changes(result: Clustering) -> tuple[int, ...] | None:
     return tuple(int((a != b).sum()) for a, b in pairwise(history))
 
 
-def digests(result: Clustering, federation: Federation) -> dict[str, str]:
+def label_digests(result: Clustering, federation: Federation) -> dict[str, str]:
     """Of each client's labels, and of all."""
     each = zip(federation.names, result.labels, strict=True)
     return {
@@ -248,7 +524,7 @@ def digests(result: Clustering, federation: Federation) -> dict[str, str]:
     }
 
 
-def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: str | None) -> Account:
+def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: str | None) -> RunSummary:
     """What an algorithm says of its run; of one that says nothing, its class and its values."""
     if isinstance(algorithm, Scaled):
         inner = account_of(algorithm.algorithm, result, federation, ids)
@@ -257,7 +533,7 @@ def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: 
         return dataclasses.replace(inner, parameters={**inner.parameters, **scaled}, setup=setup)
     tell = getattr(algorithm, "account", None)
     if tell is not None:
-        found: Account = tell(result, federation, ids=ids)
+        found: RunSummary = tell(result, federation, ids=ids)
         return found
     kind = type(algorithm)
     said = (kind.__doc__ or "").strip().splitlines() or [kind.__name__]
@@ -271,14 +547,14 @@ def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: 
     }
     # A ledger that claims something may have paid for centers only: nothing that labels tell is told.
     private = math.isfinite(result.ledger.epsilon(DELTA, EVERYBODY))
-    return Account(kind.__name__, title, plain, delta=DELTA if private else None, follows=False)
+    return RunSummary(kind.__name__, title, plain, delta=DELTA if private else None, follows=False)
 
 
-def counted(result: Clustering, federation: Federation, labels: Array) -> Counts:
+def row_counts(result: Clustering, federation: Federation, labels: Array) -> RowCounts:
     """Numbers of points, of which labels (m,) stand for each once; those of no cluster are -1."""
     clients = dict(zip(federation.names, federation.counts, strict=True))
     own = labels[labels >= 0]
-    return Counts(len(own), federation.m, clients, tuple(np.bincount(own, minlength=result.k).tolist()))
+    return RowCounts(len(own), federation.m, clients, tuple(np.bincount(own, minlength=result.k).tolist()))
 
 
 def cost(result: Clustering, federation: Federation, labels: Array) -> float:
@@ -291,7 +567,7 @@ def cost(result: Clustering, federation: Federation, labels: Array) -> float:
     return metrics.cost(points[kept], labels[kept], result.k)
 
 
-def scores(result: Clustering, federation: Federation, labels: Array) -> dict[str, float] | None:
+def truth_scores(result: Clustering, federation: Federation, labels: Array) -> dict[str, float] | None:
     """How well labels (m,) match the truth, None if there is none."""
     parts = [party.truth for party in federation.parties if party.truth is not None]
     if len(parts) < federation.n:
@@ -301,4 +577,18 @@ def scores(result: Clustering, federation: Federation, labels: Array) -> dict[st
         "accuracy": metrics.accuracy(truth, labels),
         "adjusted_rand": metrics.adjusted_rand(truth, labels),
         "purity": metrics.purity(truth, labels),
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+# What computed a result.
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, of Python, and of what computes."""
+    return {
+        "secfc": secfc.__version__,
+        "python": platform.python_version(),
+        "numpy": importlib.metadata.version("numpy"),
+        "numba": importlib.metadata.version("numba"),
     }

@@ -10,17 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secfc.algorithm import Clustering
-from secfc.coded.plan import Plan
-from secfc.exact.account import hidden_from, known
-from secfc.exact.learned import heard_by_all
-from secfc.exact.secfc import SecFC
+from secfc.coded.plan import CodedPlan
+from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_to_clients, leakage_under_policy
+from secfc.coded_kmeans.secfc import SecFC
 from secfc.report.argument import colluding, said_of
-from secfc.report.attacks import rebuilt
 from secfc.report.costs import CONTENTS
-from secfc.report.data import Report
-from secfc.report.parts import CAUTION, Grid, Items, Pairs, Section, Words
-from secfc.report.privacy import spent
-from secfc.report.text import count, size_of
+from secfc.report.data import Report, privacy_spent
+from secfc.report.leakage import attack_sentences
+from secfc.report.terminal import CAUTION, Grid, Items, Pairs, Section, Words, count, size_of
 from secfc.roles.exchange import SERVER
 
 FILL = "to be filled in by the controller"
@@ -77,16 +74,16 @@ def of_run(found: Report, result: Clustering) -> Practice:
     traffic = {
         (direction, kind): sent for direction, kinds in found.traffic.items() for kind, sent in kinds.items()
     }
-    tried = [] if found.finding is None or found.noisy else rebuilt(found.finding)
+    tried = [] if found.finding is None or found.noisy else attack_sentences(found.finding)
     if found.risk is not None and not found.noisy:
         tried = [*tried, found.risk.sentence]
     m = found.counts.m if found.counts is not None and found.labels_paid else None
     clients = tuple(dict.fromkeys(s for o in result.transcript.envelopes for s in (o.sender,) if s != SERVER))
     heard: tuple[str, ...] = ()
     way = result.plan.terms.way
-    if isinstance(way, SecFC) and isinstance(result.plan, Plan):
-        heard = heard_by_all(way, result.plan)
-    paid = tuple(spent(found.ledger, found.delta)) if found.noisy else ()
+    if isinstance(way, SecFC) and isinstance(result.plan, CodedPlan):
+        heard = leakage_to_clients(way, result.plan)
+    paid = tuple(privacy_spent(found.ledger, found.delta)) if found.noisy else ()
     return Practice(
         way, result.plan, len(clients), found.d, m, traffic, found.learned, heard, tried,
         "the rows of this run", paid, happened=True, opened=found.account.opened,
@@ -188,13 +185,15 @@ def _coalitions(practice: Practice) -> Grid:
     if isinstance(practice.algorithm, SecFC):
         t, way = _t(practice), practice.algorithm
         if t:
-            rows.append((f"any {count(t, 'client')} together", hidden_from(t, known(way))))
+            rows.append(
+                (f"any {count(t, 'client')} together", hidden_from_coalition(t, leakage_under_policy(way)))
+            )
             rows.append(
                 (f"{t + 1} clients together, or more", "nothing is promised: shares give small or "
                  f"categorical values of all rows, and those of {t + way.ell} clients all")
             )  # fmt: skip
         else:
-            rows.append(("any client", hidden_from(0, known(way))))
+            rows.append(("any client", hidden_from_coalition(0, leakage_under_policy(way))))
         if (line := colluding(practice.policy)) is not None:
             rows += [(who.strip(), "together no more than its members alone") for who in line[0].split(";")]
             who, _, what = line[1].partition(":")

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from secfc.report.data import Report
-from secfc.report.parts import Dots
-from secfc.report.people import sections
-from secfc.report.summary import SIMULATED, summary
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.algorithm import Clustering
+from secfc.data.federation import Federation
+from secfc.kmeans.elbow import CostCurve
+from secfc.report.data import Report, in_row_order, pooled
+from secfc.report.people import SIMULATED, sections, summary
+from secfc.report.terminal import Dots
 
 # Ten hues that also differ in lightness (Okabe and Ito's, and two grays); an eleventh cluster has the first.
 COLORS = (
@@ -31,8 +38,8 @@ def template(name: str = "page.html.jinja") -> Any:
         loader=FunctionLoader(lambda file: files("secfc.report").joinpath(file).read_text(encoding="utf-8")),
     )  # fmt: skip
     made.filters["kind"] = lambda part: type(part).__name__
-    made.filters["placed"] = placed
-    made.filters["widths"] = widths
+    made.filters["placed"] = place_dots
+    made.filters["widths"] = bar_widths
     made.globals["colors"] = COLORS
     return made.get_template(name)
 
@@ -41,7 +48,7 @@ def as_html(found: Report, *, holders: bool = False, sketch: Dots | None = None)
     """The report as a page of HTML.
 
     holders: whether its readers may see the data; else what only these should see is left out, and named.
-    sketch: a picture of points (`secfc.report.sketch`), which only holders get.
+    sketch: a picture of points (`secfc.report.page`), which only holders get.
     """
     whole = sections(found, sketch)
     public = found.publishable if found.noisy and not holders else found
@@ -68,13 +75,13 @@ def _short(value: Any) -> str:
     return "not set" if value is None else str(value)
 
 
-def widths(values: Sequence[tuple[str, int]]) -> list[tuple[str, int, float]]:
+def bar_widths(values: Sequence[tuple[str, int]]) -> list[tuple[str, int, float]]:
     """Names, numbers, and the length of their bars in percent."""
     most = max((value for _, value in values), default=0) or 1
     return [(name, value, round(100 * value / most, 2)) for name, value in values]
 
 
-def placed(dots: Dots) -> list[tuple[float, float, str]]:
+def place_dots(dots: Dots) -> list[tuple[float, float, str]]:
     """Points of a picture of WIDTH x HEIGHT, and their colors; both axes have one scale."""
     xs, ys = [x for x, _, _ in dots.points], [y for _, y, _ in dots.points]
     spans = (max(xs) - min(xs) or 1.0, max(ys) - min(ys) or 1.0)
@@ -88,3 +95,82 @@ def placed(dots: Dots) -> list[tuple[float, float, str]]:
         )
         for x, y, h in dots.points
     ]
+
+
+# --------------------------------------------------------------------------------------------------
+# Pictures of reports, for who has matplotlib.
+
+Array = NDArray[Any]
+
+
+def plot_curve(curve: CostCurve) -> Any:
+    """A matplotlib Figure of the costs by which k was chosen, of the chord below which it lies, and of the
+    silhouettes if there are any.
+    """
+    figures: Any = importlib.import_module("matplotlib.figure")
+    ks, costs = np.arange(1, len(curve.costs) + 1), np.array(list(map(float, curve.costs)))
+    figure = figures.Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.add_subplot(xscale="log")
+    lines = axes.plot(ks, costs, marker="o", markersize=4, color="tab:blue", label="cost")
+    if 0 < costs[-1] < costs[0]:
+        ends = [0, -1]
+        lines += axes.plot(ks[ends], costs[ends], color="0.6", linestyle="--", label="without clusters")
+        axes.set(yscale="log")
+        axes.set_yticks(ticks := _ticks(costs), [f"{tick:g}" for tick in ticks])
+    lines.append(axes.axvline(curve.k, color="tab:orange", zorder=0, label=f"k = {curve.k}"))
+    axes.set(xlabel="clusters", ylabel="cost (squared distances to means)")
+    axes.set_xticks(ks, [str(k) if k <= 10 or k % 5 == 0 else "" for k in ks])
+    axes.minorticks_off()
+    if curve.silhouettes:
+        right = axes.twinx()
+        found = np.arange(2, 2 + len(curve.silhouettes))
+        lines += right.plot(
+            found, curve.silhouettes, marker="s", markersize=3, linewidth=1, color="tab:green",
+            label="silhouette",
+        )  # fmt: skip
+        right.set(ylabel="simplified silhouette", ylim=(min(0, *curve.silhouettes), 1))
+    axes.legend(handles=lines, loc="best", frameon=False)
+    return figure
+
+
+def _ticks(costs: Array) -> list[float]:
+    """Round numbers from the lowest cost to the highest, not many."""
+    low, high = np.log10(costs.min()), np.log10(costs.max())
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    for digits in ((1,), (1, 3), (1, 2, 5), (1, 2, 3, 4, 6, 8), np.arange(1, 10, 0.2)):
+        found = [float(f"{digit * 10.0**decade:.3g}") for decade in decades for digit in digits]
+        found = [tick for tick in found if low - 0.02 <= math.log10(tick) <= high + 0.02]
+        if len(found) >= 3:
+            break
+    return found[:: -(-len(found) // 10)]
+
+
+# --------------------------------------------------------------------------------------------------
+# A picture of the clustered points, for whoever may see them.
+
+POINTS = 600
+
+
+def sketch(result: Clustering, federation: Federation) -> Dots | None:
+    """At most 600 points in the plane in which they spread most, None where rows lack features.
+
+    Whoever sees it sees two numbers of single rows: it is for holders of the data.
+    """
+    if federation.observed is not None:
+        return None
+    points, labels = pooled(federation, result).stacked(), in_row_order(result, result.labels)
+    kept = np.flatnonzero(labels >= 0)
+    kept = kept[np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).astype(np.int64)]
+    shown = points[kept] - points[kept].mean(axis=0)
+    spread = shown.std(axis=0)
+    shown = shown / np.where(spread > 0, spread, 1.0)
+    if shown.shape[1] < 2:
+        shown = np.column_stack((shown, np.zeros(len(shown))))
+    axes = np.linalg.svd(shown, full_matrices=False)[2][:2]
+    plane = shown @ axes.T
+    what = (
+        f"{len(kept):,} of {len(points):,} points, in the plane in which standardized features spread most; "
+        "colors are clusters"
+    )
+    dots = [(float(x), float(y), int(h)) for (x, y), h in zip(plane, labels[kept], strict=True)]
+    return Dots(what, dots)

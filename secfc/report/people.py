@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 
 from rich.console import Console
 
-from secfc.report import text
-from secfc.report.attacks import rebuilt
+from secfc.report import terminal
 from secfc.report.costs import time_table, traffic_table
-from secfc.report.data import Counts, Report
-from secfc.report.ordinary import Ordinary
-from secfc.report.parts import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Part, Section, Words
-from secfc.report.privacy import spent
-from secfc.report.versions import versions
+from secfc.report.data import Report, RowCounts, epsilon_totals, privacy_spent, versions
+from secfc.report.float_kmeans import FloatComparison
+from secfc.report.leakage import attack_sentences, outsider_baseline
+from secfc.report.terminal import BAD, CAUTION, GOOD, Bars, Dots, Grid, Items, Pairs, Part, Section, Words
 
 FRESH = "noise is drawn anew by every run, so another gives other labels"
 COLUMNS = 40  # names that are listed; all are in the JSON report
@@ -32,7 +31,7 @@ def as_text(found: Report, width: int = 100) -> str:
 def show(console: Console, found: Report) -> None:
     """Print the whole report."""
     for section in sections(found):
-        text.section(console, section)
+        terminal.section(console, section)
 
 
 def sections(found: Report, sketch: Dots | None = None) -> tuple[Section, ...]:
@@ -82,10 +81,10 @@ def _result(found: Report) -> Section:
         tone = CAUTION
     said = [Words(verdict(found), tone)]
     if found.ordinary is not None and found.verified is not False:
-        said.append(Words(unrounded(found.ordinary), tone))
+        said.append(Words(unrounded_sentence(found.ordinary), tone))
     changes = [(f"step {number}", many) for number, many in enumerate(found.changes or (), 1)]
     moved = Bars("points that changed their cluster, by step", changes[:MOST])
-    return Section("Result", (*said, Pairs(_iterations(found)), moved))
+    return Section("InputPartyResult", (*said, Pairs(_iterations(found)), moved))
 
 
 def _clusters(found: Report) -> Section:
@@ -149,12 +148,12 @@ def _origin(found: Report) -> list[tuple[str, str]]:
 def _files(found: Report) -> Grid:
     """Digests tell whoever guesses a file that the guess is right."""
     files = () if found.origin is None or found.noisy else found.origin.files or ()
-    rows = [(str(file["path"]), str(file["sha256"]), text.size_of(file["bytes"])) for file in files]
+    rows = [(str(file["path"]), str(file["sha256"]), terminal.size_of(file["bytes"])) for file in files]
     return Grid(("file", "SHA-256", "bytes"), rows, 2)
 
 
 def _tried(found: Report) -> list[str]:
-    return rebuilt(found.finding) if found.finding is not None and not found.noisy else []
+    return attack_sentences(found.finding) if found.finding is not None and not found.noisy else []
 
 
 def _risk(found: Report) -> list[str]:
@@ -168,7 +167,7 @@ def _covered(found: Report) -> list[str]:
 
 def _privacy(found: Report) -> tuple[Part, ...]:
     """What was spent, on what, under how much noise."""
-    return Items(spent(found.ledger, found.delta) + _covered(found)), *_noise(found)
+    return Items(privacy_spent(found.ledger, found.delta) + _covered(found)), *_noise(found)
 
 
 def _noise(found: Report) -> tuple[Part, ...]:
@@ -193,7 +192,7 @@ def _noise(found: Report) -> tuple[Part, ...]:
 def _times(found: Report) -> tuple[Words | Grid, ...]:
     if found.seconds is None or found.wall is None:
         return ()
-    together = f" Together: {text.duration(found.wall['fit'])}." if "fit" in found.wall else ""
+    together = f" Together: {terminal.duration(found.wall['fit'])}." if "fit" in found.wall else ""
     said = (
         "All parties were simulated in this process, one after another; waiting and networks are not "
         f"counted.{together}"
@@ -218,7 +217,7 @@ def _evaluation(found: Report) -> Section:
         "see the data."
     )
     counts = [] if found.labels_paid else [("Data", _shape(found, found.counts))]
-    tried = rebuilt(found.finding) if found.finding is not None else []
+    tried = attack_sentences(found.finding) if found.finding is not None else []
     own = [] if found.labels_paid else _sizes(found) + _digest(found)
     times = _times(found)
     title = (Words("Computing time:"),) if times else ()
@@ -229,13 +228,13 @@ def _evaluation(found: Report) -> Section:
 
 def verdict(found: Report) -> str:
     """Whether the labels are those of plaintext k-means, in a sentence; and if so, of which kind it is."""
-    told = compared(found)
+    told = comparison_sentence(found)
     if found.comparison is not None and found.account.parameters.get("centers") == "rounded":
         told += " Both have rounded centers: this is not k-means with exact centers."
     return told
 
 
-def compared(found: Report) -> str:
+def comparison_sentence(found: Report) -> str:
     """The sentence alone."""
     comparison = found.comparison
     if comparison is None or found.counts is None:
@@ -270,7 +269,7 @@ def compared(found: Report) -> str:
     )
 
 
-def unrounded(ordinary: Ordinary) -> str:
+def unrounded_sentence(ordinary: FloatComparison) -> str:
     """How far the labels are those of ordinary k-means, in a sentence or two."""
     said = (
         "On the unrounded data: the labels equal those of ordinary k-means from the same start at "
@@ -294,7 +293,7 @@ def _setup(found: Report) -> list[tuple[str, str]]:
         more = f", ... ({len(names)} in all)" if len(names) > COLUMNS else ""
         lines.append(("Columns", ", ".join(names[:COLUMNS]) + more))
     among = "" if found.curve is None else f", chosen among {found.curve.least} to {len(found.curve.costs)}"
-    task = (f"k = {text.count(found.parameters['k'], 'cluster')}{among}", *found.account.task)
+    task = (f"k = {terminal.count(found.parameters['k'], 'cluster')}{among}", *found.account.task)
     seed = (f"seed {found.parameters['seed']}",) if "seed" in found.parameters else ()
     lines.append(("Task", ", ".join((*task, *seed))))
     lines += found.account.setup
@@ -305,22 +304,22 @@ def _setup(found: Report) -> list[tuple[str, str]]:
         lines.append(
             (
                 "Rounding",
-                f"to {text.number(quantizer.scale)} steps a {unit} ({quantizer.rounding}); "
-                f"values within +-{text.number(quantizer.bound)}{_finest(found)}",
+                f"to {terminal.number(quantizer.scale)} steps a {unit} ({quantizer.rounding}); "
+                f"values within +-{terminal.number(quantizer.bound)}{_finest(found)}",
             )
         )
     return lines
 
 
-def _shape(found: Report, counts: Counts | None) -> str:
+def _shape(found: Report, counts: RowCounts | None) -> str:
     """Numbers of features and clients, and of points if they may be told."""
-    shape = f"d = {text.count(found.d, 'feature')}, n = {text.count(found.n, 'client')}"
+    shape = f"d = {terminal.count(found.d, 'feature')}, n = {terminal.count(found.n, 'client')}"
     if counts is None:
         return shape
     least, most = min(counts.clients.values()), max(counts.clients.values())
     each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
     held = f" (the union of {counts.held:,} rows)" if found.account.hidden else ""
-    return f"m = {text.count(counts.m, 'point')}{held}, {shape} ({each})"
+    return f"m = {terminal.count(counts.m, 'point')}{held}, {shape} ({each})"
 
 
 def _finest(found: Report) -> str:
@@ -387,7 +386,7 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
     sizes = found.counts.clusters
     shown = ", ".join(f"{size:,}" for size in sizes[:12]) + (", ..." if len(sizes) > 12 else "")
     empty = sizes.count(0)
-    lines = [("Sizes", shown + (f" ({text.count(empty, 'cluster')} empty)" if empty else ""))]
+    lines = [("Sizes", shown + (f" ({terminal.count(empty, 'cluster')} empty)" if empty else ""))]
     if found.withheld:
         which = ", ".join(map(str, found.withheld[:12])) + (", ..." if len(found.withheld) > 12 else "")
         several = len(found.withheld) > 1
@@ -399,3 +398,96 @@ def _sizes(found: Report) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+# --------------------------------------------------------------------------------------------------
+# A run in a dozen lines: what people read first, and what stays on their screen.
+
+SIMULATED = "A simulation: this computer saw all data. Between organizations nobody does: secfc deploy --help"
+NAMES, SIZES = 4, 6  # that are listed
+CUT, SHORT = ("Data", "Server saw"), 66  # what is cut on a screen, to one line
+MOST_SUMMARIZED = 9  # lines there
+
+
+def summary(found: Report) -> list[tuple[str, str]]:
+    """Names and short sentences."""
+    lines = [
+        ("Data", _data(found)),
+        ("Clusters", _summary_clusters(found)),
+        *_labels(found),
+        ("Took", _took(found)),
+    ]
+    if dishonest := len(found.liars) + len(found.disputes) + len(found.excluded):
+        lines.append(("Dishonest", f"{terminal.count(dishonest, 'finding')}: --verbose names them"))
+    if found.scores is not None and not found.noisy:
+        lines.append(("Accuracy", f"{100 * found.scores['accuracy']:.2f} % of the points are in their class"))
+    if found.learned:
+        lines.append(("Server saw", found.learned[0]))
+    if found.finding is not None and not found.noisy and (leak := outsider_baseline(found.finding)):
+        lines.append(("Leak", leak))
+    lines.append(("Privacy", _summary_privacy(found)))
+    if found.digests is not None and not found.noisy:  # noise is another in every run
+        lines.append(("Same labels", f"{found.digests[''][:16]} on any machine, with any number of threads"))
+    return lines
+
+
+def print_summary(console: Console, found: Report) -> None:
+    """Print the summary."""
+    terminal.heading(console, found.account.title)
+    lines = [(name, terminal.clipped(said, SHORT) if name in CUT else said) for name, said in summary(found)]
+    for dropped in ("Took", "Accuracy"):
+        if sum(len(textwrap.wrap(said, SHORT)) for _, said in lines) > MOST_SUMMARIZED:
+            lines = [(name, said) for name, said in lines if name != dropped]
+    terminal.pairs(console, lines)
+
+
+def print_notes(console: Console, found: Report) -> None:
+    """Print what the user should know about choices that were made for them."""
+    for note in (*found.notes, *found.asides):
+        terminal.paragraph(console, f"Note: {note}", "yellow")
+
+
+def _data(found: Report) -> str:
+    known = found.counts is not None and found.labels_paid
+    points = f"{terminal.count(found.counts.m, 'point')} of " if known and found.counts is not None else ""
+    names = found.columns or ()
+    listed = f": {', '.join(names[:NAMES])}{', ...' if len(names) > NAMES else ''}" if names else ""
+    said = f"{points}{terminal.count(found.n, 'client')}, {terminal.count(found.d, 'feature')}"
+    return said + listed
+
+
+def _summary_clusters(found: Report) -> str:
+    among = "" if found.curve is None else f" (chosen among {found.curve.least} to {len(found.curve.costs)})"
+    k = f"{found.parameters['k']}{among}"
+    if found.counts is None or not found.labels_paid:
+        return k
+    sizes = [f"{size:,}" for size in found.counts.clusters]
+    return f"{k}, of {', '.join(sizes[:SIZES])}{', ...' if len(sizes) > SIZES else ''} points"
+
+
+def _labels(found: Report) -> list[tuple[str, str]]:
+    """How the labels stand to those of plaintext k-means, and of the points as they are."""
+    if not found.verified:
+        return [("Labels", verdict(found))]
+    steps = terminal.count(found.comparison.steps if found.comparison is not None else found.n_iter, "step")
+    which = " with rounded centers" if found.account.parameters.get("centers") == "rounded" else ""
+    same = f"those of plaintext k-means{which} (Lloyd), exactly, in all of {steps}"
+    if found.moved and not found.converged:
+        same += "; NOT converged: raise --max-iter"
+    if found.ordinary is not None and not found.ordinary.same:
+        same += f"; on unrounded data {found.ordinary.equal:,} of {found.ordinary.points:,} are the same"
+    return [("Labels", same)]
+
+
+def _took(found: Report) -> str:
+    sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
+    many, size = sum(count for count, _ in sent), sum(size for _, size in sent)
+    work = f"{terminal.duration(found.wall['fit'])}, " if found.wall and "fit" in found.wall else ""
+    return f"{work}{terminal.count(many, 'message')} of {terminal.size_of(size)} together"
+
+
+def _summary_privacy(found: Report) -> str:
+    epsilon = max(epsilon_totals(found.ledger, found.delta).values())
+    if math.isinf(epsilon):
+        return "what was released is exact, not differentially private"
+    return f"epsilon = {epsilon:.4g} at delta = {found.delta:g}, {found.ledger.neighbors}"

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from psu import Server, UnionResult
-from secfc.report import text
-from secfc.report.programs import strict
-from secfc.report.versions import versions
+from secfc.report import terminal
+from secfc.report.data import versions
+from secfc.report.json import strict
 
 ROLES = {"client": "each client", "member": "each member", "server": "server"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Union:
+class UnionReport:
     """A finished union and what is needed to report it.
 
     ids and distinct: how many IDs each client has, with and without repetition.  wall: seconds by the
@@ -62,7 +62,7 @@ def total(result: UnionResult) -> int:
     return sum(size for _, size in result.traffic.values())
 
 
-def learned(union: Union) -> dict[str, list[str]]:
+def learned(union: UnionReport) -> dict[str, list[str]]:
     """What each party learned and what it did not, in sentences."""
     result = union.result
     n, m, plan = result.plan.n, result.m, result.plan
@@ -73,7 +73,7 @@ def learned(union: Union) -> dict[str, list[str]]:
     if plan.quota:
         guesses = (
             f"pseudonyms of all IDs, and of {plan.quota:,} that it named: it can test as many guesses as it "
-            f"has fewer IDs; more take the server and {text.count(plan.t + 1, 'client')} together"
+            f"has fewer IDs; more take the server and {terminal.count(plan.t + 1, 'client')} together"
         )
     facts: dict[str, list[str]] = {
         "every client": [
@@ -111,7 +111,7 @@ def learned(union: Union) -> dict[str, list[str]]:
     return facts
 
 
-def as_json(union: Union) -> dict[str, Any]:
+def as_json(union: UnionReport) -> dict[str, Any]:
     """The report as one object of plain values: strictly JSON."""
     result = union.result
     plan = result.plan
@@ -154,29 +154,29 @@ def as_json(union: Union) -> dict[str, Any]:
 
 def cost_table(result: UnionResult) -> Table:
     """Milliseconds and bytes sent, by role."""
-    table = text.table("Who", "ms", "max", "sent", "max", text=1)
+    table = terminal.table("Who", "ms", "max", "sent", "max", text=1)
     spent, size = seconds(result), sent(result)
     for role, who in ROLES.items():
         if role in spent:
             table.add_row(
                 who,
-                text.ms(spent[role]["mean"]),
-                "" if role == "server" else text.ms(spent[role]["max"]),
-                text.size_of(round(size[role]["mean"])),
-                "" if role == "server" else text.size_of(round(size[role]["max"])),
+                terminal.ms(spent[role]["mean"]),
+                "" if role == "server" else terminal.ms(spent[role]["max"]),
+                terminal.size_of(round(size[role]["mean"])),
+                "" if role == "server" else terminal.size_of(round(size[role]["max"])),
             )
     return table
 
 
-def show(console: Console, union: Union) -> None:
+def show(console: Console, union: UnionReport) -> None:
     """Print the whole report."""
     result, plan = union.result, union.result.plan
-    text.heading(console, "Private set union")
+    terminal.heading(console, "Private set union")
     least, most = min(union.ids.values()), max(union.ids.values())
     each = f"{least:,} each" if least == most else f"{least:,} to {most:,} each"
     lines = [
         ("Source", union.source),
-        ("IDs", f"{sum(union.ids.values()):,} at n = {text.count(plan.n, 'client')} ({each})"),
+        ("IDs", f"{sum(union.ids.values()):,} at n = {terminal.count(plan.n, 'client')} ({each})"),
     ]
     if union.repeated:
         many = sum(union.repeated.values())
@@ -191,7 +191,8 @@ def show(console: Console, union: Union) -> None:
         lines.append(
             (
                 "Mode",
-                f"threshold, t = {plan.t}: a committee of {text.count(len(plan.committee), 'client')} holds "
+                f"threshold, t = {plan.t}: a committee of {terminal.count(len(plan.committee), 'client')} "
+                f"holds "
                 f"shares of the sum of tables; {plan.mode.spares or 'none'} of them may fall silent",
             )
         )
@@ -202,22 +203,23 @@ def show(console: Console, union: Union) -> None:
         ("Size", size),
         (
             "Rounds",
-            f"{text.count(result.rounds, 'round')} of openings, {text.count(result.attempts, 'table')}",
+            f"{terminal.count(result.rounds, 'round')} of openings, "
+            f"{terminal.count(result.attempts, 'table')}",
         ),
     ]
-    text.pairs(console, lines)
+    terminal.pairs(console, lines)
     for note in union.notes:
-        text.paragraph(console, f"Note: {note}", "yellow")
-    text.heading(console, "Result")
-    text.paragraph(console, f"The union has {text.count(result.m, 'ID')}.", "bold green")
-    text.heading(console, "Time and traffic")
-    text.paragraph(
+        terminal.paragraph(console, f"Note: {note}", "yellow")
+    terminal.heading(console, "InputPartyResult")
+    terminal.paragraph(console, f"The union has {terminal.count(result.m, 'ID')}.", "bold green")
+    terminal.heading(console, "Time and traffic")
+    terminal.paragraph(
         console,
         "All parties were simulated in this process, one after another; networks are not counted. Together: "
-        f"{text.duration(union.wall.get('union', 0.0))}, {text.size_of(total(result))}.",
+        f"{terminal.duration(union.wall.get('union', 0.0))}, {terminal.size_of(total(result))}.",
     )
     console.print(cost_table(result))
-    text.heading(console, "What each party learned")
+    terminal.heading(console, "What each party learned")
     for who, facts in learned(union).items():
-        text.paragraph(console, f"{who[0].upper()}{who[1:]}:")
-        text.items(console, facts)
+        terminal.paragraph(console, f"{who[0].upper()}{who[1:]}:")
+        terminal.items(console, facts)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from secfc.roles.description import Difference, differences
-from secfc.roles.exchange import AGREE, SERVER, Exchange, PartyId, PlanMismatch, Role, everyone, take, to_all
+from secfc.roles.description import Difference, describe_differences
+from secfc.roles.exchange import (
+    AGREE,
+    SERVER,
+    Exchange,
+    PartyId,
+    PlanMismatch,
+    Role,
+    expect_all,
+    expect_messages,
+    to_all,
+)
 from secfc.roles.messages import Hello, PlanDigest
 
 
-class Agreed(Protocol):
+class AgreedPlan(Protocol):
     """A plan that parties compare."""
 
     @property
@@ -20,7 +30,7 @@ class Agreed(Protocol):
     def description(self) -> bytes: ...
 
 
-class Working(Agreed, Protocol):
+class WorkerPlan(AgreedPlan, Protocol):
     """The same, where some of the clients compute."""
 
     @property
@@ -30,7 +40,7 @@ class Working(Agreed, Protocol):
 
 
 def agree(
-    plan: Agreed, me: PartyId, peers: tuple[PartyId, ...] | None = None, *, number: int = AGREE
+    plan: AgreedPlan, me: PartyId, peers: tuple[PartyId, ...] | None = None, *, number: int = AGREE
 ) -> Role[None]:
     """Compare the plan with every peer, all other parties by default, before anything secret moves.
 
@@ -42,11 +52,11 @@ def agree(
         peers = tuple(p for p in (*plan.clients, SERVER) if p != me)
     hello = to_all(peers, Hello(plan.description))
     inbox = yield Exchange(hello, peers, 0, round=number, phase="agree")
-    if differing := compared(plan, inbox):
+    if differing := compare_descriptions(plan, inbox):
         raise PlanMismatch(differing)
 
 
-def agree_with_server(plan: Agreed, me: PartyId) -> Role[None]:
+def agree_with_server(plan: AgreedPlan, me: PartyId) -> Role[None]:
     """The same where clients talk to the server alone: none goes on before it found that all agree.
 
     Raises PlanMismatch; TooFewReplies at a client that hears nothing, as when others differ.
@@ -54,16 +64,16 @@ def agree_with_server(plan: Agreed, me: PartyId) -> Role[None]:
     hello = Hello(plan.description)
     if me != SERVER:
         inbox = yield Exchange({SERVER: hello}, (SERVER,), round=AGREE, phase="agree")
-        everyone(inbox, (SERVER,))
+        expect_all(inbox, (SERVER,))
     else:
         inbox = yield Exchange({}, plan.clients, 0, round=AGREE, phase="agree")
-        differing = compared(plan, inbox)
+        differing = compare_descriptions(plan, inbox)
         yield Exchange(to_all(differing or plan.clients, hello), round=AGREE, phase="agree")
-    if differing := compared(plan, inbox):
+    if differing := compare_descriptions(plan, inbox):
         raise PlanMismatch(differing)
 
 
-def agree_by_digest(plan: Working, me: PartyId) -> Role[None]:
+def agree_by_digest(plan: WorkerPlan, me: PartyId) -> Role[None]:
     """The same where clients talk to workers and the server alone, by digests: n descriptions are long.
 
     A client hears from every worker what it agreed to, before any share leaves.  To whom its plan differs
@@ -75,7 +85,7 @@ def agree_by_digest(plan: Working, me: PartyId) -> Role[None]:
     working = (*plan.computing, SERVER)
     peers = tuple(p for p in ((*plan.clients, SERVER) if me in working else working) if p != me)
     inbox = yield Exchange(to_all(peers, mine), peers, 0, round=AGREE, phase="agree")
-    heard = take(inbox, PlanDigest)
+    heard = expect_messages(inbox, PlanDigest)
     others = tuple(p for p, message in heard.items() if message.digest != mine.digest)
     if not others:
         return
@@ -87,10 +97,10 @@ def agree_by_digest(plan: Working, me: PartyId) -> Role[None]:
         p: (Difference("the digest of the plan", mine.digest.hex()[:16], heard[p].digest.hex()[:16]),)
         for p in others
     }
-    raise PlanMismatch(unexplained | compared(plan, inbox))
+    raise PlanMismatch(unexplained | compare_descriptions(plan, inbox))
 
 
-def agree_with_workers(plan: Working, me: PartyId) -> Role[None]:
+def agree_with_workers(plan: WorkerPlan, me: PartyId) -> Role[None]:
     """The same where not all clients may compute: by digests if some do not, else in full with everybody.
 
     Raises PlanMismatch.
@@ -101,8 +111,10 @@ def agree_with_workers(plan: Working, me: PartyId) -> Role[None]:
         yield from agree(plan, me)
 
 
-def compared(plan: Agreed, inbox: Mapping[PartyId, Any]) -> dict[PartyId, tuple[Difference, ...]]:
+def compare_descriptions(
+    plan: AgreedPlan, inbox: Mapping[PartyId, Any]
+) -> dict[PartyId, tuple[Difference, ...]]:
     """What differs from the plan, for each peer whose description is another."""
     mine = plan.description
-    heard = {peer: hello.description for peer, hello in take(inbox, Hello).items()}
-    return {p: differences(mine, theirs) for p, theirs in heard.items() if theirs != mine}
+    heard = {peer: hello.description for peer, hello in expect_messages(inbox, Hello).items()}
+    return {p: describe_differences(mine, theirs) for p, theirs in heard.items() if theirs != mine}

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 # Raised whenever a message, its meaning, or anything that two parties compute alike changes.
-PROTOCOL = 10
+PROTOCOL = 11
 
 # A description is not longer, in bytes: 10,000 clients, with names of 25 letters, fit.
 MAXIMUM = 1 << 20
@@ -45,7 +45,7 @@ SHOWN, WIDTH = 6, 70  # differences that an error shows, and characters of a val
 
 
 @dataclass(frozen=True)
-class Terms:
+class RunTerms:
     """What a run was asked for: the algorithm with all its values, and what was public before it.
 
     retained: points of each cluster whose hidden centers label new points, if that is what is run.
@@ -76,7 +76,7 @@ class Difference:
         return f"{self.fact} is {self.here} here and {self.there} there"
 
 
-def described(plan: Any, terms: Terms | None, **more: object) -> bytes:
+def describe_plan(plan: Any, terms: RunTerms | None, **more: object) -> bytes:
     """The description of a plan made on these terms: facts of what was asked for, then `plan.` facts.
 
     more: further facts of the plan that are no fields of it.
@@ -93,10 +93,10 @@ def described(plan: Any, terms: Terms | None, **more: object) -> bytes:
     return _written(facts)
 
 
-def described_alone(value: Any) -> bytes:
+def describe_value(value: Any) -> bytes:
     """The description of what is known before any plan: a dataclass, whose fields are the facts.
 
-    Raises ValueError as `described`.
+    Raises ValueError as `describe_plan`.
     """
     return _written({"protocol": PROTOCOL} | _named(value, ""))
 
@@ -112,12 +112,12 @@ def _written(facts: Mapping[str, Any]) -> bytes:
     return data
 
 
-def digest_of(description: bytes) -> bytes:
+def description_digest(description: bytes) -> bytes:
     """32 bytes that are equal exactly when descriptions are."""
     return hashlib.blake2b(description, digest_size=32, person=b"secfc agreement").digest()
 
 
-def differences(here: bytes, there: bytes) -> tuple[Difference, ...]:
+def describe_differences(here: bytes, there: bytes) -> tuple[Difference, ...]:
     """What differs between two descriptions, of which the second may be anything a peer sent.
 
     Facts of the plan follow from what was asked for and come only if nothing else differs.  At least one is

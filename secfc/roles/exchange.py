@@ -27,7 +27,7 @@ GREET, ALIGN, AGREE, SHARE, TOSS, SETTLE, PAIR, ITERATE = (phase * PHASE for pha
 # What parties do before anything of the clustering: they greeted each other, and align no rows yet.
 PREPARE = GREET + PHASE // 2
 
-# Of the word that a party ended by an error (`secfc.roles.ending`): after everything else that it says.
+# Of the word that a party ended by an error (`secfc.roles.abort`): after everything else that it says.
 END = 1 << 62
 
 # The server's questions are so many rounds apart; those between belong to the answers.
@@ -91,7 +91,7 @@ Role = Generator[Exchange, Mapping[PartyId, Any], R]
 class ProtocolError(Exception):
     """Something a peer did, or failed to do, ended the protocol.
 
-    promise: of a run with a budget of differential privacy what it may have spent (`secfc.privacy.promise`).
+    promise: of a run with a budget of differential privacy what it may have spent (`secfc.privacy.ledger`).
     """
 
     promise: Any = None
@@ -157,7 +157,7 @@ class FaultyServer(FaultyParty):
     """The server broke the protocol, for example by asking for what the plan does not allow."""
 
 
-def faulty(party: PartyId, why: str) -> FaultyParty:
+def blame_error(party: PartyId, why: str) -> FaultyParty:
     """The error that blames this party."""
     return (FaultyServer if party == SERVER else FaultyClient)(party, why)
 
@@ -329,7 +329,7 @@ class SharedIds(ProtocolError):  # noqa: N818
         self.m = m
 
 
-def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
+def expect_messages(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
     """The inbox, every message of which must be of this type.
 
     Raises FaultyClient or FaultyServer naming the sender of anything else.
@@ -337,11 +337,11 @@ def take(inbox: Mapping[PartyId, Any], kind: type[M]) -> dict[PartyId, M]:
     for sender, message in inbox.items():
         if not isinstance(message, kind):
             due = getattr(kind, "__name__", kind)  # a union of types has no name
-            raise faulty(sender, f"sent {type(message).__name__} where {due} was due")
+            raise blame_error(sender, f"sent {type(message).__name__} where {due} was due")
     return dict(inbox)
 
 
-def only(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
+def expect_one(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
     """The message of the one peer that was awaited.
 
     Raises TooFewReplies if it fell silent, Indispensable if that was the server.
@@ -353,7 +353,7 @@ def only(inbox: Mapping[PartyId, Any], party: PartyId) -> Any:
     return inbox[party]
 
 
-def everyone(inbox: Mapping[PartyId, M], parties: Collection[PartyId]) -> Mapping[PartyId, M]:
+def expect_all(inbox: Mapping[PartyId, M], parties: Collection[PartyId]) -> Mapping[PartyId, M]:
     """The messages of peers who all were awaited.
 
     Raises TooFewReplies if any fell silent.
@@ -368,7 +368,7 @@ def to_all(recipients: Iterable[PartyId], message: Any) -> dict[PartyId, Any]:
     return dict.fromkeys(recipients, message)
 
 
-def finish(role: Generator[Exchange, Any, R]) -> R:
+def run_alone(role: Generator[Exchange, Any, R]) -> R:
     """Run a role, or a fragment of one, that has nobody to talk to.
 
     Raises ProtocolError if it wants to communicate.

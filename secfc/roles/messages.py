@@ -52,7 +52,7 @@ class PlanDigest(Message, tag=165):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(Message, tag=166):
+class InputPartyResult(Message, tag=166):
     """Server to a client that does not work: the result.  labels of its own rows (m_j,) in [0, k), none if
     they do not count; sizes (k,) points of each cluster; centers (k, d) only if they were revealed.
 
@@ -90,7 +90,7 @@ class Contributors(Message, tag=14):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Final(Message, tag=9):
+class FinalResult(Message, tag=9):
     """Server to every client: the result.  labels (m,) in [0, k); centers (k, d) only if they were revealed.
 
     The center of an empty cluster is a row of NaN.

@@ -35,7 +35,7 @@ PROBLEMS = {
 }
 
 
-def problem(error: BaseException) -> str | None:
+def problem_id(error: BaseException) -> str | None:
     """The id of an error, as "SECFC-301"; None for one that has none."""
     for kind in type(error).__mro__:
         if kind.__name__ in PROBLEMS:

@@ -65,7 +65,7 @@ def _side(party: PartyId) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class SimulatedRun:
     """results by party; silent: clients that were cut off from the others, and with what error.
 
     transcript; seconds[party][phase] of wall time spent computing, without loading kernels.

@@ -17,28 +17,35 @@ from numpy.typing import NDArray
 
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.algorithm import Algorithm, Clustering, Drive, Model, Outcome, Public
-from secfc.data.arguments import a_kind, shown
+from secfc.algorithm import Algorithm, Clustering, Driver, Model, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
-from secfc.data.inputs import Caution, InputError
+from secfc.data.inputs import Caution, InputError, format_value, kind_name
 from secfc.data.party import Party
-from secfc.data.resolution import FINE, Resolution, judge, most, resolution, sampled, tell
+from secfc.data.resolution import (
+    FINE,
+    Resolution,
+    check_resolution,
+    resolution,
+    sample_rows,
+    sample_size,
+    warn_of_resolution,
+)
 from secfc.privacy.events import NonPrivate
 from secfc.privacy.ledger import EVERYBODY, Ledger
-from secfc.roles.description import LOCAL, Terms
+from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role
-from secfc.roles.transcript import Run
-from secfc.scaling.noisy import NoisyStandardize, ScaleNoise, Spending
+from secfc.roles.transcript import SimulatedRun
+from secfc.scaling.noisy import BudgetHolder, NoisyStandardize, ScaleNoise
 from secfc.scaling.roles import (
     ScaledPlan,
     help_to_scale,
     noisy_scale_at_client,
-    plaintext,
+    plaintext_scaling,
     scale_at_client,
     sums_for,
 )
 from secfc.scaling.scaling import Scaling, names_of
-from secfc.scaling.ways import Standardize, way_of
+from secfc.scaling.ways import Standardize, scaler_of
 
 Array = NDArray[Any]
 
@@ -51,7 +58,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedScaling:
     """A scaling, and what became of points under it: values beyond the limit, and missing ones.
 
     Of a client: its own.  Of a `Clustering`: of all clients together, which only an experiment knows.
@@ -106,10 +113,11 @@ class Scaled:
     told: bool = field(default=False, repr=False, metadata=LOCAL)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scaling", way_of(self.scaling))
+        object.__setattr__(self, "scaling", scaler_of(self.scaling))
         if isinstance(self.algorithm, type) or not hasattr(self.algorithm, "collect"):
             raise InputError(
-                f"algorithm={shown(self.algorithm)} is {a_kind(self.algorithm)}: an algorithm is needed. "
+                f"algorithm={format_value(self.algorithm)} is {kind_name(self.algorithm)}: an algorithm is "
+                f"needed. "
                 "Pass a "
                 "value such as SecFC(k=4)"
             )
@@ -131,7 +139,7 @@ class Scaled:
         """Of scaled points."""
         return float(self.scaling.limit)
 
-    def plan(self, public: Public) -> ScaledPlan:
+    def plan(self, public: PublicFacts) -> ScaledPlan:
         """Everything public of both parts.  Raises InputError, or what the algorithm's plan raises."""
         fixed: Scaling | None = self.scaling.fixed(public)
         held = public.server_points
@@ -150,15 +158,15 @@ class Scaled:
             honest = sums_for(public, 1, t).honest
             noise = self.scaling.noise(self.algorithm, after, honest, len(public.clients))
             inner = self.paid(noise).plan(after)
-            return ScaledPlan.under(noise, public, inner, Terms(self, public), t)
+            return ScaledPlan.under(noise, public, inner, RunTerms(self, public), t)
         inner = self.algorithm.plan(after)
-        return ScaledPlan.of(self.scaling, public, inner, Terms(self, public), fixed, t)
+        return ScaledPlan.of(self.scaling, public, inner, RunTerms(self, public), fixed, t)
 
     def paid(self, noise: ScaleNoise | None) -> Any:
         """The algorithm, for what is left of its budget if a part paid for the scale."""
         if noise is None:
             return self.algorithm
-        spending: Spending = self.algorithm.spending  # type: ignore[attr-defined]
+        spending: BudgetHolder = self.algorithm.spending  # type: ignore[attr-defined]
         return spending.within(noise.rest)
 
     def recorded(self, noise: ScaleNoise | None, ledger: Ledger, clients: tuple[PartyId, ...]) -> Ledger:
@@ -173,19 +181,19 @@ class Scaled:
         """All data against this scaling and the rounding after it, for a process that sees them.
 
         Warns (`Caution`) of features that are left out and values that are moved or filled in, and as
-        `secfc.data.resolution.judge`.  Raises InputError.
+        `secfc.data.resolution.check_resolution`.  Raises InputError.
         """
         if plan.noise is not None:
             return self, None  # noise pays for what is released, and exact facts are not
-        applied = apply(self.scaling, plan, federation)
+        applied = apply_scaling(self.scaling, plan, federation)
         for sentence in applied.sentences(federation.feature_names):
             warnings.warn(sentence, Caution, stacklevel=3)
         scaled = applied.scaling.federation(federation)
         if federation.observed is None:
-            inner, found = judge(self.algorithm, plan.inner, scaled)
+            inner, found = check_resolution(self.algorithm, plan.inner, scaled)
             if found is None:
-                squashed(
-                    [block for party in scaled.parties for block in some(party, scaled.m)],
+                warn_of_outliers(
+                    [block for party in scaled.parties for block in sample_points(party, scaled.m)],
                     self.bound,
                     federation.feature_names,
                     "some features",
@@ -194,7 +202,7 @@ class Scaled:
             inner, found = self.algorithm, None
         return replace(self, algorithm=inner, told=True), found
 
-    def client(self, plan: ScaledPlan, party: Party, *, coins: Coins) -> Role[tuple[Applied, Any]]:
+    def client(self, plan: ScaledPlan, party: Party, *, coins: Coins) -> Role[tuple[AppliedScaling, Any]]:
         """Find the scale with the others, then take part with scaled points."""
         plan.terms.check(self)
         hidden: tuple[int, ...] = ()
@@ -205,7 +213,7 @@ class Scaled:
             found, hidden = noisy.scaling, noisy.hidden
         columns = None if plan.observed is None else plan.columns(party.name)
         scaled = found.party(party, columns)
-        applied = Applied(found, *found.among(columns).tally(party.points), hidden, plan.noise)
+        applied = AppliedScaling(found, *found.among(columns).tally(party.points), hidden, plan.noise)
         if not self.told:
             names = plan.terms.public.features
             if plan.noise is not None:
@@ -215,8 +223,8 @@ class Scaled:
                 for sentence in applied.sentences(names):
                     warnings.warn(f"client {party.name!r}: {sentence}", Caution, stacklevel=2)
             if getattr(self.algorithm, "coarse", None) is None:
-                squashed(
-                    some(scaled, scaled.points.shape[0]),
+                warn_of_outliers(
+                    sample_points(scaled, scaled.points.shape[0]),
                     self.bound,
                     party.features or names,
                     f"features of client {party.name!r}",
@@ -230,11 +238,11 @@ class Scaled:
         yield from help_to_scale(plan)
         return (yield from self.paid(plan.noise).server(plan.inner, rng=rng, coins=coins))
 
-    def outcome(self, plan: ScaledPlan, party: PartyId, returned: Any) -> Outcome:
+    def outcome(self, plan: ScaledPlan, party: PartyId, returned: Any) -> PartyOutcome:
         """The algorithm's; a client also has the scaling, and centers that it learned in data units."""
         algorithm = self.paid(plan.noise)
         if party == SERVER:
-            own: Outcome = algorithm.outcome(plan.inner, party, returned)
+            own: PartyOutcome = algorithm.outcome(plan.inner, party, returned)
             noisy = plan.noise is not None
             return replace(own, ledger=self.recorded(plan.noise, own.ledger, ())) if noisy else own
         applied, rest = returned
@@ -243,7 +251,9 @@ class Scaled:
         centers = None if own.centers is None else applied.scaling.back(own.centers)
         return replace(own, learned=learned, centers=centers, scaling=applied)
 
-    def collect(self, outcomes: Mapping[PartyId, Outcome], run: Run, counts: tuple[int, ...]) -> Clustering:
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
         """The algorithm's, with centers in data units; its cost is of scaled points."""
         results = {name: had if name == SERVER else had[1] for name, had in run.results.items()}
         # As the algorithm has them: centers of clients that it joins are scaled yet.
@@ -252,7 +262,7 @@ class Scaled:
         algorithm = self.paid(noise)
         inner = {name: algorithm.outcome(one.plan, name, results[name]) for name, one in outcomes.items()}
         result: Clustering = algorithm.collect(inner, replace(run, results=results), counts)
-        scaling = united([applied.scaling for applied in own.values()])
+        scaling = unite_scalings([applied.scaling for applied in own.values()])
         applied = replace(
             next(iter(own.values())),
             scaling=scaling,
@@ -261,7 +271,7 @@ class Scaled:
         )
         model = result.model and ScaledModel(result.model, scaling)
         ledger, learned = result.ledger, result.learned
-        if any(e.kind == "Opened" for e in run.transcript.envelopes):
+        if any(e.kind == "OpenedSumsDigest" for e in run.transcript.envelopes):
             learned = (*learned, "of the scale of features nothing: clients open the sums")
             ledger = self.recorded(noise, ledger, tuple(own))
         centers = None if result.centers is None else scaling.back(result.centers)
@@ -310,33 +320,33 @@ class ScaledModel:
         return bool(getattr(self.model, "by_name", False))
 
     def predict(
-        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Drive
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
         """Labels of new points, which every client scales as those of the fit."""
         return self.model.predict(self.scaling.federation(federation), coins=coins, drive=drive)
 
 
-def apply(way: Any, plan: ScaledPlan, federation: Federation) -> Applied:
+def apply_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> AppliedScaling:
     """The scaling that the clients of a federation will find, and what it does to their points.
 
     Plaintext, for a process that sees all data, and the oracle of the protocol.
     """
-    scaling = plan.fixed or plaintext(way, plan, federation)
+    scaling = plan.fixed or plaintext_scaling(way, plan, federation)
     observed = federation.observed or (None,) * federation.n
     tallies = [
         scaling.among(columns).tally(party.points)
         for party, columns in zip(federation.parties, observed, strict=True)
     ]
-    return Applied(scaling, *(sum(column) for column in zip(*tallies, strict=True)))
+    return AppliedScaling(scaling, *(sum(column) for column in zip(*tallies, strict=True)))
 
 
-def some(party: Party, of: int) -> list[Array]:
+def sample_points(party: Party, of: int) -> list[Array]:
     """As many of a client's points as its part of `of` points that are looked at."""
-    share = min(1.0, most(party.points.shape[1]) / of)
-    return list(sampled(party, max(1, round(share * party.points.shape[0]))))
+    share = min(1.0, sample_size(party.points.shape[1]) / of)
+    return list(sample_rows(party, max(1, round(share * party.points.shape[0]))))
 
 
-def united(scalings: list[Scaling]) -> Scaling:
+def unite_scalings(scalings: list[Scaling]) -> Scaling:
     """What several clients know of the scale of different features, together.
 
     All know the same of what they share; an experiment in which no client heard anything knows none.
@@ -351,8 +361,8 @@ def united(scalings: list[Scaling]) -> Scaling:
     return replace(first, centers=centers, units=known(one.units for one in scalings), fill=fill)
 
 
-def squashed(parts: list[Array], limit: float, names: Any, whose: str) -> None:
+def warn_of_outliers(parts: list[Array], limit: float, names: Any, whose: str) -> None:
     """Warn, or raise InputError, where an outlier leaves a feature of scaled points no spread."""
     found = resolution(parts, Quantizer(STEPS, limit), names)
     if found.coarsest < FINE:
-        tell(found, found.sentence(whose), "refuse")
+        warn_of_resolution(found, found.sentence(whose), "refuse")

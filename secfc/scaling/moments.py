@@ -57,7 +57,7 @@ def thermometer(found: Array) -> Array:
     return np.asarray(found)[:, None] > np.arange(LEAST, MOST)
 
 
-def highest(bits: Array) -> Array:
+def decode_thermometers(bits: Array) -> Array:
     """The exponents (d,) of the disjunction of thermometers."""
     steps = np.arange(1, MOST - LEAST + 1)
     return np.asarray(LEAST + np.where(bits, steps, 0).max(axis=1), np.int64)
@@ -68,21 +68,21 @@ def bits_for(n: int, modulus_bits: int = 119) -> int:
     return min(50, (modulus_bits - (2 * n).bit_length() - ROWS.bit_length()) // 2)
 
 
-def integers(block: Array, exponent: Array, bits: int) -> Array:
+def to_integers(block: Array, exponent: Array, bits: int) -> Array:
     """Values (rows, d) as multiples of 2**(exponent - bits), ties to even; missing ones are 0: int64."""
     values = np.nan_to_num(np.asarray(block, np.float64), nan=0.0)
     # A power of two changes no digit, and |values| <= 2**bits < 2**52 are rounded exactly.
     return np.rint(np.ldexp(values, bits - exponent.astype(np.int32))).astype(np.int64)
 
 
-def moments(blocks: Iterable[Array], exponent: Array, bits: int) -> Array:
+def integer_moments(blocks: Iterable[Array], exponent: Array, bits: int) -> Array:
     """Of each feature the count, the sum and the sum of squares of its integers: (d, 3) Python integers."""
     d, half = len(exponent), bits // 2 + 1
     total = np.zeros((d, 3), object)
     for block in blocks:
         for start in range(0, len(block), SLICE):
             part = np.asarray(block[start : start + SLICE], np.float64)
-            whole = np.abs(signed := integers(part, exponent, bits))
+            whole = np.abs(signed := to_integers(part, exponent, bits))
             high, low = whole >> half, whole & ((1 << half) - 1)
             # x**2 = high**2 2**(2 half) + high low 2**(half + 1) + low**2
             squares = [(a * b).sum(axis=0).astype(object) for a, b in ((high, high), (high, low), (low, low))]
@@ -92,12 +92,12 @@ def moments(blocks: Iterable[Array], exponent: Array, bits: int) -> Array:
     return total
 
 
-def mean(count: int, total: int, exponent: int, bits: int) -> float:
+def feature_mean(count: int, total: int, exponent: int, bits: int) -> float:
     """The double nearest to the mean, in data units."""
     return float(Fraction(total, count) * Fraction(2) ** (exponent - bits))
 
 
-def deviation(count: int, total: int, squares: int, exponent: int, bits: int) -> float:
+def feature_deviation(count: int, total: int, squares: int, exponent: int, bits: int) -> float:
     """The double nearest to the deviation, in data units; 0 exactly where all values are the same."""
     # The variance is (count squares - total**2) / count**2, in steps; its root to 64 binary digits.
     root = math.isqrt((count * squares - total * total) << 128)

@@ -33,15 +33,20 @@ from numpy.typing import NDArray
 
 from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import Coins
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.inputs import InputError
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget, discrete_multiplier
-from secfc.privacy.errors import PrivacyError
-from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
-from secfc.privacy.neighbors import Neighbors
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, Neighbors, PrivacyError
 from secfc.scaling.scaling import Outside, Scaling
-from secfc.scaling.ways import Missing, Standardize, check, numbers, pairs, pairs_in_order
+from secfc.scaling.ways import (
+    Missing,
+    Standardize,
+    check_scaler_value,
+    feature_numbers,
+    pairs_in_order,
+    range_pairs,
+)
 
 Array = NDArray[Any]
 
@@ -54,7 +59,7 @@ REACH = 40
 CLEAR = 2.0
 
 
-class Spending(Protocol):
+class BudgetHolder(Protocol):
     """What an algorithm with a budget of differential privacy says of it, as its attribute `spending`."""
 
     @property
@@ -71,7 +76,7 @@ class Spending(Protocol):
         """The same algorithm for another budget."""
         ...
 
-    def releases(self, budget: Budget, public: Public) -> Event:
+    def releases(self, budget: Budget, public: PublicFacts) -> Event:
         """All that it releases at most for a budget, on these public facts.  Raises as its plan does."""
         ...
 
@@ -103,8 +108,8 @@ class NoisyStandardize:
     keep: tuple[str | int, ...] = ()
 
     def __post_init__(self) -> None:
-        check(self.limit, "clip", self.missing)
-        object.__setattr__(self, "ranges", pairs(self.ranges))
+        check_scaler_value(self.limit, "clip", self.missing)
+        object.__setattr__(self, "ranges", range_pairs(self.ranges))
         object.__setattr__(self, "keep", tuple(self.keep))
         if not 0 < self.share < 1:
             raise InputError(f"share={self.share} must be in (0, 1): the part of the budget for the scale")
@@ -128,7 +133,7 @@ class NoisyStandardize:
 
     def summed(self, features: Any, d: int) -> tuple[int, ...]:
         """The features of which sums are needed."""
-        kept = () if self.missing == "mean" else numbers(self.keep, features, d)
+        kept = () if self.missing == "mean" else feature_numbers(self.keep, features, d)
         return tuple(i for i in range(d) if i not in kept)
 
     def within(self, features: Any, d: int) -> Scaling:
@@ -141,13 +146,13 @@ class NoisyStandardize:
         fill = tuple(centers.tolist()) if self.missing == "mean" else None
         return Scaling(tuple(centers.tolist()), tuple(units.tolist()), 1.0, "clip", fill)
 
-    def noise(self, algorithm: Any, public: Public, honest: int, n: int) -> ScaleNoise:
+    def noise(self, algorithm: Any, public: PublicFacts, honest: int, n: int) -> ScaleNoise:
         """The noise that the share of the budget buys, and the rest for the algorithm.
 
         honest: whose noise counts, of n contributors.  Raises InputError for an algorithm without a budget,
         PrivacyError for neighbors that noise does not cover, and what the plan of the algorithm raises.
         """
-        spending: Spending | None = getattr(algorithm, "spending", None)
+        spending: BudgetHolder | None = getattr(algorithm, "spending", None)
         if spending is None:
             raise InputError(
                 f"noise on the scale needs a part of a budget, and {type(algorithm).__name__} has none as it "
@@ -172,11 +177,11 @@ class NoisyStandardize:
         def cost(rest: Budget) -> Event:
             return spending.releases(rest, public)
 
-        if accountant.Cost.of(cost(budget), smooth=False).distance:
+        if accountant.CompositionCost.of(cost(budget), smooth=False).distance:
             budget = budget.provable  # what is sampled close to its law proves no more
-        multiplier = above(discrete_multiplier(budget, honest, sensitivity) / math.sqrt(self.share))
+        multiplier = round_up(discrete_multiplier(budget, honest, sensitivity) / math.sqrt(self.share))
         draft = ScaleNoise(multiplier, sensitivity, honest, n, kinds, summed, budget)
-        return replace(draft, rest=remainder(budget, draft.event, cost))
+        return replace(draft, rest=remaining_budget(budget, draft.event, cost))
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,7 @@ class NoisyScaling:
     hidden: tuple[int, ...] = ()
 
 
-def remainder(budget: Budget, spent: Event, cost: Callable[[Budget], Event]) -> Budget:
+def remaining_budget(budget: Budget, spent: Event, cost: Callable[[Budget], Event]) -> Budget:
     """The largest budget whose cost and what is spent stay within this one together, to some 1e-4 of it.
 
     cost(b): all that is released under b.  Rounded down to few digits, so that all parties find the same.
@@ -255,7 +260,7 @@ def remainder(budget: Budget, spent: Event, cost: Callable[[Budget], Event]) -> 
     return Budget(rest, budget.delta)
 
 
-def above(value: float) -> float:
+def round_up(value: float) -> float:
     """The next number of six digits that is not smaller, so that all parties find the same."""
     digits = 5 - math.floor(math.log10(value))
     return float(math.ceil(value * 10**digits) / 10**digits)
@@ -264,17 +269,17 @@ def above(value: float) -> float:
 # --- sums ----------------------------------------------------------------------------------------
 
 
-def integers(part: Array) -> Array:
+def unit_integers(part: Array) -> Array:
     """Values in [-1, 1] as integers z of at most STEPS, int64."""
     return np.asarray(np.rint(part * STEPS), np.int64)
 
 
-def squares(z: Array) -> Array:
+def unit_squares(z: Array) -> Array:
     """floor(BETA z**2 / STEPS), exact: 53 z**2 < 2**46."""
     return np.asarray(BETA.numerator * z * z // (BETA.denominator * STEPS), np.int64)
 
 
-def statistics(parts: Iterable[tuple[Array, Array]], kinds: int, features: int) -> Array:
+def client_statistics(parts: Iterable[tuple[Array, Array]], kinds: int, features: int) -> Array:
     """The sums (1 + kinds * features,) int64 of a client's rows, the number of rows first.
 
     parts: pairs of values (rows, features) in [-1, 1], 0 where they are missing, and whether they are there.
@@ -283,22 +288,22 @@ def statistics(parts: Iterable[tuple[Array, Array]], kinds: int, features: int) 
     total = np.zeros((kinds, features), np.int64)
     rows = 0
     for values, there in parts:
-        z = integers(values)
+        z = unit_integers(values)
         rows += len(z)
         total[0] += z.sum(axis=0)
-        total[1] += squares(z).sum(axis=0)
+        total[1] += unit_squares(z).sum(axis=0)
         if kinds == 3:
             total[2] += there.sum(axis=0) * int(GAMMA * STEPS)
     return np.concatenate([[rows], total.reshape(-1)])
 
 
-def noised(exact: Array, noise: ScaleNoise, coins: Coins) -> Array:
+def add_noise_part(exact: Array, noise: ScaleNoise, coins: Coins) -> Array:
     """A client's sums with its part of the noise, but for the number of rows."""
     drawn = discrete_gaussian(noise.each, (noise.size,), coins=coins)
     return np.concatenate([exact[:1], exact[1:] + drawn])
 
 
-def scaling_of(
+def scaling_from_sums(
     way: NoisyStandardize, noise: ScaleNoise, totals: Array, features: Any, d: int
 ) -> NoisyScaling:
     """What follows from noisy sums (1 + kinds * features,): the same doubles at every client.
@@ -327,8 +332,8 @@ def scaling_of(
         deviation = math.sqrt(max(min(variance, 1.0 - mean * mean), min(least, 1.0)))
         fill[i] = centers[i] = public.centers[i] + public.units[i] * mean
         units[i] = public.units[i] * deviation
-    for i in numbers(way.keep, features, d):
+    for i in feature_numbers(way.keep, features, d):
         centers[i], units[i] = 0.0, 1.0
     filled = tuple(fill) if way.missing == "mean" else None
-    hidden = [i for i in hidden if i not in numbers(way.keep, features, d)]
+    hidden = [i for i in hidden if i not in feature_numbers(way.keep, features, d)]
     return NoisyScaling(Scaling(tuple(centers), tuple(units), way.limit, "clip", filled), tuple(hidden))

@@ -24,19 +24,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError
 from secfc.data.party import Party
 from secfc.roles.agreement import agree
 from secfc.roles.checks import refuse
-from secfc.roles.description import LOCAL, Terms, described, digest_of
-from secfc.roles.exchange import PREPARE, SERVER, Exchange, PartyId, Role, SuspectedParties, take, to_all
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.exchange import (
+    PREPARE,
+    SERVER,
+    Exchange,
+    PartyId,
+    Role,
+    SuspectedParties,
+    expect_messages,
+    to_all,
+)
 from secfc.roles.messages import Message
 from secfc.scaling import moments, noisy
 from secfc.scaling.noisy import NoisyScaling, NoisyStandardize, ScaleNoise
 from secfc.scaling.scaling import Scaling, raw_blocks
-from secfc.sums import COMMITTEE, ROUNDS, SumPlan, disjoin, open_sum, settle_sum
+from secfc.secure_sum.protocol import COMMITTEE, ROUNDS, SumPlan, encode_disjunction, open_sum, settle_sum
 
 Array = NDArray[Any]
 
@@ -47,7 +56,7 @@ WIDE = 1 << 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Opened(Message, tag=90):
+class OpenedSumsDigest(Message, tag=90):
     """Client to client, before a clustering: a digest of the sums that it opened to scale features."""
 
     digest: bytes
@@ -73,12 +82,12 @@ class ScaledPlan:
     sums: SumPlan | None
     bits: int
     inner: Any = field(compare=False, repr=False, metadata=LOCAL)
-    terms: Terms = field(compare=False, repr=False, metadata=LOCAL)
+    terms: RunTerms = field(compare=False, repr=False, metadata=LOCAL)
     noise: ScaleNoise | None = None
 
     @classmethod
     def of(
-        cls, way: Any, public: Public, inner: Any, terms: Terms, fixed: Scaling | None, t: int
+        cls, way: Any, public: PublicFacts, inner: Any, terms: RunTerms, fixed: Scaling | None, t: int
     ) -> ScaledPlan:
         """t: clients that may collude.  Raises InputError where a sum would tell one client of the other."""
         n = len(public.clients)
@@ -92,7 +101,7 @@ class ScaledPlan:
         return replace(plan, magnitudes=sums_for(public, WIDE, t), sums=sums)
 
     @classmethod
-    def under(cls, noise: ScaleNoise, public: Public, inner: Any, terms: Terms, t: int) -> ScaledPlan:
+    def under(cls, noise: ScaleNoise, public: PublicFacts, inner: Any, terms: RunTerms, t: int) -> ScaledPlan:
         """The same where a part of a budget pays for the scale: one sum, with noise."""
         bound = 2 * moments.ROWS * noisy.STEPS + noise.largest
         sums = sums_for(public, bound, t)
@@ -101,7 +110,7 @@ class ScaledPlan:
     @cached_property
     def description(self) -> bytes:
         """All that is public, which all parties compare (`secfc.roles.description`)."""
-        return described(self, self.terms)
+        return describe_plan(self, self.terms)
 
     @cached_property
     def shared(self) -> tuple[int, ...]:
@@ -118,7 +127,7 @@ class ScaledPlan:
         return self.observed[self.clients.index(name)]
 
 
-def sums_for(public: Public, bound: int, t: int) -> SumPlan:
+def sums_for(public: PublicFacts, bound: int, t: int) -> SumPlan:
     """A secure sum that clients open.  Raises InputError where it would tell one client of the other."""
     n = len(public.clients)
     if n < 3:
@@ -148,10 +157,10 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
     exponents[mine] = moments.exponents(blocks(), len(mine), f"client {me!r}")
     if plan.magnitudes is not None:
         bits = moments.thermometer(exponents[shared])
-        hidden = disjoin(plan.magnitudes, bits.reshape(-1), coins)
+        hidden = encode_disjunction(plan.magnitudes, bits.reshape(-1), coins)
         sums = yield from open_sum(plan.magnitudes, me, hidden, MAGNITUDES, coins, phase=PHASE)
         exceeded = np.asarray(sums.any(axis=0))
-        opened = moments.highest(exceeded.reshape(bits.shape))
+        opened = moments.decode_thermometers(exceeded.reshape(bits.shape))
         if (opened < exponents[shared]).any():
             summed = [i for i in mine if i not in shared]
             warnings.warn(
@@ -165,21 +174,21 @@ def scale_at_client(way: Any, plan: ScaledPlan, party: Party, *, coins: Coins) -
     if way.degree:
         places = [mine.index(i) for i in summed]
         parts = (block[:, places] for block in blocks())
-        totals[summed] = moments.moments(parts, exponents[summed], plan.bits)
+        totals[summed] = moments.integer_moments(parts, exponents[summed], plan.bits)
         totals[:, way.degree + 1 :] = 0
     if plan.sums is not None:
         residues = plan.sums.code.basis.reduce(totals[shared].reshape(-1))
         sums = yield from open_sum(plan.sums, me, residues, MOMENTS, coins, phase=PHASE)
         totals[shared] = plan.sums.code.basis.lift_signed(sums).reshape(-1, 3)
     if plan.magnitudes is not None:
-        yield from compare(plan, plan.magnitudes.committee, me, exponents[shared], totals[shared])
+        yield from compare_digests(plan, plan.magnitudes.committee, me, exponents[shared], totals[shared])
         check_possible(plan, way.degree, totals[shared])
     elsewhere = np.ones(plan.d, bool)
     elsewhere[mine + shared] = False
     totals[elsewhere] = (1, 0, 0)
     found = way.scaling(exponents, totals, plan.bits, features)
     check_constant(found.among(plan.columns(me)), party)
-    return without(found, np.flatnonzero(elsewhere).tolist())
+    return blank_features(found, np.flatnonzero(elsewhere).tolist())
 
 
 def noisy_scale_at_client(
@@ -199,13 +208,13 @@ def noisy_scale_at_client(
             values = within.forward(block, f"client {me!r}", first)
             yield values[:, summed], ~np.isnan(block[:, summed].astype(np.float64))
 
-    own = noisy.noised(noisy.statistics(parts(), noise.kinds, noise.features), noise, coins)
+    own = noisy.add_noise_part(noisy.client_statistics(parts(), noise.kinds, noise.features), noise, coins)
     residues = sums.code.basis.reduce(own)
     opened = yield from open_sum(sums, me, residues, MOMENTS, coins, phase=PHASE)
     totals = sums.code.basis.lift_signed(opened).astype(object)
-    yield from compare(plan, sums.committee, me, np.zeros(0, np.int64), totals)
+    yield from compare_digests(plan, sums.committee, me, np.zeros(0, np.int64), totals)
     check_possible(plan, 0, np.array([[int(totals[0]), 0, 0]], object))
-    return noisy.scaling_of(way, noise, totals, features, plan.d)
+    return noisy.scaling_from_sums(way, noise, totals, features, plan.d)
 
 
 def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
@@ -218,15 +227,15 @@ def check_possible(plan: ScaledPlan, degree: int, totals: Array) -> None:
             raise SuspectedParties((*plan.clients, SERVER), "no rows have the sums that were opened")
 
 
-def compare(
+def compare_digests(
     plan: ScaledPlan, committee: tuple[PartyId, ...], me: PartyId, exponents: Array, totals: Array
 ) -> Role[None]:
     """Raises SuspectedParties if another client opened other sums: who added them, or said whose to add."""
-    state = hashlib.blake2b(digest_of(plan.description), digest_size=32, person=b"secfc scales")
+    state = hashlib.blake2b(description_digest(plan.description), digest_size=32, person=b"secfc scales")
     state.update(repr((exponents.tolist(), totals.tolist())).encode())
     others = tuple(c for c in plan.clients if c != me)
-    sent = to_all(others, Opened(state.digest()))
-    inbox = take((yield Exchange(sent, others, 0, round=COMPARE, phase=PHASE)), Opened)
+    sent = to_all(others, OpenedSumsDigest(state.digest()))
+    inbox = expect_messages((yield Exchange(sent, others, 0, round=COMPARE, phase=PHASE)), OpenedSumsDigest)
     if any(message.digest != state.digest() for message in inbox.values()):
         raise SuspectedParties((*committee, SERVER), "clients opened different sums of the same features")
 
@@ -240,7 +249,7 @@ def help_to_scale(plan: ScaledPlan) -> Role[None]:
         yield from settle_sum(plan.sums, MOMENTS, phase=PHASE)
 
 
-def plaintext(way: Any, plan: ScaledPlan, federation: Federation) -> Scaling:
+def plaintext_scaling(way: Any, plan: ScaledPlan, federation: Federation) -> Scaling:
     """The scaling that the clients of a federation find, for a process that sees all data: the oracle."""
     exponents = np.full(plan.d, moments.LEAST, np.int64)
     totals = np.zeros((plan.d, 3), object)
@@ -250,7 +259,7 @@ def plaintext(way: Any, plan: ScaledPlan, federation: Federation) -> Scaling:
         exponents[mine] = np.maximum(exponents[mine], own)
     for party in federation.parties if way.degree else ():
         mine, blocks = list(plan.columns(party.name)), raw_blocks(party.points)
-        totals[mine] += moments.moments((block for _, block in blocks), exponents[mine], plan.bits)
+        totals[mine] += moments.integer_moments((block for _, block in blocks), exponents[mine], plan.bits)
     totals[:, way.degree + 1 :] = 0
     scaling: Scaling = way.scaling(exponents, totals, plan.bits, federation.feature_names)
     for party in federation.parties:
@@ -276,7 +285,7 @@ def check_constant(own: Scaling, party: Party) -> None:
         )
 
 
-def without(found: Scaling, features: list[int]) -> Scaling:
+def blank_features(found: Scaling, features: list[int]) -> Scaling:
     """The same with NaN for these features."""
 
     def known(values: tuple[float, ...]) -> tuple[float, ...]:

@@ -134,7 +134,7 @@ class Scaling:
                 "give the columns that were scaled"
             )
         rows: Rows = ScaledRows(own, party.points, f"client {party.name!r}")
-        return replace(party, points=rows[0 : rows.shape[0]] if memorized(party.points) else rows)
+        return replace(party, points=rows[0 : rows.shape[0]] if is_in_memory(party.points) else rows)
 
     def federation(self, federation: Federation) -> Federation:
         """All clients, and the server if it holds points, with their points scaled: for experiments."""
@@ -187,7 +187,7 @@ def raw_blocks(points: Rows) -> Iterator[tuple[int, Array]]:
         yield start, np.asarray(points[start : start + step])
 
 
-def memorized(points: Any) -> bool:
+def is_in_memory(points: Any) -> bool:
     """Whether these rows are in memory, or only gaps around such."""
     return in_memory(getattr(points, "values", points))
 

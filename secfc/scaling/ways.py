@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from secfc.algorithm import power_of_two
-from secfc.data.arguments import REAL, a_kind, shown
 from secfc.data.federation import Federation
-from secfc.data.inputs import InputError
+from secfc.data.inputs import REAL, InputError, format_value, kind_name
 from secfc.scaling import moments
 from secfc.scaling.scaling import Outside, Scaling, check_outside, names_of, raw_blocks
 
@@ -24,7 +23,7 @@ POWERS = "of every feature the least power of two that none of its values exceed
 MEANS = ", and the mean and the number of its values, over all clients"
 
 
-class Way(Protocol):
+class Scaler(Protocol):
     """What `Scaled` needs to know of a scaling before it is found."""
 
     @property
@@ -37,7 +36,7 @@ class Way(Protocol):
         ...
 
 
-class Found(Way, Protocol):
+class FittedScaler(Scaler, Protocol):
     """A way that sums over the clients' data."""
 
     @property
@@ -80,7 +79,7 @@ class Standardize:
     keep: tuple[str | int, ...] = ()
 
     def __post_init__(self) -> None:
-        check(self.limit, self.outside, self.missing)
+        check_scaler_value(self.limit, self.outside, self.missing)
         object.__setattr__(self, "keep", tuple(self.keep))
 
     @property
@@ -93,19 +92,19 @@ class Standardize:
 
     def fixed(self, public: Any) -> Scaling | None:
         """By the server's points, where it holds some: they are public, so nobody's data is summed."""
-        numbers(self.keep, public.features, public.d)
+        feature_numbers(self.keep, public.features, public.d)
         if public.server_points is None:
             return None
         points = np.asarray(public.server_points, np.float64)
         found = moments.exponents([points], public.d, "the server")
         bits = moments.bits_for(1)
-        return self.scaling(found, moments.moments([points], found, bits), bits, public.features)
+        return self.scaling(found, moments.integer_moments([points], found, bits), bits, public.features)
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
-        centers = means(exponents, totals, bits, features)
-        units = deviations(exponents, totals, bits, features)
+        centers = feature_means(exponents, totals, bits, features)
+        units = feature_deviations(exponents, totals, bits, features)
         fill = tuple(centers) if self.missing == "mean" else None
-        for i in numbers(self.keep, features, len(units)):
+        for i in feature_numbers(self.keep, features, len(units)):
             centers[i], units[i] = 0.0, 1.0
         if not any(unit != 0 for unit in units):
             raise InputError(
@@ -127,9 +126,9 @@ class Range:
     missing: Missing = "refuse"
 
     def __post_init__(self) -> None:
-        check(1.0, self.outside, self.missing)
+        check_scaler_value(1.0, self.outside, self.missing)
         if self.ranges is not None:
-            object.__setattr__(self, "ranges", pairs(self.ranges))
+            object.__setattr__(self, "ranges", range_pairs(self.ranges))
 
     @property
     def limit(self) -> float:
@@ -153,7 +152,7 @@ class Range:
         return self._given(public.features, public.d, None)
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
-        fill = None if not self.degree else tuple(means(exponents, totals, bits, features))
+        fill = None if not self.degree else tuple(feature_means(exponents, totals, bits, features))
         if self.ranges is not None:
             return self._given(features, len(exponents), fill)
         units = np.ldexp(1.0, exponents.astype(np.int32))
@@ -174,7 +173,7 @@ class FillMeans:
     missing: Missing = "mean"
 
     def __post_init__(self) -> None:
-        check(self.limit, "refuse", self.missing)
+        check_scaler_value(self.limit, "refuse", self.missing)
 
     @property
     def degree(self) -> int:
@@ -188,11 +187,11 @@ class FillMeans:
         return None
 
     def scaling(self, exponents: Array, totals: Array, bits: int, features: Any) -> Scaling:
-        fill = tuple(means(exponents, totals, bits, features))
+        fill = tuple(feature_means(exponents, totals, bits, features))
         return Scaling((0.0,) * len(fill), (1.0,) * len(fill), self.limit, "refuse", fill)
 
 
-def pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:
+def range_pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:
     """Public ranges as (least, most) or (name, least, most), of a sequence or mapping.  Raises InputError."""
     given = ranges
     if isinstance(given, Mapping):
@@ -204,7 +203,7 @@ def pairs(ranges: Any) -> tuple[tuple[Any, ...], ...]:
     for item in given if isinstance(given, Iterable) else (given,):
         if not isinstance(item, tuple | list) or len(item) not in (2, 3) or isinstance(item, str):
             raise InputError(
-                f"ranges have {a_kind(item)} where (least, most) of a feature is due: pass one pair a "
+                f"ranges have {kind_name(item)} where (least, most) of a feature is due: pass one pair a "
                 "feature, as "
                 '[(0, 120), (0, 1e6)], or {"age": (0, 120)}'
             )
@@ -233,7 +232,7 @@ def pairs_in_order(
     return list(ranges)
 
 
-def means(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:
+def feature_means(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:
     """The mean of every feature.  Raises InputError for one without a value."""
     for i, count in enumerate(totals[:, 0].tolist()):
         if count == 0:
@@ -241,10 +240,10 @@ def means(exponents: Array, totals: Array, bits: int, features: Any) -> list[flo
                 f"{names_of((i,), features)} is missing in every row of all clients: leave the column out"
             )
     rows = zip(totals.tolist(), exponents.tolist(), strict=True)
-    return [moments.mean(count, total, exponent, bits) for (count, total, _), exponent in rows]
+    return [moments.feature_mean(count, total, exponent, bits) for (count, total, _), exponent in rows]
 
 
-def deviations(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:
+def feature_deviations(exponents: Array, totals: Array, bits: int, features: Any) -> list[float]:
     """The deviation of every feature.  Raises InputError if its offset leaves too few digits for it."""
     for i, row in enumerate(totals.tolist()):
         if 0 < (steps := moments.steps_within(*row)) < moments.FEWEST:
@@ -255,11 +254,12 @@ def deviations(exponents: Array, totals: Array, bits: int, features: Any) -> lis
             )
     rows = zip(totals.tolist(), exponents.tolist(), strict=True)
     return [
-        moments.deviation(count, total, squares, exponent, bits) for (count, total, squares), exponent in rows
+        moments.feature_deviation(count, total, squares, exponent, bits)
+        for (count, total, squares), exponent in rows
     ]
 
 
-def numbers(keep: tuple[str | int, ...], features: Any, d: int) -> tuple[int, ...]:
+def feature_numbers(keep: tuple[str | int, ...], features: Any, d: int) -> tuple[int, ...]:
     """Numbers of features that are named or numbered.  Raises InputError for one that there is not."""
     found = []
     for item in keep:
@@ -270,7 +270,7 @@ def numbers(keep: tuple[str | int, ...], features: Any, d: int) -> tuple[int, ..
     return tuple(found)
 
 
-def check(limit: float, outside: str, missing: str) -> None:
+def check_scaler_value(limit: float, outside: str, missing: str) -> None:
     """Raise InputError for values that mean nothing."""
     check_outside(outside)
     check_missing(missing)
@@ -278,7 +278,7 @@ def check(limit: float, outside: str, missing: str) -> None:
         raise InputError(f"limit={limit!r}: it must be positive and finite")
 
 
-def filling(scale: Any, missing: str, federation: Federation, bound: float | None) -> Any:
+def filling_scaler(scale: Any, missing: str, federation: Federation, bound: float | None) -> Any:
     """The way of this value or word, that also fills in missing values; without one, features as they are.
 
     bound: a public one on values; without it and a scale, it is read off all data, and counts as public.
@@ -292,7 +292,7 @@ def filling(scale: Any, missing: str, federation: Federation, bound: float | Non
                     largest = max(largest, float(np.fmax.reduce(np.abs(block), axis=None, initial=0.0)))
             bound = power_of_two(largest)
         return FillMeans(float(bound), check_missing(missing))
-    way = way_of(scale)
+    way = scaler_of(scale)
     if isinstance(way, Scaling):
         raise InputError(
             f"missing={missing!r} with a public Scaling: it says itself what stands for missing values (fill)"
@@ -308,7 +308,7 @@ def check_missing(missing: str) -> Missing:
     return missing  # type: ignore[return-value]
 
 
-def way_of(word: Any) -> Any:
+def scaler_of(word: Any) -> Any:
     """The way of this word, "standard" or "range"; a way itself as it is.  Raises InputError."""
     if isinstance(word, str):
         if word == "standard":
@@ -318,6 +318,6 @@ def way_of(word: Any) -> Any:
     elif hasattr(word, "limit") and not isinstance(word, type):
         return word
     raise InputError(
-        f"scale_features={shown(word)}: it must be 'standard', 'range', None or a value of these, as "
+        f"scale_features={format_value(word)}: it must be 'standard', 'range', None or a value of these, as "
         "Standardize()"
     )

@@ -25,8 +25,8 @@ from urllib.parse import quote
 
 from field.secrets.coins import Coins, SystemCoins
 from secfc.roles.exchange import Exchange, PartyId, ProtocolError, Role, TooFewReplies
-from secfc.transport.journal import Journal, JournalError, digest_of
-from secfc.transport.journal import fingerprint as fingerprint
+from secfc.transport.journal import Journal, JournalError, exchange_digest
+from secfc.transport.journal import parameters_fingerprint as parameters_fingerprint
 
 R = TypeVar("R")
 
@@ -55,7 +55,7 @@ def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
                 if not isinstance(error, TooFewReplies):
                     journal.end(type(error).__name__)
                 raise
-            sends = digest_of(exchange.round, exchange.send)
+            sends = exchange_digest(exchange.round, exchange.send)
             before = journal.next_sent()
             if before is None:
                 journal.write_sent(sends)
@@ -70,12 +70,12 @@ def checkpointed(role: Role[R], journal: Journal) -> Role[R]:
                 inbox = yield exchange
                 journal.write_took(inbox)
             else:
-                yield repeated(exchange, journal)
+                yield resend_exchange(exchange, journal)
     finally:
         role.close()
 
 
-def repeated(exchange: Exchange, journal: Journal) -> Exchange:
+def resend_exchange(exchange: Exchange, journal: Journal) -> Exchange:
     """The exchange as it is sent again: its answers are on file."""
     return replace(exchange, expect=(), enough=None, taken=journal.taken)
 
@@ -93,7 +93,7 @@ class Checkpoint:
     def open(cls, directory: Path | str | None, parties: tuple[PartyId, ...], run: bytes) -> Checkpoint:
         """The journals of these parties, begun where there are none; no journals without a directory.
 
-        run: names the parameters, see `Journal.open` and `fingerprint`.
+        run: names the parameters, see `Journal.open` and `parameters_fingerprint`.
 
         Raises JournalError, also if only some parties have a history; OSError.
         """
@@ -103,7 +103,7 @@ class Checkpoint:
             return here
         try:
             for party in parties:
-                journals[party] = Journal.open(path_of(directory, party), party, run)
+                journals[party] = Journal.open(journal_path(directory, party), party, run)
             # All journals are begun before any party acts.
             lost = [party for party, journal in journals.items() if journal.created]
             if lost and not all(journal.fresh for journal in journals.values()):
@@ -136,14 +136,14 @@ class Checkpoint:
         return checkpointed(role, self.journals[party]) if party in self.journals else role
 
 
-def path_of(directory: Path | str, party: PartyId) -> Path:
+def journal_path(directory: Path | str, party: PartyId) -> Path:
     """Where the journal of a party is kept."""
     return Path(directory) / f"{quote(party, safe=' ')[:200]}.journal"
 
 
-def remove(directory: Path | str, parties: tuple[PartyId, ...]) -> None:
+def remove_journals(directory: Path | str, parties: tuple[PartyId, ...]) -> None:
     """Delete the journals of these parties, and the directory if nothing else is in it."""
     for party in parties:
-        path_of(directory, party).unlink(missing_ok=True)
+        journal_path(directory, party).unlink(missing_ok=True)
     with suppress(OSError):
         Path(directory).rmdir()

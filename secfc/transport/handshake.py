@@ -16,7 +16,8 @@ Forward secrecy: keys follow from ephemeral keys alone, so an identity that is s
 before; a journal (`secfc.transport.journal`) that is stolen opens the session that it belongs to.  An
 identity that is stolen before lets others speak in its owner's name, and in nobody else's to its owner.
 
-tests/secfc/test_handshake_model.py searches all runs of a small model of this for one that deceives a party.
+tests/secfc/transport/test_handshake_model.py searches all runs of a small model of this for one that deceives
+a party.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from field.secrets.channels import Broken, Channel, Identity
+from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
-from secfc.roles.description import MAXIMUM, digest_of
+from secfc.roles.description import MAXIMUM, description_digest
 from secfc.roles.exchange import PartyId
 from secfc.roles.messages import Message
 
 HASH, SIGNATURE, TAG = 32, 64, 16
 
 
-class Refused(Exception):  # noqa: N818 - named for what happened
+class HandshakeRefused(Exception):  # noqa: N818 - named for what happened
     """A peer's part of the handshake is not genuine: `party` is the number of whom that points at."""
 
     def __init__(self, party: int, why: str) -> None:
@@ -106,7 +107,7 @@ def transcript_to_sign(sender: int, recipient: int, seen: tuple[bytes, ...]) -> 
     return b"secfc transcript 1" + numbers + b"".join(seen)
 
 
-def derive(shared: bytes, salt: bytes, purpose: bytes, low: int, high: int) -> bytes:
+def derive_keys(shared: bytes, salt: bytes, purpose: bytes, low: int, high: int) -> bytes:
     """96 bytes for a channel between two parties."""
     info = purpose + low.to_bytes(4, "little") + high.to_bytes(4, "little")
     return HKDF(algorithm=SHA256(), length=96, salt=salt, info=info).derive(shared)
@@ -137,9 +138,11 @@ class Handshake:
         nonce = coins.bytes(32)
         self._key = X25519PrivateKey.from_private_bytes(coins.bytes(32))
         ephemeral = self._key.public_key().public_bytes_raw()
-        contents = digest_of(description) + identity.public + nonce + ephemeral
+        contents = description_digest(description) + identity.public + nonce + ephemeral
         signature = identity.sign(greeting_to_sign(hash_of_greeting(self._parties, me, contents)))
-        self.greeting = Greeting(digest_of(description), identity.public, nonce, ephemeral, signature)
+        self.greeting = Greeting(
+            description_digest(description), identity.public, nonce, ephemeral, signature
+        )
 
     def __repr__(self) -> str:
         return f"Handshake(me={self.me}, n={self._n})"
@@ -150,20 +153,20 @@ class Handshake:
         everyone = self._greetings | {self.me: self.greeting}
         self._seen = tuple(hash_of_greeting(self._parties, j, everyone[j].contents) for j in range(self._n))
         self._shared: dict[int, bytes] = {}
-        self._confirming: dict[int, Channel] = {}
+        self._confirming: dict[int, SealedChannel] = {}
         out = {}
         for j, greeting in sorted(self._greetings.items()):
             if not verify(greeting.identity, greeting.signature, greeting_to_sign(self._seen[j])):
-                raise Refused(j, "a greeting with a wrong signature came")
+                raise HandshakeRefused(j, "a greeting with a wrong signature came")
             try:
                 peer = X25519PublicKey.from_public_bytes(greeting.ephemeral)
                 self._shared[j] = self._key.exchange(peer)
             except ValueError:
-                raise Refused(j, "a greeting with a key that is none came") from None
+                raise HandshakeRefused(j, "a greeting with a key that is none came") from None
             low, high = sorted((self.me, j))
             salt = _hash(b"secfc pair greet", self._seen[low], self._seen[high])
-            secret = derive(self._shared[j], salt, b"secfc confirm", low, high)
-            self._confirming[j] = Channel(self.me, j, secret, salt)
+            secret = derive_keys(self._shared[j], salt, b"secfc confirm", low, high)
+            self._confirming[j] = SealedChannel(self.me, j, secret, salt)
             signature = self._identity.sign(transcript_to_sign(self.me, j, self._seen))
             payload = signature + b"".join(self._seen) + self._description
             out[j] = Countersign(self._confirming[j].seal("countersign", payload))
@@ -173,31 +176,31 @@ class Handshake:
         """The description of the peer's plan, if its countersignature is genuine.  Raises Refused."""
         try:
             payload = self._confirming[j].open("countersign", message.ciphertext)
-        except Broken:
-            raise Refused(j, "a countersignature that cannot be opened came") from None
+        except BrokenSeal:
+            raise HandshakeRefused(j, "a countersignature that cannot be opened came") from None
         end = SIGNATURE + HASH * self._n
         if not end <= len(payload) <= end + MAXIMUM:
-            raise Refused(j, "a countersignature of another size came")
+            raise HandshakeRefused(j, "a countersignature of another size came")
         signature, views, description = payload[:SIGNATURE], payload[SIGNATURE:end], payload[end:]
         seen = tuple(views[HASH * i : HASH * (i + 1)] for i in range(self._n))
         identity = self._greetings[j].identity
         if not verify(identity, signature, transcript_to_sign(j, self.me, seen)):
-            raise Refused(j, "a countersignature with a wrong signature came")
+            raise HandshakeRefused(j, "a countersignature with a wrong signature came")
         if seen[self.me] != self._seen[self.me] or seen[j] != self._seen[j]:
-            raise Refused(j, "a countersignature of another handshake came")
+            raise HandshakeRefused(j, "a countersignature of another handshake came")
         for i in range(self._n):
             if seen[i] != self._seen[i]:
-                raise Refused(i, "different greetings to different parties came")
-        if digest_of(description) != self._greetings[j].digest:
-            raise Refused(j, "another plan than in its greeting came")
+                raise HandshakeRefused(i, "different greetings to different parties came")
+        if description_digest(description) != self._greetings[j].digest:
+            raise HandshakeRefused(j, "another plan than in its greeting came")
         return description
 
-    def channels(self) -> dict[int, Channel]:
+    def channels(self) -> dict[int, SealedChannel]:
         """The line to each other party, once all have countersigned."""
         salt = _hash(b"secfc all greet", *self._seen)
         out = {}
         for j, shared in self._shared.items():
             low, high = sorted((self.me, j))
-            out[j] = Channel(self.me, j, derive(shared, salt, b"secfc line", low, high), salt)
+            out[j] = SealedChannel(self.me, j, derive_keys(shared, salt, b"secfc line", low, high), salt)
         del self._key, self._shared, self._confirming
         return out

@@ -38,7 +38,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from field.secrets.coins import StoredCoins, SystemCoins
 from secfc.data.inputs import InputError
-from secfc.roles.exchange import Inbox, PartyId, faulty
+from secfc.roles.exchange import Inbox, PartyId, blame_error
 from secfc.transport import wire
 
 VERSION = 1
@@ -74,7 +74,7 @@ def checksum(*parts: Part) -> bytes:
     return state.tag
 
 
-def lock(file: BinaryIO, path: Path) -> None:
+def lock_file(file: BinaryIO, path: Path) -> None:
     """Keep the file for this process, until it is closed.
 
     On POSIX systems all of it; on Windows a byte far beyond its end, which keeps other journals out and
@@ -126,7 +126,7 @@ class Journal:
         flags = os.O_RDWR | os.O_CREAT | SAFELY
         file = os.fdopen(os.open(path, flags, 0o600), "r+b")
         try:
-            lock(file, path)
+            lock_file(file, path)
             if hasattr(os, "fchmod"):  # elsewhere a file is its owner's by where it is
                 os.fchmod(file.fileno(), 0o600)
             return cls(path, file, party, run)
@@ -344,10 +344,10 @@ def _encoded(sender: PartyId, message: object) -> list[Part]:
     try:
         return list(wire.buffers(message))
     except wire.WireError as error:
-        raise faulty(sender, f"sent bytes that are no message ({error})") from error
+        raise blame_error(sender, f"sent bytes that are no message ({error})") from error
 
 
-def digest_of(number: int, send: Mapping[PartyId, object]) -> bytes:
+def exchange_digest(number: int, send: Mapping[PartyId, object]) -> bytes:
     """16 bytes that name what an exchange sends: the round, and each message with its recipient."""
     known: dict[int, bytes] = {}  # one message often goes to everybody
     parts = [number.to_bytes(8, "little", signed=True)]
@@ -358,6 +358,6 @@ def digest_of(number: int, send: Mapping[PartyId, object]) -> bytes:
     return checksum(*parts)
 
 
-def fingerprint(*parts: object) -> bytes:
+def parameters_fingerprint(*parts: object) -> bytes:
     """32 bytes that name the parameters of a run: of values whose repr says all and never changes."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=DIGEST, person=b"secfc run").digest()

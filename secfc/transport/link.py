@@ -103,7 +103,7 @@ class Link:
         self.idle = False
         with contextlib.suppress(OSError):  # a peer that has gone hears nothing
             while self.frames and self.channel is channel:
-                for part in framed(*self.frames.popleft()):
+                for part in frame_parts(*self.frames.popleft()):
                     self.sent += len(part)
                     if len(short) + len(part) <= TOGETHER:
                         short += part
@@ -188,7 +188,7 @@ class Link:
         return int.from_bytes(header[:8], "little"), int.from_bytes(header[8:], "little", signed=True)
 
 
-def framed(number: int, message: Any) -> Iterator[bytes | memoryview]:
+def frame_parts(number: int, message: Any) -> Iterator[bytes | memoryview]:
     """The parts of a frame."""
     parts = [] if message is None else wire.buffers(message)
     size = sum(map(len, parts))

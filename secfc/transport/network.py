@@ -24,7 +24,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
-from secfc.logs import tell
+from secfc.logs import log_event
 from secfc.roles.exchange import END, Exchange, Inbox, PartyId, ProtocolError, Role
 from secfc.transport import wire
 from secfc.transport.link import BEAT, GOODBYE, Link, Silent
@@ -165,7 +165,7 @@ class _Post:
                 async with asyncio.timeout_at(until):
                     await link.renewed.wait()
         except TimeoutError:  # whoever awaits this peer will find it silent
-            tell("transport", "lost", logging.WARNING, peer=peer)
+            log_event("transport", "lost", logging.WARNING, peer=peer)
         finally:
             link.closed = True
             link.written.set()

@@ -28,9 +28,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from field.secrets.channels import Broken, Channel, Identity
+from field.secrets.channels import BrokenSeal, Identity, SealedChannel
 from field.secrets.coins import Coins
-from secfc.roles.description import differences
+from secfc.roles.description import describe_differences
 from secfc.roles.exchange import (
     END,
     GREET,
@@ -40,13 +40,13 @@ from secfc.roles.exchange import (
     PlanMismatch,
     ProtocolError,
     Role,
-    everyone,
-    faulty,
+    blame_error,
+    expect_all,
     to_all,
 )
 from secfc.roles.messages import Message
 from secfc.transport import wire
-from secfc.transport.handshake import Countersign, Greeting, Handshake, Refused
+from secfc.transport.handshake import Countersign, Greeting, Handshake, HandshakeRefused
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -129,7 +129,7 @@ def _sealed(
     identities: Mapping[PartyId, bytes] | None,
 ) -> Role[R]:
     try:
-        lines = yield from greet(me, parties, description, coins, identity, identities)
+        lines = yield from exchange_greetings(me, parties, description, coins, identity, identities)
         inbox: Any = None
         while True:
             try:
@@ -155,14 +155,14 @@ def _sealed(
         role.close()
 
 
-def greet(
+def exchange_greetings(
     me: PartyId,
     parties: tuple[PartyId, ...],
     description: bytes,
     coins: Coins,
     identity: Identity,
     identities: Mapping[PartyId, bytes] | None,
-) -> Role[dict[PartyId, Line]]:
+) -> Role[dict[PartyId, SealedLine]]:
     """Agree on keys with every other party, and find that all hold the same plan: a line to each."""
     others = tuple(c for c in parties if c != me)
     number = {c: j for j, c in enumerate(parties)}
@@ -176,11 +176,13 @@ def greet(
         send = {c: signed[number[c]] for c in others}
         answers = yield from _meet(send, others, GREET + 1, Countersign)
         described = {c: hands.open(number[c], answers[c]) for c in others}
-    except Refused as error:
+    except HandshakeRefused as error:
         raise TamperedMessage(parties[error.party], error.why) from None
-    if differing := {c: differences(description, d) for c, d in described.items() if d != description}:
+    if differing := {
+        c: describe_differences(description, d) for c, d in described.items() if d != description
+    }:
         raise PlanMismatch(differing)
-    return {parties[j]: Line(parties[j], channel) for j, channel in hands.channels().items()}
+    return {parties[j]: SealedLine(parties[j], channel) for j, channel in hands.channels().items()}
 
 
 def _meet(
@@ -191,17 +193,17 @@ def _meet(
     for peer, message in inbox.items():
         if not isinstance(message, kind):
             raise TamperedMessage(peer, f"{type(message).__name__} came instead of a {kind.__name__}")
-    return everyone(inbox, others)
+    return expect_all(inbox, others)
 
 
-class Line:
+class SealedLine:
     """One party's end of its connection to a peer: seals what leaves, opens what comes.
 
     Rounds rise from one party to another (see `Exchange`), so a round is the number of a message: each
     is sealed once and opened once, and none is opened after a later one.
     """
 
-    def __init__(self, peer: PartyId, channel: Channel) -> None:
+    def __init__(self, peer: PartyId, channel: SealedChannel) -> None:
         self.peer, self._channel, self._opened = peer, channel, GREET + 1
 
     def __repr__(self) -> str:
@@ -223,17 +225,17 @@ class Line:
             due = exchange.due((message.number,)) is not None
             ends = message.number == END and self.peer in exchange.heed
             if not (due or ends) or message.number <= self._opened:
-                raise Broken("a message of another round came")
+                raise BrokenSeal("a message of another round came")
             line = f"sealed {self._channel.peer}>{self._channel.me} {message.number}"
             data = self._opened_pieces(line, memoryview(message.ciphertext))
-        except Broken:
+        except BrokenSeal:
             why = "an altered, repeated, reordered or misdirected message came"
             raise TamperedMessage(self.peer, why) from None
         self._opened = message.number
         try:
             return wire.decode(data)
         except wire.WireError as error:
-            raise faulty(self.peer, f"sent bytes that are no message ({error})") from None
+            raise blame_error(self.peer, f"sent bytes that are no message ({error})") from None
 
     def _opened_pieces(self, line: str, ciphertext: memoryview) -> memoryview:
         """The encoding of a message, from its pieces: all of them, in their order."""
@@ -241,7 +243,7 @@ class Line:
         count = -(-len(ciphertext) // step)
         size = len(ciphertext) - count * OVERHEAD
         if size <= (count - 1) * PIECE:
-            raise Broken("a piece of a message is empty")
+            raise BrokenSeal("a piece of a message is empty")
         data = np.empty(size, np.uint8).data
         pieces = (ciphertext[i * step : (i + 1) * step] for i in range(count))
         for i, piece in enumerate(self._channel.open_pieces(line, pieces, count)):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from field.kernels.compiling import working_clock
-from secfc.logs import exchanged
+from secfc.logs import log_exchange
 from secfc.roles.exchange import SERVER, Exchange, PartyId, ProtocolError, Role, TooFewReplies
-from secfc.roles.transcript import Envelope, Run, Transcript
+from secfc.roles.transcript import Envelope, SimulatedRun, Transcript
 from secfc.transport.mailbox import Mailbox
 
 # After a role has taken so many bytes, what it freed of them goes back to the system.
@@ -24,7 +24,7 @@ Faults = Callable[[Envelope], Iterable[Envelope]]
 Watch = Callable[[PartyId, Exchange], None]
 
 
-def deliver(envelope: Envelope) -> Iterable[Envelope]:
+def deliver_all(envelope: Envelope) -> Iterable[Envelope]:
     """The fault model of a perfect network."""
     return (envelope,)
 
@@ -32,10 +32,10 @@ def deliver(envelope: Envelope) -> Iterable[Envelope]:
 def simulate(
     roles: Mapping[PartyId, Role[Any]],
     *,
-    faults: Faults = deliver,
+    faults: Faults = deliver_all,
     keep_bodies: bool = False,
     watch: Watch | None = None,
-) -> Run:
+) -> SimulatedRun:
     """Run every role to its end.
 
     faults maps each envelope to the envelopes that arrive: drop, corrupt, repeat.  keep_bodies makes the
@@ -69,7 +69,7 @@ class _Driver:
         self.arrived = dict.fromkeys(roles, 0)  # bytes since the role went on
         self.seconds: dict[PartyId, dict[str, float]] = {name: {} for name in roles}
 
-    def run(self) -> Run:
+    def run(self) -> SimulatedRun:
         for name in self.roles:
             self.advance(name, None)
         while self.waiting:
@@ -80,7 +80,7 @@ class _Driver:
                 self.advance(name, self.waiting[name].collect())
         if self.silent and len(self.silent) == len(self.roles) - 1:
             raise next(iter(self.silent.values()))
-        return Run(self.results, self.silent, Transcript(tuple(self.log)), self.seconds)
+        return SimulatedRun(self.results, self.silent, Transcript(tuple(self.log)), self.seconds)
 
     def most_served(self) -> PartyId:
         """Who goes on when nobody has everything: who has enough, else who has received most.
@@ -111,7 +111,7 @@ class _Driver:
             self.wait(name, exchange)
             del value
             if large:
-                give_back()
+                release_memory()
             return
         self.waiting.pop(name, None)
         self.book(name, "finish", working_clock() - start)
@@ -119,7 +119,7 @@ class _Driver:
     def wait(self, name: PartyId, exchange: Exchange) -> None:
         self.waiting[name] = self.mailboxes[name]
         self.mailboxes[name].wait(exchange)
-        exchanged("transport", name, exchange)
+        log_exchange("transport", name, exchange)
         if self.watch is not None:
             self.watch(name, exchange)
         sizes: dict[int, int] = {}  # of each message, which may go to many
@@ -150,7 +150,7 @@ class _Driver:
             self.arrived[arriving.recipient] += nbytes
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Hand free memory back to the system, where the C library can.
 
     Shares of thousands of clients are so small that they lie in the heap between those of other recipients:

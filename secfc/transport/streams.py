@@ -9,7 +9,7 @@ from secfc.transport.channel import Channel
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class AsyncioStream:
     """What `asyncio.open_connection` returns, or hands to whoever `asyncio.start_server` serves."""
 
     reader: asyncio.StreamReader
@@ -40,7 +40,7 @@ def channel_of(end: Channel | asyncio.StreamReader, writer: asyncio.StreamWriter
     if isinstance(end, asyncio.StreamReader):
         if writer is None:
             raise TypeError("a stream without its writer: give both, Link(reader, writer)")
-        return Stream(end, writer)
+        return AsyncioStream(end, writer)
     if writer is not None:
         raise TypeError(f"{type(end).__name__} with a writer: a channel writes itself, give it alone")
     return end

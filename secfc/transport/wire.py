@@ -27,10 +27,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.roles.exchange import faulty
+from secfc.roles.exchange import blame_error
 from secfc.roles.messages import TAGS, Message
 from secfc.roles.transcript import Envelope
-from secfc.transport.simulate import Faults, deliver
+from secfc.transport.simulate import Faults, deliver_all
 
 Array = NDArray[Any]
 Bytes = bytes | bytearray | memoryview
@@ -354,7 +354,7 @@ def decode(data: Bytes, maximum: int = MAXIMUM) -> Any:
         raise WireError(f"the fields of {kind.__name__} break its rules") from None
 
 
-def over_wire(faults: Faults = deliver, maximum: int = MAXIMUM) -> Faults:
+def over_wire(faults: Faults = deliver_all, maximum: int = MAXIMUM) -> Faults:
     """A network for `simulate` that carries bytes: what `faults` lets arrive is encoded and decoded.
 
     Raises FaultyClient or FaultyServer naming the sender of what cannot be decoded.
@@ -366,7 +366,7 @@ def over_wire(faults: Faults = deliver, maximum: int = MAXIMUM) -> Faults:
                 contents = _write(e.body).contents
                 body = decode(encode(e.body), maximum)
             except WireError as error:
-                raise faulty(e.sender, f"sent bytes that are no message ({error})") from error
+                raise blame_error(e.sender, f"sent bytes that are no message ({error})") from error
             if contents != e.body.nbytes:
                 raise RuntimeError(
                     f"{type(body).__name__} claims {e.body.nbytes} bytes of contents and has {contents}"

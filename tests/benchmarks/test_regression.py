@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks import kernels
+from field.code.distances import decode_nearest
 from field.code.lagrange_code import LagrangeCode
-from field.code.nearest import decode_nearest
 from field.code.rows import coded_rows
-from field.ring import folded
+from field.ring import pseudo_mersenne
 from field.secrets.coins import SystemCoins
 
 SHAPE = {"work": "client", "m": 16384, "d": 100, "k": 16, "ell": 1}
@@ -35,13 +35,13 @@ def ways():
 
 def test_a_coded_iteration_costs_about_a_plain_one(ways):
     pytest.importorskip("sklearn")
-    if not folded.vectorized():
+    if not pseudo_mersenne.vectorized():
         pytest.skip("this processor has no register-blocked path")
     assert ratio(ways["SecFC"].work, ways["scikit-learn f64"].work, 2.5) < 2.5
 
 
 def test_the_register_blocked_path_is_worth_having(ways):
-    if not folded.vectorized():
+    if not pseudo_mersenne.vectorized():
         pytest.skip("this processor has no register-blocked path")
     assert ratio(ways["SecFC"].work, ways["SecFC, portable"].work, 1 / 1.3) < 1 / 1.3
 

@@ -1,8 +1,16 @@
-"""A dealer and a committee in one place: what tests and benchmarks of `field.compare.dealt` play with."""
+"""A dealer and a committee in one place: what tests and benchmarks of `field.compare.dealer_protocol` play
+with.
+"""
 
-from field.code.blind import PairKeys
-from field.compare.dealt import Schedule, Tables, hide, labels, together
-from field.compare.portions import NEXT
+from field.code.masking import PairKeys
+from field.compare.correlated_randomness import NEXT
+from field.compare.dealer_protocol import (
+    DealerSchedule,
+    PartyTables,
+    combine_openings,
+    labels_from_code,
+    rerandomize,
+)
 from field.compare.tournament import Tournament
 from field.secrets.coins import SeededCoins
 
@@ -12,7 +20,7 @@ def tournament(contest, basis, m):
     return Tournament(contest, basis, m, (-(-contest.outcomes // 4),))
 
 
-def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
+def play(contest, basis, scaled, members, seed, streams=None, kind=DealerSchedule):
     """(labels, everything that was opened) for scaled distances (k, m) of Python integers."""
     schedule, shares, views = shared(contest, basis, scaled, members, seed, streams, kind)
     keys = [
@@ -20,11 +28,11 @@ def play(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
         for j in range(members)
     ]
     zeros = [list(key.streams(0, b"labels").values()) for key in keys]
-    hidden = [hide(share, zero) for share, zero in zip(shares, zeros, strict=True)]
-    return labels(schedule, together(basis, hidden)), views
+    hidden = [rerandomize(share, zero) for share, zero in zip(shares, zeros, strict=True)]
+    return labels_from_code(schedule, combine_openings(basis, hidden)), views
 
 
-def shared(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
+def shared(contest, basis, scaled, members, seed, streams=None, kind=DealerSchedule):
     """(schedule, each member's share of the labels before it is hidden, everything that was opened).
 
     The seed is that of all that the dealer knows; the distances move none of it.
@@ -36,7 +44,7 @@ def shared(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
     corrected = seed % members
     portions = schedule.deal(rho, [streams(j) for j in range(members)], corrected)
     first = next(portions)
-    hands = [Tables(streams(j), first if j == corrected else None).take() for j in range(members)]
+    hands = [PartyTables(streams(j), first if j == corrected else None).take() for j in range(members)]
     parts = [schedule.compete(masked, hand, lead=j == 0) for j, hand in enumerate(hands)]
     views = [masked]
     opened = None
@@ -54,5 +62,5 @@ def shared(contest, basis, scaled, members, seed, streams=None, kind=Schedule):
             hands[corrected].feed(next(portions))
             opened = None
             continue
-        opened = together(basis, opening)
+        opened = combine_openings(basis, opening)
         views.append(opened)

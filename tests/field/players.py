@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from field.compare.replicated import Player
+from field.compare.replicated import ReplicatedPlayer
 from field.secrets.coins import SeededCoins
 
 
@@ -14,7 +14,7 @@ def players(committee, seed=0, rooms=None):
             i: SeededCoins(seed, f"pair {min(i, me)} {max(i, me)}") for i in range(committee.size) if i != me
         }
         sets = {q: SeededCoins(seed, f"set {q}") for q in committee.held(me)}
-        out.append(Player(committee, me, pairs, sets, rooms and rooms[me]))
+        out.append(ReplicatedPlayer(committee, me, pairs, sets, rooms and rooms[me]))
     return out
 
 

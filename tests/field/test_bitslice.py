@@ -22,18 +22,18 @@ def value_of(planes, count):
 def test_packing_round_trips(count, rng):
     bits = rng.integers(0, 2, (3, count)).astype(np.uint8)
     planes = bitslice.pack(bits)
-    assert planes.shape == (3, bitslice.words(count))
+    assert planes.shape == (3, bitslice.word_count(count))
     np.testing.assert_array_equal(bitslice.unpack(planes, count), bits)
     assert planes[0, -1] < 1 << ((count - 1) % 64 + 1) if count % 64 else True
     values = rng.integers(0, 13, count)
-    np.testing.assert_array_equal(bitslice.numbers(bitslice.digits(values, 4), count), values)
+    np.testing.assert_array_equal(bitslice.from_planes(bitslice.to_planes(values, 4), count), values)
 
 
 @pytest.mark.parametrize("words", [1, 31, 32, 33, 100])
 def test_blocks_round_trip(words, rng):
     planes = rng.integers(0, 2**64, (5, words), np.uint64)
     sliced = bitslice.to_blocks(planes)
-    assert sliced.shape == (bitslice.blocks(words)[0], 5, bitslice.blocks(words)[1])
+    assert sliced.shape == (bitslice.block_shape(words)[0], 5, bitslice.block_shape(words)[1])
     np.testing.assert_array_equal(bitslice.from_blocks(sliced, words), planes)
 
 
@@ -52,12 +52,12 @@ def test_integers_are_sliced_as_python_lifts_them(lanes, count, rng):
     ]
     values[: len(edges)] = edges[:count]
     values[len(edges) :] = [v**2 % basis.modulus for v in values[len(edges) :]]
-    sliced = bitslice.integers(basis, basis.reduce(np.array(values, object)))
-    planes = bitslice.from_blocks(sliced, bitslice.words(count))
-    assert planes.shape == (30 * lanes, bitslice.words(count))
+    sliced = bitslice.planes_of_residues(basis, basis.reduce(np.array(values, object)))
+    planes = bitslice.from_blocks(sliced, bitslice.word_count(count))
+    assert planes.shape == (30 * lanes, bitslice.word_count(count))
     assert list(value_of(planes, count)) == values
 
 
 def test_other_primes_are_refused():
     with pytest.raises(ValueError, match=r"2\*\*30 - c"):
-        bitslice.integers(Basis((10007,)), np.zeros((1, 5), np.uint32))
+        bitslice.planes_of_residues(Basis((10007,)), np.zeros((1, 5), np.uint32))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from field import Basis, LagrangeCode, SeededCoins
-from field.code.blind import (
+from field.code.lagrange_code import transfer_matrix
+from field.code.masking import (
     MaskReused,
     PairKeys,
     blinding_share,
@@ -19,10 +20,9 @@ from field.code.blind import (
     deal_from_seeds,
     mask_context,
     mask_for,
-    partners,
+    masking_partners,
     seeded_clients,
 )
-from field.code.lagrange import transfer_matrix
 from field.ring.basis import LANE_PRIMES
 from tests.field.test_code import ScriptedCoins
 from tests.oracles.field import galois_field
@@ -73,13 +73,17 @@ def scripted_masks(code, responders, values):
     """Masks of one value from pair streams that hold given residues: values[(i, j)], i < j."""
     masks = []
     for j in responders:
-        streams = {i: ScriptedCoins([values[min(i, j), max(i, j)]]) for i in partners(code, responders, j, 1)}
+        streams = {
+            i: ScriptedCoins([values[min(i, j), max(i, j)]]) for i in masking_partners(code, responders, j, 1)
+        }
         masks.append(int(mask_for(code, responders, j, streams, 1, (1,))[0, 0]))
     return tuple(masks)
 
 
 def pairs_of(code, responders):
-    return sorted({(min(i, j), max(i, j)) for j in responders for i in partners(code, responders, j, 1)})
+    return sorted(
+        {(min(i, j), max(i, j)) for j in responders for i in masking_partners(code, responders, j, 1)}
+    )
 
 
 def mask_law(code, responders, masker, known=()):
@@ -222,7 +226,7 @@ def check_ranks(code, responders, lane):
 def test_sparse_pairs_hide_from_any_t_clients_and_the_server(ell, t):
     code = LagrangeCode(Basis((10007,)), 2 * (ell + t - 1) + 2, ell, t)
     responders = tuple(range(1, code.threshold(2) + 1))
-    peers = partners(code, responders, responders[0], 1)
+    peers = masking_partners(code, responders, responders[0], 1)
     assert t + 1 <= len(peers) <= max(t + 2, 2)
     check_ranks(code, responders, 0)
 
@@ -230,7 +234,7 @@ def test_sparse_pairs_hide_from_any_t_clients_and_the_server(ell, t):
 def test_pairing_is_mutual():
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 20, 4, 3)
     responders = tuple(range(2, 2 + code.threshold(2)))
-    of = {j: partners(code, responders, j, 2) for j in responders}
+    of = {j: masking_partners(code, responders, j, 2) for j in responders}
     assert all(j in of[i] for j, peers in of.items() for i in peers)
     assert {len(peers) for peers in of.values()} == {4}
 

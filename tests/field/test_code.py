@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
-from field.code.lagrange import transfer
+from field.code.lagrange_code import transfer_rows
 from field.ring.basis import LANE_PRIMES
 from tests.oracles import field as reference
 from tests.strategies import bases, extreme_residues
@@ -134,7 +134,7 @@ def test_exactly_at_the_threshold_is_accepted():
 @pytest.mark.parametrize("p", [37, 2**30 - 35])
 def test_the_transfer_matrix_equals_galois(p):
     xs, ys = (1, 2, 5, 9), (3, 2, 11)
-    assert transfer(xs, ys, p) == reference.galois_transfer(xs, ys, p)
+    assert transfer_rows(xs, ys, p) == reference.galois_transfer(xs, ys, p)
 
 
 def test_the_walk_of_one_point():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from field.compare.bitslice import from_blocks, pack, to_blocks, unpack
-from field.compare.dealt import ONES, TREES, levels
+from field.compare.dealer_protocol import ONES, TREES, tree_levels
 from field.kernels import comparing
 from field.ring.basis import LANE_PRIMES
 from tests.oracles import field as reference
@@ -49,7 +49,7 @@ def test_leaves_and_tree_equal_their_twins(lanes):
     rng = np.random.default_rng(10 + lanes)
     words = 40  # more than one block, the second one padded
     count = 64 * words
-    tree = levels(lanes)
+    tree = tree_levels(lanes)
     digits = tree[0].inputs
     y, r = ([int(x) ** 3 % 8**digits for x in rng.integers(0, 2**40, count)] for _ in range(2))
     for i in range(0, count, 3):  # near each other, so that equal digits are frequent

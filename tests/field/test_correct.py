@@ -11,20 +11,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
-from field.code.blind import deal_blinding
-from field.code.correct import (
-    Combination,
+from field.code.consistency import (
+    RandomCombination,
     TooManyLiars,
-    combinations,
+    checks_needed,
     combine_shares,
     deal_mask,
     judge_dealing,
-    locate,
+    locate_liars,
     mask_words,
     miss_bound,
-    screen,
+    screen_liars,
 )
-from field.code.lagrange import transfer_matrix
+from field.code.lagrange_code import transfer_matrix
+from field.code.masking import deal_blinding
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.test_code import ScriptedCoins
 from tests.nightly import by_night
@@ -84,8 +84,8 @@ def test_exactly_the_liars_are_named_and_the_rest_decodes_exactly(case, kind, se
     truth = codewords(code, degree, shape, seed)
     lied = tuple(j for j in actual if (values[j] != truth[j]).any())
     before = {j: v.copy() for j, v in values.items()}
-    assert locate(code, values, degree, liars, SeededCoins(seed, "locate")) == lied
-    usable, named = screen(code, values, degree, liars, SeededCoins(seed, "screen"))
+    assert locate_liars(code, values, degree, liars, SeededCoins(seed, "locate")) == lied
+    usable, named = screen_liars(code, values, degree, liars, SeededCoins(seed, "screen"))
     assert set(named) <= set(lied)
     for kept in (usable, [j for j in values if j not in lied]):
         assert (code.decode({j: values[j] for j in kept}, degree) == honest).all()
@@ -96,8 +96,8 @@ def test_one_wrong_value_in_a_million_is_found():
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 9, 1, 3)
     values = codewords(code, 2, (4, 250_000), 1)
     corrupt(code.basis, values[6], 1, [777_777], np.random.default_rng(0))
-    assert locate(code, values, 2, 1, SeededCoins(1, "million")) == (6,)
-    assert screen(code, values, 2, 1, SeededCoins(1, "million"))[1] == (6,)
+    assert locate_liars(code, values, 2, 1, SeededCoins(1, "million")) == (6,)
+    assert screen_liars(code, values, 2, 1, SeededCoins(1, "million"))[1] == (6,)
 
 
 @pytest.mark.parametrize("lane", [0, 1])
@@ -106,7 +106,7 @@ def test_liars_in_different_lanes_are_all_found(lane):
     values = codewords(code, 2, (3, 7), 2)
     corrupt(code.basis, values[0], lane, [3], np.random.default_rng(1))
     corrupt(code.basis, values[9], 1 - lane, [20], np.random.default_rng(2))
-    assert locate(code, values, 2, 2, SeededCoins(0, "lanes")) == (0, 9)
+    assert locate_liars(code, values, 2, 2, SeededCoins(0, "lanes")) == (0, 9)
 
 
 @given(lying_cases(), st.integers(1, 2), st.integers(0, 2**32))
@@ -124,7 +124,7 @@ def test_more_liars_than_planned_are_found_too_many(case, extra, seed):
     for j in lying:
         corrupt(code.basis, values[j], 0, range(int(np.prod(shape))), rng)
     with pytest.raises(TooManyLiars, match=rf"liars={liars} of {code.n} .*plan for more liars") as caught:
-        locate(code, values, degree, liars, SeededCoins(seed, "many"))
+        locate_liars(code, values, degree, liars, SeededCoins(seed, "many"))
     if extra <= spare:
         assert set(caught.value.suspects) <= {int(j) for j in lying}
 
@@ -150,10 +150,10 @@ def test_one_liar_too_many_can_frame_honest_clients_and_a_spare_reply_prevents_i
         coins = SeededCoins(0, "frame")
         if spare:
             with pytest.raises(TooManyLiars):
-                locate(code, values, 2, liars, coins)
+                locate_liars(code, values, 2, liars, coins)
         else:
             # The limit the docstring states: no decoder can tell.
-            named = locate(code, values, 2, liars, coins)
+            named = locate_liars(code, values, 2, liars, coins)
             assert len(named) == liars
             assert not set(named) & set(colluders)
 
@@ -162,15 +162,15 @@ def test_too_few_values_to_name_liars_are_refused():
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 9, 1, 2)
     values = codewords(code, 2, (3,), 0)
     with pytest.raises(TooFewValues, match=r"9 evaluations .* 11 are needed"):
-        locate(code, values, 2, 3, SeededCoins(0, "few"))
+        locate_liars(code, values, 2, 3, SeededCoins(0, "few"))
     with pytest.raises(ValueError, match="liars=-1 is negative"):
-        screen(code, values, 2, -1, SeededCoins(0, "few"))
+        screen_liars(code, values, 2, -1, SeededCoins(0, "few"))
 
 
 def test_replies_of_no_values_are_honest():
     code = LagrangeCode(Basis(LANE_PRIMES[:2]), 7, 1, 2)
     values = {j: np.zeros((2, 3, 0), np.uint32) for j in range(7)}
-    assert locate(code, values, 2, 1, SeededCoins(0, "empty")) == ()
+    assert locate_liars(code, values, 2, 1, SeededCoins(0, "empty")) == ()
 
 
 def test_a_prefix_of_the_lanes_is_enough():
@@ -178,7 +178,7 @@ def test_a_prefix_of_the_lanes_is_enough():
     values = {j: v[:2] for j, v in codewords(code, 2, (4, 9), 0).items()}
     values[5] = values[5].copy()
     values[5][1, 3, 8] ^= 1
-    assert locate(code, values, 2, 1, SeededCoins(0, "prefix")) == (5,)
+    assert locate_liars(code, values, 2, 1, SeededCoins(0, "prefix")) == (5,)
 
 
 # --- the bound ---------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_a_prefix_of_the_lanes_is_enough():
 def test_the_bound_is_below_2_to_the_minus_59_with_the_least_count(primes, count):
     basis = Basis(primes)
     for liars in (0, 1, 3, 30):
-        assert combinations(basis, liars) == count
+        assert checks_needed(basis, liars) == count
         assert miss_bound(basis, liars) < Fraction(1, 2**59)
     p = min(primes)
     assert Fraction(p + 1, p**count) >= Fraction(1, 2**59)
@@ -210,7 +210,7 @@ def test_the_bound_is_below_2_to_the_minus_59_with_the_least_count(primes, count
 def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind, liars, rate):
     code = LagrangeCode(Basis((13,)), 3 + 2 * liars, 1, 1)
     trials = 4000
-    assert combinations(code.basis, liars, 2) == 1
+    assert checks_needed(code.basis, liars, 2) == 1
     bound = float(miss_bound(code.basis, liars, 2))
     assert rate <= bound == pytest.approx(1 / 13 + liars / 169)
     rng = np.random.default_rng(3)
@@ -223,7 +223,7 @@ def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind, liars, rate):
         for j, at in zip(lying, rng.permutation(40), strict=False):
             values[j] = honest[j].copy()
             corrupt(code.basis, values[j], 0, range(40) if kind == "everywhere" else [int(at)], rng)
-        missed += locate(code, values, 2, liars, coins, bits=2) != tuple(lying)
+        missed += locate_liars(code, values, 2, liars, coins, bits=2) != tuple(lying)
     # The standard deviation of the rate is below sqrt(0.09 / 4000) = 0.0048: false alarm below 1e-6 (5 sd).
     assert abs(missed / trials - rate) < 0.024
 
@@ -239,7 +239,7 @@ def test_the_miss_rate_in_a_tiny_field_is_the_stated_one(kind, liars, rate):
 @settings(max_examples=25)
 def test_the_words_equal_python_integers(basis, count, words, size, seed):
     replies = [extreme_residues(basis, (size,), seed + j) for j in range(2)]
-    drawn = Combination.draw(basis, size, count, words, SeededCoins(seed, "words"))
+    drawn = RandomCombination.draw(basis, size, count, words, SeededCoins(seed, "words"))
     out = drawn.of(replies)
     width = drawn.weights.shape[3]
     for lane, p in enumerate(basis.primes):
@@ -261,14 +261,14 @@ def test_extreme_coefficients_and_residues_do_not_overflow():
         scales = np.broadcast_to(scale[:, None, None], (2, 2, 18)).copy()
         weights = np.broadcast_to(weight[:, None, None, None], (2, 3, 2, 256)).copy()
         reply = np.broadcast_to((top - 1)[:, None], (2, size)).copy()
-        out = Combination(basis, size, scales, weights).of([reply])
+        out = RandomCombination(basis, size, scales, weights).of([reply])
         for lane, p in enumerate(basis.primes):
             expected = 2 * size * int(scale[lane]) * int(weight[lane]) * (p - 1) % p
             assert (out[lane] == expected).all()
 
 
 def test_secret_coefficients_do_not_show_themselves():
-    drawn = Combination.draw(Basis((13,)), 3, 1, 1, SeededCoins(0, "x"))
+    drawn = RandomCombination.draw(Basis((13,)), 3, 1, 1, SeededCoins(0, "x"))
     assert re.fullmatch(r"Combination\(size=3, secret\)", repr(drawn))
 
 

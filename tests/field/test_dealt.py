@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from field.code.blind import MaskReused
-from field.compare.contest import Contest, headroom
-from field.compare.dealt import Schedule, Tables, compete, deal, levels
+from field.code.masking import MaskReused
+from field.compare.argmin import ArgminContest, headroom
+from field.compare.dealer_protocol import DealerSchedule, PartyTables, deal_contest, run_contest, tree_levels
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import distance_bound
@@ -51,7 +51,7 @@ def planned(d, eta, m, largest=None):
 def test_labels_are_those_of_fractions(sizes, m, members, seed):
     alive = [h for h, s in enumerate(sizes) if s]
     scaled = tied([sizes[h] for h in alive], m, 2**28, seed)
-    contest = Contest.nearest(np.array(sizes))
+    contest = ArgminContest.nearest(np.array(sizes))
     if contest.outcomes == 1:
         assert contest.labels.tolist() == alive
         return
@@ -62,7 +62,7 @@ def test_labels_are_those_of_fractions(sizes, m, members, seed):
     assert got.tolist() == reference.nearest(full, sizes)
     apart = full.copy()
     apart[alive[0], 1::2] //= 50  # so that some point is separated
-    contest = Contest.separated(np.array(sizes), 9)
+    contest = ArgminContest.separated(np.array(sizes), 9)
     got, _ = play(contest, Basis(LANE_PRIMES[:4]), apart[alive], members, seed)
     assert got.tolist() == reference.separated(apart, sizes, 9)
 
@@ -71,7 +71,7 @@ def test_labels_are_those_of_fractions(sizes, m, members, seed):
 def test_any_number_of_clusters(k):
     sizes = np.random.default_rng(k).integers(1, 100, k)
     scaled = tied(sizes.tolist(), 70, 2**20, k)
-    got, _ = play(Contest.nearest(sizes), Basis(LANE_PRIMES[:3]), scaled, 2, k)
+    got, _ = play(ArgminContest.nearest(sizes), Basis(LANE_PRIMES[:3]), scaled, 2, k)
     assert got.tolist() == reference.nearest(scaled, sizes.tolist())
 
 
@@ -79,7 +79,7 @@ def test_any_number_of_clusters(k):
 @pytest.mark.parametrize("members", [2, 4])
 def test_tournaments_of_many_clusters(k, members):
     sizes = np.random.default_rng(k).integers(1, 2**10, k)
-    contest = Contest.nearest(sizes)
+    contest = ArgminContest.nearest(sizes)
     scaled = tied(sizes.tolist(), 130, 2**20, k)
     got, _ = play(contest, Basis(LANE_PRIMES[:3]), scaled, members, k, kind=tournament)
     assert got.tolist() == reference.nearest(scaled, sizes.tolist())
@@ -91,7 +91,7 @@ def test_tournaments_of_many_clusters(k, members):
     assert contest.needed(d, eta) <= needed <= bound * (top[0] * top[1]) ** 2
     assert needed <= planned(d, eta, int(sizes.sum()))
     assert (
-        Schedule(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
+        DealerSchedule(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
         > 1.5 * tournament(contest, Basis(LANE_PRIMES[:3]), 10**4).dealt
     )
 
@@ -115,14 +115,14 @@ def pairs(contest, basis, m):
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", [Schedule, tournament, unlike, levels_of_unlike, pairs])
+@pytest.mark.parametrize("kind", [DealerSchedule, tournament, unlike, levels_of_unlike, pairs])
 def test_many_clusters_at_the_edge_of_the_range(kind, lanes):
     basis = Basis(LANE_PRIMES[:lanes])
     half = (basis.modulus - 1) // 2
     rng = np.random.default_rng(lanes)
     edges = np.array([0, 1, half - 1, half], object)[rng.integers(0, 4, (12, 200))]
     edges[:, 100:] = np.where(rng.random((12, 100)) < 0.9, half, edges[:, 100:])
-    got, _ = play(Contest.nearest(np.full(12, 7)), basis, edges, 2, lanes, kind=kind)
+    got, _ = play(ArgminContest.nearest(np.full(12, 7)), basis, edges, 2, lanes, kind=kind)
     assert got.tolist() == reference.nearest(edges, [1] * 12)
 
 
@@ -132,37 +132,37 @@ def test_the_largest_differences_that_fit(lanes):
     half = (basis.modulus - 1) // 2
     edges = [0, 1, 2, half - 1, half]
     scaled = np.array([[a, b] for a in edges for b in edges], object).T
-    got, _ = play(Contest.nearest(np.array([1, 1])), basis, scaled, 2, lanes)
+    got, _ = play(ArgminContest.nearest(np.array([1, 1])), basis, scaled, 2, lanes)
     assert got.tolist() == [int(b < a) for a in edges for b in edges]
     # One more wraps around: the bound is tight.
     scaled = np.array([[0], [half + 1]], object)
-    got, _ = play(Contest.nearest(np.array([1, 1])), basis, scaled, 2, lanes)
+    got, _ = play(ArgminContest.nearest(np.array([1, 1])), basis, scaled, 2, lanes)
     assert got.tolist() == [1]
 
 
 def test_the_range_is_what_the_sizes_need():
     sizes, d, eta = np.array([12, 18, 0, 7]), 5, 300
-    contest = Contest.nearest(sizes)
+    contest = ArgminContest.nearest(sizes)
     product = max((12 // 6) ** 2 * 18**2, 12**2 * 7**2, 18**2 * 7**2)
     assert contest.needed(d, eta) == 2 * distance_bound(d, eta, 1) * product
     assert contest.lanes(LANE_PRIMES[:4], d, eta) == 2
     with pytest.raises(ValueError, match="lower the scale, or add a lane"):
         contest.lanes(LANE_PRIMES[:1], d, eta)
     # Equal sizes divide away, and the plan's bound covers whatever sizes come.
-    assert Contest.nearest(np.array([16384, 16384])).needed(d, eta) == 2 * distance_bound(d, eta, 16384)
+    assert ArgminContest.nearest(np.array([16384, 16384])).needed(d, eta) == 2 * distance_bound(d, eta, 16384)
     for m in (2, 3, 10):
-        worst = max(Contest.nearest(np.array([a, m - a])).needed(d, eta) for a in range(1, m))
+        worst = max(ArgminContest.nearest(np.array([a, m - a])).needed(d, eta) for a in range(1, m))
         assert worst <= planned(d, eta, m)
-    assert planned(d, eta, 100, 7) == Contest.nearest(np.array([6, 7])).needed(d, eta) // 36 * 49
+    assert planned(d, eta, 100, 7) == ArgminContest.nearest(np.array([6, 7])).needed(d, eta) // 36 * 49
     # Tight, but for rounding up to whole distances.
-    worst = Contest.nearest(np.array([5, 6])).needed(d, eta)
+    worst = ArgminContest.nearest(np.array([5, 6])).needed(d, eta)
     assert worst <= planned(d, eta, 11) < 1.01 * worst
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
 def test_no_digit_and_no_table_is_dealt_for_nothing(lanes):
     digits = 10 * lanes
-    for level in levels(lanes):
+    for level in tree_levels(lanes):
         arities, firsts = level.nodes.T.tolist()
         assert firsts == [sum(arities[:i]) for i in range(len(arities))]
         assert level.inputs == sum(arities) == digits, "one input for each output of the level before"
@@ -228,7 +228,7 @@ def test_openings_on_the_real_modulus_are_uniform():
     # All points alike, so that whatever is not masked is constant.  32 and more tests at 1e-6 each.
     basis = Basis(LANE_PRIMES[:3])
     scaled = np.repeat(np.array([[5], [40], [40], [10**9]], object), 64 * 64, axis=1)
-    contest = Contest.nearest(np.array([3, 4, 4, 100]))
+    contest = ArgminContest.nearest(np.array([3, 4, 4, 100]))
     got, (masked, *opened) = play(contest, basis, scaled, 2, 1)
     assert set(got.tolist()) == {0}
     assert all(uniform_residues(lane, p, 1e-6) for lane, p in zip(masked, basis.primes, strict=True))
@@ -247,7 +247,7 @@ def test_openings_of_a_tournament_are_uniform(sizes, counts, opened, won):
     basis = Basis(LANE_PRIMES[:3])
     far = np.roll(np.arange(1, 13), won).astype(object) * 10**6
     scaled = np.repeat(far[:, None] * (sizes.astype(object) ** 2)[:, None], 64 * 64, axis=1)
-    contest = Contest.nearest(sizes)
+    contest = ArgminContest.nearest(sizes)
 
     def kind(contest, basis, m):
         return Tournament(contest, basis, m, counts)
@@ -273,7 +273,7 @@ def test_openings_of_a_tournament_are_uniform(sizes, counts, opened, won):
 
 def test_a_reused_mask_is_seen_by_the_same_test():
     basis = Basis(LANE_PRIMES[:3])
-    contest = Contest.nearest(np.array([3, 4]))
+    contest = ArgminContest.nearest(np.array([3, 4]))
     two = [np.repeat(np.array([[a], [b]], object), 64 * 200, axis=1) for a, b in ((5, 10**9), (900, 2))]
 
     def difference(seeds):
@@ -291,11 +291,11 @@ def test_a_reused_mask_is_seen_by_the_same_test():
 
 def test_tables_can_be_taken_once():
     basis = Basis(LANE_PRIMES[:2])
-    schedule = Schedule(Contest.nearest(np.array([1, 2])), basis, 10)
+    schedule = DealerSchedule(ArgminContest.nearest(np.array([1, 2])), basis, 10)
     rho = basis.sample((2, 10), SeededCoins(0, "rho"))
-    (words,) = deal(schedule, rho, [SeededCoins(0, "a"), SeededCoins(0, "b")], 0)
-    tables = Tables(SeededCoins(0, "a"), words)
-    next(compete(schedule, rho, tables.take(), lead=True))
+    (words,) = deal_contest(schedule, rho, [SeededCoins(0, "a"), SeededCoins(0, "b")], 0)
+    tables = PartyTables(SeededCoins(0, "a"), words)
+    next(run_contest(schedule, rho, tables.take(), lead=True))
     with pytest.raises(MaskReused, match="ask the dealer for new ones"):
         tables.take()
     assert "secret" in repr(tables)

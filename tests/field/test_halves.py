@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field import Basis
-from field.code import halves
+from field.code import distances
 from field.code.rows import coded_rows
-from field.compare.contest import Contest
+from field.compare.argmin import ArgminContest
 from field.ring.basis import MERSENNE_61
 from field.ring.quantize import distance_bound
 
@@ -54,10 +54,12 @@ def test_halves_are_measured_as_python_does(name, case):
     rows = rows_of(basis, points)
     sums = rows.sums(labels, 2 * c)
     (near, far), between, sizes = by_hand(points, labels, c)
-    assert (halves.own(rows, sums, basis.lanes) == basis.reduce(np.array([near, far], object))).all()
-    for pairs in (halves.halves_of(c), np.triu_indices(2 * c, 1)):
+    assert (
+        distances.half_distances(rows, sums, basis.lanes) == basis.reduce(np.array([near, far], object))
+    ).all()
+    for pairs in (distances.split_halves(c), np.triu_indices(2 * c, 1)):
         expected = basis.reduce(np.array(between, object)[pairs])
-        assert (halves.between(rows, sums, *pairs) == expected).all()
+        assert (distances.between_pairs(rows, sums, *pairs) == expected).all()
     pairs = [(sizes[2 * (h // 2)], sizes[2 * (h // 2) + 1]) for h in labels]
     common = [math.gcd(a, b) for a, b in pairs]
     weighed = [
@@ -65,8 +67,8 @@ def test_halves_are_measured_as_python_does(name, case):
         [x * (a // g) ** 2 for x, (a, _), g in zip(far, pairs, common, strict=True)],
     ]
     gaps = [x - y for x, y in zip(*weighed, strict=True)]
-    assert (halves.gaps(rows, sums, basis.lanes) == basis.reduce(np.array(gaps, object))).all()
-    assert max(map(max, weighed)) <= distance_bound(d, 50, halves.widest(sums.sizes))
+    assert (distances.half_gaps(rows, sums, basis.lanes) == basis.reduce(np.array(gaps, object))).all()
+    assert max(map(max, weighed)) <= distance_bound(d, 50, distances.widest_multiple(sums.sizes))
 
 
 @pytest.mark.parametrize(("a", "b"), [(7, 5), (6, 4), (1, 9)])
@@ -76,13 +78,16 @@ def test_the_bound_on_what_is_compared_is_reached(a, b):
     labels = np.repeat([0, 1], [a, b]).astype(np.int32)
     rows = rows_of(FOLDED, points)
     sums = rows.sums(labels, 2)
-    width, gaps = halves.widest(sums.sizes), FOLDED.lift_signed(halves.gaps(rows, sums, FOLDED.lanes))
+    width, gaps = (
+        distances.widest_multiple(sums.sizes),
+        FOLDED.lift_signed(distances.half_gaps(rows, sums, FOLDED.lanes)),
+    )
     largest = distance_bound(2, 50, math.lcm(a, b))
     assert width == math.lcm(a, b)
     assert gaps.tolist() == [-largest] * a + [largest] * b
-    assert Contest.sign(width).needed(2, 50) == 2 * largest
+    assert ArgminContest.sign(width).needed(2, 50) == 2 * largest
 
 
 def test_clusters_without_two_halves_compare_nothing():
-    assert halves.widest(np.array([3, 0, 0, 5, 0, 0])) == 0
-    assert halves.widest(np.array([3, 0, 2, 4])) == 4
+    assert distances.widest_multiple(np.array([3, 0, 0, 5, 0, 0])) == 0
+    assert distances.widest_multiple(np.array([3, 0, 2, 4])) == 4

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from field.compare import secret_step as hidden
+from field.compare import shared_step as hidden
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 
@@ -34,14 +34,14 @@ def test_the_numbers_compare_centers(k):
     points = rng.integers(-(2**20), 2**20, (40, 3))
     labels = rng.integers(0, k - (k > 2), 40)  # the last of three and more is empty
     expected, true_sizes = numbers(points, labels, k)
-    rows, pairs = BASIS.reduce(points), hidden.Pairs(k)
+    rows, pairs = BASIS.reduce(points), hidden.ClusterPairs(k)
     Z = one_hot(labels, k)
-    sums, sizes = hidden.cluster_sums(BASIS, Z, rows), hidden.cluster_sizes(BASIS, Z)
+    sums, sizes = hidden.one_hot_sums(BASIS, Z, rows), hidden.one_hot_sizes(BASIS, Z)
     assert (BASIS.lift(sizes) == true_sizes).all()
-    squares = hidden.squares(BASIS, sums, sizes, pairs)
-    planes = hidden.planes(BASIS, squares, 3, pairs)
+    squares = hidden.pair_products(BASIS, sums, sizes, pairs)
+    planes = hidden.bisectors(BASIS, squares, 3, pairs)
     columns = np.concatenate([np.ones((3, 1, 40), np.uint32), rows.transpose(0, 2, 1)], axis=1)
-    found = BASIS.lift_signed(hidden.differences(BASIS, planes, columns))
+    found = BASIS.lift_signed(hidden.bisector_values(BASIS, planes, columns))
     empty = [a for a, b in zip(pairs.first, pairs.second, strict=True) if not true_sizes[b]]
     assert len(empty) == (k - 1 if k > 2 else 0)
     assert (found == np.where(np.array(true_sizes)[pairs.second][:, None] == 0, 0, expected)).all()
@@ -52,7 +52,7 @@ def test_the_last_row_of_one_hot_labels_follows_from_the_others(k):
     # Of shares too: the rows of one-hot shares sum to shares of 1, here to 1 themselves.
     whole = one_hot(np.arange(30) % k, k)
     noise = BASIS.sample((k, 30), SeededCoins(0, "shares"))
-    others = hidden.cluster_sizes(BASIS, noise[:, :-1].swapaxes(1, 2))
+    others = hidden.one_hot_sizes(BASIS, noise[:, :-1].swapaxes(1, 2))
     noise[:, -1] = BASIS.negate(others)
     shares = BASIS.add(whole, noise.astype(BASIS.dtype))
     for labels in (whole, shares):

@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode
-from field.code.nearest import decode_nearest, decode_scaled
+from field.code.distances import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes, coded_rows
 from field.kernels import scalar as kernels
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
-from field.ring.exact import Exact
+from field.ring.uint128 import UInt128
 from tests.nightly import trials
 from tests.oracles import field as reference
 from tests.strategies import BASES, bases, extreme_residues
@@ -165,7 +165,7 @@ def test_lift_equals_the_chinese_remainder_formula(basis, size, seed):
     residues = extreme_residues(basis, (2, size), seed)
     expected = reference.lift(residues, basis.primes)
     assert (basis.lift(residues) == expected).all()
-    assert (Exact.lift(basis, residues).integers() == expected).all()
+    assert (UInt128.lift(basis, residues).integers() == expected).all()
     signed = basis.lift_signed(residues)
     assert (signed % basis.modulus == expected).all()
     assert (abs(signed) <= basis.modulus // 2).all()
@@ -176,7 +176,7 @@ def test_lift_at_the_ends_of_every_basis():
         for value in (0, 1, basis.modulus // 2, basis.modulus - 1):
             residues = basis.reduce(np.array([value], object))
             assert int(basis.lift(residues)[0]) == value
-            assert int(Exact.lift(basis, residues).integers()[0]) == value
+            assert int(UInt128.lift(basis, residues).integers()[0]) == value
 
 
 @given(st.data())
@@ -194,7 +194,7 @@ def test_nearest_equals_fractions(data):
         ],
         object,
     )
-    exact = Exact.of(scaled)
+    exact = UInt128.of(scaled)
     assert exact.nearest(np.array(sizes)).tolist() == reference.nearest(scaled, sizes)
     if max(sizes) ** 2 * 9 < 2**64:
         assert exact.separated(np.array(sizes), 9).tolist() == reference.separated(scaled, sizes, 9)
@@ -205,22 +205,22 @@ def test_nearest_decides_a_difference_of_one_in_120_bits():
     sizes = np.array([2**20 + 1, 2**20 + 3])
     # a/s0**2 against b/s1**2 with numerators chosen to make the fractions equal, then one apart.
     s0, s1 = (int(s) ** 2 for s in sizes)
-    tie = Exact.of(np.array([[s0 * a], [s1 * a]], object))
+    tie = UInt128.of(np.array([[s0 * a], [s1 * a]], object))
     assert tie.nearest(sizes).tolist() == [0]
-    assert Exact.of(np.array([[s0 * a], [s1 * a - 1]], object)).nearest(sizes).tolist() == [1]
-    assert Exact.of(np.array([[s0 * a - 1], [s1 * a - 1]], object)).nearest(sizes).tolist() == [0]
-    assert Exact.of(np.array([[s0 * b], [s1 * a]], object)).nearest(sizes).tolist() == [1]
+    assert UInt128.of(np.array([[s0 * a], [s1 * a - 1]], object)).nearest(sizes).tolist() == [1]
+    assert UInt128.of(np.array([[s0 * a - 1], [s1 * a - 1]], object)).nearest(sizes).tolist() == [0]
+    assert UInt128.of(np.array([[s0 * b], [s1 * a]], object)).nearest(sizes).tolist() == [1]
 
 
 def test_an_empty_cluster_never_wins():
-    scaled = Exact.of(np.array([[0, 0], [5, 9]], object))
+    scaled = UInt128.of(np.array([[0, 0], [5, 9]], object))
     assert scaled.nearest(np.array([0, 3])).tolist() == [1, 1]
     assert scaled.nearest(np.array([0, 0])).tolist() == [-1, -1]
 
 
 def test_totals_within_clusters_are_exact_past_128_bits():
     top = 2**120 - 1
-    scaled = Exact.of(np.full((2, 300), top, object))
+    scaled = UInt128.of(np.full((2, 300), top, object))
     labels = np.array([0] * 299 + [-1], np.int32)
     assert scaled.within(labels) == (299 * top, 0)
 
@@ -234,7 +234,7 @@ def test_plain_distances_equal_python_integers(m, d, k, seed):
     kernels.sum_points(points, labels, sums)
     high, low = np.empty((2, k, m), np.uint64)
     kernels.plain_distances(points, sums, cluster_sizes(labels, k), high, low)
-    assert (Exact(high, low).integers() == reference.scaled_distances(points, labels, k)).all()
+    assert (UInt128(high, low).integers() == reference.scaled_distances(points, labels, k)).all()
 
 
 def test_lane_primes_are_the_largest_below_two_to_the_thirty():
@@ -274,7 +274,7 @@ def test_fused_decoding_equals_the_separate_steps(m, k, threads, seed):
     replies = {j: extreme_residues(BASES[1], (k, m), seed + j) for j in range(5)}
     sizes = rng.integers(0, 1000, k)
     labels = rng.integers(-1, k, m).astype(np.int32)
-    scaled = Exact.lift(code.basis, code.decode(replies, 2))
+    scaled = UInt128.lift(code.basis, code.decode(replies, 2))
     assert (decode_scaled(code, replies).integers() == scaled.integers()).all()
     for count in (1, threads):
         nearest, within = decode_nearest(code, replies, sizes, labels, threads=count)
@@ -306,4 +306,4 @@ def test_adding_scaled_streams_is_exact_at_the_edges(primes, count):
 def test_exact_integers_are_divided_whole():
     values = [0, 5, 6, 2**64 - 1, 2**64, 2**128 - 1, 36 * (2**100 + 7)]
     for by in (1, 6, 36, 27720**2, 2**65 + 1):
-        assert Exact.of(values).divided(by).integers().tolist() == [v // by for v in values]
+        assert UInt128.of(values).divided(by).integers().tolist() == [v // by for v in values]

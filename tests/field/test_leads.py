@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field import Basis
+from field.code.distances import distance_margins
 from field.code.lagrange_code import LagrangeCode
-from field.code.leads import leads
-from field.compare.contest import Contest
+from field.compare.argmin import ArgminContest
 from field.ring.basis import LANE_PRIMES
 from field.ring.quantize import distance_bound
 from field.secrets.coins import SeededCoins
@@ -42,7 +42,7 @@ def test_leads_are_those_of_python_integers(k, m, alike, seed):
     sizes = np.full(k, 16) if alike else rng.integers(1, 40, k)
     scaled = rng.integers(0, 2**40, (k, m)).tolist()
     own = rng.integers(0, k, m)
-    found = leads(BASIS, residues(scaled), own, sizes, 1)
+    found = distance_margins(BASIS, residues(scaled), own, sizes, 1)
     assert found.dtype == BASIS.dtype
     assert (BASIS.lift_signed(found) == by_hand(scaled, own, sizes.tolist())).all()
 
@@ -53,7 +53,7 @@ def test_residues_at_the_ends_of_the_range_are_canonical():
     values = np.concatenate([np.zeros((3, 2, 4), BASIS.dtype), np.broadcast_to(top, (3, 2, 4))], axis=1)
     own = np.arange(4)
     for sizes in (np.full(4, 16), np.array([3, 5, 7, 11])):
-        found = leads(BASIS, values, own, sizes, 1)
+        found = distance_margins(BASIS, values, own, sizes, 1)
         BASIS.check(found, (3, 4))
         for lane, p in enumerate(BASIS.primes):
             expected = by_hand(values[lane].tolist(), own, sizes.tolist()) % p
@@ -70,7 +70,8 @@ def test_the_constant_is_one_however_many_segments_a_value_is_the_sum_of(ell):
     own, sizes = np.array([2, 1, 0, 2, 1]), np.array([2, 3, 5])
     scaled = parts.sum(axis=1).reshape(3, 5).tolist()
     told = {
-        j: leads(BASIS, share[:, :, 0].reshape(3, 3, 5), own, sizes, ell) for j, share in enumerate(shares)
+        j: distance_margins(BASIS, share[:, :, 0].reshape(3, 3, 5), own, sizes, ell)
+        for j, share in enumerate(shares)
     }
     found = BASIS.lift_signed(code.decode(told, 2))
     assert (found == by_hand(scaled, own, sizes.tolist())).all()
@@ -87,7 +88,7 @@ def test_a_point_stays_exactly_where_no_other_center_wins(sizes, seed):
     own = rng.integers(0, k, m)
     squares = rng.integers(0, 4, (k, m))  # D_h / s_h**2
     scaled = [[int(x) * s**2 for x in row] for row, s in zip(squares, alive, strict=True)]
-    contest = Contest.unbeaten(np.array(sizes))
+    contest = ArgminContest.unbeaten(np.array(sizes))
     rows = by_hand(scaled, own, alive)
     won = np.array([[x > 0 for x in row] for row in rows])
     (literals,), (wanted,) = contest.literals, contest.wanted
@@ -100,7 +101,7 @@ def test_a_point_stays_exactly_where_no_other_center_wins(sizes, seed):
 
 def test_what_is_needed_holds_the_largest_difference_with_what_is_added():
     # Sizes 2 and 3: 9 D_a - 4 D_h + 1 with D_a at its largest is the bound plus one.
-    contest = Contest.unbeaten(np.array([3, 0, 2]))
+    contest = ArgminContest.unbeaten(np.array([3, 0, 2]))
     most = distance_bound(5, 7, 6)
     assert contest.needed(5, 7) == 2 * (most + 1)
     rows = by_hand([[0], [distance_bound(5, 7, 2)]], np.array([1]), [3, 2])

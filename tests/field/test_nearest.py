@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins, TooFewValues
-from field.code.correct import Checks, TooManyLiars, clear, screen
-from field.code.nearest import _Decoder, decode_nearest, screen_nearest
+from field.code.consistency import ParityChecks, TooManyLiars, find_consistent, screen_liars
+from field.code.distances import _Decoder, decode_nearest, screen_nearest
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from tests.field.test_correct import codewords, corrupt
 
@@ -58,7 +58,7 @@ def test_labels_and_sums_are_those_of_honest_replies(lanes, liars, k, m, threads
     if kind == "all" or (sizes > 0).all():
         assert everybody[2] == tuple(lying)
     # The separate steps name the same clients, but for lies about an empty cluster.
-    apart = screen(code, values, 2, liars, SeededCoins(seed, "apart"))[1]
+    apart = screen_liars(code, values, 2, liars, SeededCoins(seed, "apart"))[1]
     if kind == "all" or (sizes > 0).all():
         assert named == apart
     if kind == "all" and any(j < code.threshold(2) + liars for j in lying):
@@ -122,7 +122,7 @@ def test_extreme_weights_and_residues_do_not_overflow(rows, count):
         # All residues are p - 1, so a check whose weights sum to zero vanishes, and only such a one.
         weights = np.broadcast_to(weight[:, None, None], (2, rows, count)).astype(np.int64)
         weights[:, :, -1] = (-weight * (count - 1) % p)[:, None]
-        checks = Checks(basis, tuple(range(count)), weights.astype(np.uint32))
+        checks = ParityChecks(basis, tuple(range(count)), weights.astype(np.uint32))
         values = {
             j: np.broadcast_to((p - 1)[:, None, None], (2, 2, 2113)).astype(np.uint32) for j in range(count)
         }
@@ -154,7 +154,7 @@ def test_what_passed_before_the_first_failing_check_is_not_read_again(liars):
             rows.append(checks.weights.shape[1])
             return place
 
-        assert clear(code, values, 2, liars, SeededCoins(0, "x"), attempt)[1] == (1,)
+        assert find_consistent(code, values, 2, liars, SeededCoins(0, "x"), attempt)[1] == (1,)
         assert done == progress
         assert rows == [2, min(3, liars - 1)]
         assert (decoder.result[0] == honest[0]).all()
@@ -163,17 +163,19 @@ def test_what_passed_before_the_first_failing_check_is_not_read_again(liars):
 
 def test_secret_checks_do_not_show_themselves():
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 9, 1, 2)
-    checks = Checks.draw(code, code.basis, tuple(range(9)), 2, 2, SeededCoins(0, "x"))
+    checks = ParityChecks.draw(code, code.basis, tuple(range(9)), 2, 2, SeededCoins(0, "x"))
     assert re.fullmatch(r"Checks\(clients=\(0, .*, 8\), secret\)", repr(checks))
 
 
 def test_as_many_checks_as_spare_values_leave_nothing_to_chance():
     code = LagrangeCode(Basis((13,)), 7, 1, 2)
     drawn = [
-        Checks.draw(code, code.basis, tuple(range(7)), 2, 2, SeededCoins(s, "x")).weights for s in (0, 1)
+        ParityChecks.draw(code, code.basis, tuple(range(7)), 2, 2, SeededCoins(s, "x")).weights
+        for s in (0, 1)
     ]
     assert (drawn[0] == drawn[1]).all()
     fewer = [
-        Checks.draw(code, code.basis, tuple(range(7)), 2, 1, SeededCoins(s, "x")).weights for s in (0, 1)
+        ParityChecks.draw(code, code.basis, tuple(range(7)), 2, 1, SeededCoins(s, "x")).weights
+        for s in (0, 1)
     ]
     assert (fewer[0] != fewer[1]).any()

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from field import Basis, LagrangeCode, SeededCoins
-from field.code.overflow import COLUMNS, TESTS, fits, told
+from field.code.wraparound_check import COLUMNS, TESTS, compress_distances, fits_lanes
 from field.ring.basis import LANE_PRIMES
 
 
@@ -42,9 +42,12 @@ def test_they_fit_up_to_the_edge_and_not_beyond(lanes, more, k, m, seed):
     for edge, good in ((held - 1, True), (held, False), (code.basis.modulus - 1, False)):
         integers[where] = edge
         coins = rng.bytes(32)
-        parts = {j: told(code, values, lanes, coins) for j, values in replies(code, integers, seed).items()}
+        parts = {
+            j: compress_distances(code, values, lanes, coins)
+            for j, values in replies(code, integers, seed).items()
+        }
         values, sums = ({j: part[q] for j, part in parts.items()} for q in range(2))
         assert {s.shape for s in sums.values()} == {(more, TESTS, COLUMNS)}
-        assert fits(code, values, sums, coins) is good
+        assert fits_lanes(code, values, sums, coins) is good
         # Of other coins the sums are others.
-        assert not fits(code, values, sums, bytes(32))
+        assert not fits_lanes(code, values, sums, bytes(32))

@@ -6,9 +6,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from field.code.lagrange import transfer
-from field.code.lagrange_code import LagrangeCode
-from field.code.parts import deal_part, expand, seeded, weighted
+from field.code.lagrange_code import LagrangeCode, transfer_rows
+from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 
@@ -19,10 +18,10 @@ def shared(code, parts, holders, receivers):
     """Each receiver's share of the sum of the holders' parts (lanes, N)."""
     out = dict.fromkeys(receivers, 0)
     for part, holder in zip(parts, holders, strict=True):
-        known = seeded(code, holder, receivers)
+        known = seeded_receivers(code, holder, receivers)
         seeds = [SeededCoins(holder, f"{j}") for j in known]
         shares = deal_part(code, part, holder, receivers, seeds)
-        shares |= {j: expand(code, part.shape[1], SeededCoins(holder, f"{j}")) for j in known}
+        shares |= {j: expand_share(code, part.shape[1], SeededCoins(holder, f"{j}")) for j in known}
         assert set(shares) == set(receivers)
         for j, share in shares.items():
             out[j] = code.basis.add(share, np.broadcast_to(out[j], share.shape).astype(code.basis.dtype))
@@ -45,7 +44,9 @@ def test_sums_of_points_by_shared_labels_are_exact(n, ell, t, members):
     labels = shared(code, [*parts, rest], holders, receivers)
     coded = code.share(basis.reduce(points), coins)
     dealt = [
-        code.share(weighted(code, receivers, j, basis.matmul(labels[j].reshape(-1, k, m), coded[j])), coins)
+        code.share(
+            weighted_part(code, receivers, j, basis.matmul(labels[j].reshape(-1, k, m), coded[j])), coins
+        )
         for j in receivers
     ]
     sums = {j: dealt[0][j] for j in range(n)}
@@ -62,9 +63,9 @@ def test_any_t_shares_of_a_part_are_uniform(ell, t):
     p = 13
     code = LagrangeCode(Basis((p,)), 2 * (ell + t - 1) + 1, ell, t)
     receivers = tuple(range(code.n))
-    known = seeded(code, 0, receivers)
+    known = seeded_receivers(code, 0, receivers)
     points = (*code.betas[:ell], *(code.alphas[j] for j in known))
-    matrix = np.array(transfer(points, code.alphas, p))
+    matrix = np.array(transfer_rows(points, code.alphas, p))
     for part in (0, 1):
         values = np.array([matrix @ [*[part] * ell, *free] % p for free in product(range(p), repeat=t)])
         for some in combinations(receivers, t):
@@ -72,7 +73,7 @@ def test_any_t_shares_of_a_part_are_uniform(ell, t):
     # The form that fell: degree t through the part at ell points has t - ell + 1 free coefficients; at
     # ell = 2, t = 1 none, so that every share is the part.
     if (ell, t) == (2, 1):
-        line = np.array(transfer(code.betas[:2], code.alphas, p))
+        line = np.array(transfer_rows(code.betas[:2], code.alphas, p))
         assert {tuple(line @ [part, part] % p) for part in (0, 1)} == {(0,) * code.n, (1,) * code.n}
 
 
@@ -80,6 +81,6 @@ def test_any_t_shares_of_a_part_are_uniform(ell, t):
 def test_no_seed_serves_twice(t):
     receivers = tuple(range(3, 3 + 2 * t + 1))
     code = LagrangeCode(Basis(LANE_PRIMES[:1]), 20, 1, t)
-    pairs = [frozenset((p, j)) for p in receivers for j in seeded(code, p, receivers)]
+    pairs = [frozenset((p, j)) for p in receivers for j in seeded_receivers(code, p, receivers)]
     assert len(set(pairs)) == len(pairs)
     assert all(len(pair) == 2 for pair in pairs)

@@ -13,23 +13,28 @@ from hypothesis import strategies as st
 
 from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
-from field.code.opened import Opened, Pattern, judge, passes, project_integers, within
-from field.code.projections import (
+from field.code.range_check import (
     BITS,
     FAVORS,
     LARGEST,
     SPARED,
-    Choice,
+    MaskSelection,
     MaskShortage,
-    Odds,
+    OpenedProjections,
+    ProjectionPattern,
     Projections,
-    choose,
+    RejectionOdds,
     deal_masks,
     draw_masks,
-    odds,
-    rise,
+    judge_projections,
+    passes_test,
+    project_integers,
+    projection_growth,
+    rejection_odds,
+    select_masks,
+    soundness_slack,
     spare_masks,
-    stretch,
+    within_bound,
 )
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from tests.oracles import field as reference
@@ -39,7 +44,7 @@ BASES = [LANES, Basis((2**31 - 1, 7)), Basis((MERSENNE_61,))]
 
 
 def signs_of(size, seed=0):
-    return Pattern.draw(Projections(size, 1, 1), Basis(LANE_PRIMES[:1]), coins(seed)).signs
+    return ProjectionPattern.draw(Projections(size, 1, 1), Basis(LANE_PRIMES[:1]), coins(seed)).signs
 
 
 def coins(seed=0):
@@ -50,7 +55,9 @@ def coins(seed=0):
 
 
 def expected(pattern, basis, values, firsts, counts):
-    """What `Pattern.sums` says, in Python: sums of the first lanes, combinations of those of the others."""
+    """What `ProjectionPattern.sums` says, in Python: sums of the first lanes, combinations of those of the
+    others.
+    """
     sums, checks = [], []
     for lane, p in enumerate(basis.primes):
         flat = values[lane].reshape(-1).tolist()
@@ -79,14 +86,14 @@ def same(opened, lists):
 def test_sums_of_blocks_that_begin_and_end_anywhere(basis, size, max_int):
     if 2 * Projections(size, 1, max_int).proven >= basis.modulus:
         max_int = 1
-    pattern = Pattern.draw(Projections(size, 1, max_int), basis, coins())
+    pattern = ProjectionPattern.draw(Projections(size, 1, max_int), basis, coins())
     values = basis.sample((5, 29), coins(1))
     firsts = np.array([0, size, 3, 5 * 29 - size, 7])
     counts = np.array([size, -(-size // 2), size, size, 1])
     got = pattern.sums(values, firsts, counts)
     assert same(got, expected(pattern, basis, values, firsts, counts))
     # The same coins give the same; no blocks give nothing.
-    again = Pattern.draw(pattern.test, basis, coins())
+    again = ProjectionPattern.draw(pattern.test, basis, coins())
     assert (again.signs == pattern.signs).all()
     assert (again.weights == pattern.weights).all()
     assert pattern.sums(values, firsts[:0], counts[:0]).sums.shape == (
@@ -99,7 +106,7 @@ def test_sums_of_blocks_that_begin_and_end_anywhere(basis, size, max_int):
 @pytest.mark.parametrize("off", [1, 2, 2**20])
 def test_the_largest_sums_are_exact(basis, sign, off):
     # All signs equal and every residue the largest, in canonical or centered form: what so many can reach.
-    pattern = Pattern.draw(Projections(LARGEST, 1, 1), basis, coins())
+    pattern = ProjectionPattern.draw(Projections(LARGEST, 1, 1), basis, coins())
     pattern = replace(pattern, signs=np.full_like(pattern.signs, sign))
     top = [p - 1 if off == 1 else p // 2 + off % 2 for p in basis.primes]
     values = np.repeat(np.array(top, basis.dtype)[:, None], LARGEST, axis=1)
@@ -115,7 +122,7 @@ def test_the_largest_sums_are_exact(basis, sign, off):
 
 
 def test_the_largest_integers_of_a_dealer_are_exact():
-    most = (2**60 - 1) // stretch(LARGEST, 1)
+    most = (2**60 - 1) // soundness_slack(LARGEST, 1)
     values = np.full((LARGEST, 1), most, np.int64)
     for most_here in (most, 2**30 - 1, -(2**30) + 1, 2**30, -(2**30)):
         got = project_integers(np.full_like(values, most_here), 1, np.ones((4, LARGEST), np.int16))
@@ -197,7 +204,7 @@ def test_no_value_that_differs_between_lanes_is_right_in_a_row_with_more_than_a_
 
 @pytest.mark.parametrize("colluding", [1, 2, 3, 4, 5, 8, 16, 64])
 def test_the_error_probability_is_what_the_page_says(colluding):
-    got = odds(colluding)
+    got = rejection_odds(colluding)
     # All masks that a message of so many blocks has beyond them, and all favors of 1024 clients.
     for blocks in (1, 16, 64, 1024, 1 << 16):
         assert spare_masks(blocks, got.failing) - blocks < SPARED
@@ -207,7 +214,7 @@ def test_the_error_probability_is_what_the_page_says(colluding):
     assert passing * choices**colluding * FAVORS < Fraction(1, 2**BITS)
     assert got.miss_bits(colluding=colluding) >= BITS
     # Positive control: skips of one dealer's masks alone would leave too much to several.
-    assert colluding == 1 or odds().miss_bits(colluding=colluding) < BITS
+    assert colluding == 1 or rejection_odds().miss_bits(colluding=colluding) < BITS
 
 
 def checks(colluding):
@@ -215,7 +222,7 @@ def checks(colluding):
 
 
 def test_one_dealer_opens_120_sums():
-    assert odds() == Odds(120, 10, 20)
+    assert rejection_odds() == RejectionOdds(120, 10, 20)
 
 
 @given(st.integers(1, 4096), st.integers(0, 3))
@@ -223,8 +230,8 @@ def test_one_dealer_opens_120_sums():
 def test_honest_sums_stay_below_beta(size, seed):
     signs = signs_of(1 << (size - 1).bit_length(), seed).astype(int)
     values = np.where(np.random.default_rng(seed).random(signs.shape[1]) < 0.5, -7, 7)
-    assert (np.abs(signs @ values) <= 7 * rise(signs.shape[1])).all()
-    assert rise(signs.shape[1]) ** 2 >= min(signs.shape[1] ** 2, 49 * signs.shape[1])
+    assert (np.abs(signs @ values) <= 7 * projection_growth(signs.shape[1])).all()
+    assert projection_growth(signs.shape[1]) ** 2 >= min(signs.shape[1] ** 2, 49 * signs.shape[1])
 
 
 # --- masks ----------------------------------------------------------------------------------------------
@@ -235,7 +242,7 @@ def outcomes(most):
     reach, beta = 3, 1
 
     class Tiny:
-        rows, words, odds = 1, 2, Odds(1, 1, reach)
+        rows, words, odds = 1, 2, RejectionOdds(1, 1, reach)
 
     Tiny.beta, Tiny.reach, Tiny.most = beta, reach, most
     laws = []
@@ -245,7 +252,7 @@ def outcomes(most):
         for words in itertools.product(span, repeat=4):  # two masks of two words
             masks = np.array(words).reshape(2, 2, 1)
             try:
-                choice = choose(Tiny, np.array([[[value]]]), masks)
+                choice = select_masks(Tiny, np.array([[[value]]]), masks)
             except MaskShortage:
                 law["spent"] += 1
                 continue
@@ -274,29 +281,29 @@ def test_an_honest_dealer_never_runs_out_of_masks(ell, blocks):
         sums = rng.integers(-test.beta, test.beta + 1, (blocks, test.rows, ell))
         masks = draw_masks(test, spare_masks(blocks, test.odds.failing), coins(seed))
         assert np.abs(masks).max() <= test.reach
-        choice = choose(test, sums, masks)
+        choice = select_masks(test, sums, masks)
         assert choice.fits(test.odds, blocks, len(masks))
         used = masks[choice.masks[:, None], np.nonzero(choice.used)[1].reshape(blocks, test.rows)]
         assert (np.abs(sums + used) <= test.most).all()
     with pytest.raises(MaskShortage):
-        choose(test, sums, masks[: blocks - 1])
+        select_masks(test, sums, masks[: blocks - 1])
     with pytest.raises(MaskShortage):
-        choose(test, np.full_like(sums, test.beta + 1), masks)
+        select_masks(test, np.full_like(sums, test.beta + 1), masks)
 
 
 def test_a_mask_fails_as_often_as_it_should():
     test = Projections(64, 2, 1000)
     masks = draw_masks(test, 4000, coins())
-    off = (np.abs(masks[:, :, :]) > test.most).any(axis=2).sum(axis=1) > odds().spare
+    off = (np.abs(masks[:, :, :]) > test.most).any(axis=2).sum(axis=1) > rejection_odds().spare
     # What is skipped is bounded by a sum over the segments, which counts some words twice.
-    assert abs(off.mean() - odds().failing) < 0.007 + 6 * math.sqrt(odds().failing / 4000)
+    assert abs(off.mean() - rejection_odds().failing) < 0.007 + 6 * math.sqrt(rejection_odds().failing / 4000)
 
 
 @pytest.mark.parametrize("change", ["twice", "back", "absent", "fewer", "shape"])
 def test_choices_of_another_form_do_not_fit(change):
     test = Projections(8, 1, 5)
     masks = draw_masks(test, 5, coins())
-    choice = choose(test, np.zeros((2, test.rows, 1), np.int64), masks)
+    choice = select_masks(test, np.zeros((2, test.rows, 1), np.int64), masks)
     assert choice.fits(test.odds, 2, 5)
     numbers, used = choice.masks.copy(), choice.used.copy()
     match change:
@@ -310,7 +317,7 @@ def test_choices_of_another_form_do_not_fit(change):
             used[0, np.flatnonzero(used[0])[0]] = False
         case "shape":
             used = used[:, :-1]
-    assert not Choice(numbers, used).fits(test.odds, 2, 5)
+    assert not MaskSelection(numbers, used).fits(test.odds, 2, 5)
 
 
 # --- together -------------------------------------------------------------------------------------------
@@ -335,16 +342,16 @@ def moved(told, j, where, place, by=1, p=None):
     """The same, but receiver j tells one word other than it is."""
     parts = {name: getattr(told[j], name).copy() for name in ("sums", "checks")}
     parts[where][place] = (int(parts[where][place]) + by) % p
-    return {**told, j: Opened(**parts)}
+    return {**told, j: OpenedProjections(**parts)}
 
 
 def example(basis, max_int=40):
     """Honest integers of three blocks, nine receivers, and the choice of masks."""
     code, test = LagrangeCode(basis, 9, 2, 2), Projections(16, 2, max_int)
     values = np.random.default_rng(0).integers(-max_int, max_int + 1, (10, 7))
-    pattern = Pattern.draw(test, basis, coins(1))
+    pattern = ProjectionPattern.draw(test, basis, coins(1))
     secret = draw_masks(test, spare_masks(3, test.odds.failing), coins(2))
-    choice = choose(test, project_integers(values, 2, pattern.signs), secret)
+    choice = select_masks(test, project_integers(values, 2, pattern.signs), secret)
     return code, pattern, values, secret, choice
 
 
@@ -353,34 +360,34 @@ def example(basis, max_int=40):
 def test_honest_words_pass_and_lies_are_located(basis, max_int):
     code, pattern, values, secret, choice = example(basis, max_int)
     told = dealt(code, pattern, choice, values, secret, 3, 4)
-    assert judge(code, pattern, told, 2).good
-    assert passes(code, pattern, told, coins(6))
+    assert judge_projections(code, pattern, told, 2).good
+    assert passes_test(code, pattern, told, coins(6))
     # Each told word of each receiver is looked at, in each lane.
     first = pattern.first.lanes
     for j, lane in itertools.product(range(9), range(basis.lanes)):
         name, at = ("sums", lane) if lane < first else ("checks", lane - first)
         for place in ((at, 0, 0), (at, -1, -1)):
             one = moved(told, j, name, place, p=basis.primes[lane])
-            assert not passes(code, pattern, one, coins(7 + j))
-            assert judge(code, pattern, one, 2).receivers == (j,)
+            assert not passes_test(code, pattern, one, coins(7 + j))
+            assert judge_projections(code, pattern, one, 2).receivers == (j,)
     lying = moved(told, 3, "sums", (0, 0, 5), p=basis.primes[0])
     for j in (1, 4, 8):
         lying = moved(lying, j, "sums", (0, 0, 5), 1 + j**4, basis.primes[0])
-    assert not judge(code, pattern, lying, 2).on_code
+    assert not judge_projections(code, pattern, lying, 2).on_code
     if pattern.rest:
         # Few off in the first lanes and few in the others are too many together.
         lying = moved(
             moved(told, 3, "sums", (0, 0, 5), p=basis.primes[0]), 1, "checks", (0, 1, 1), p=basis.primes[-1]
         )
         lying = moved(lying, 4, "checks", (0, 1, 1), 5, basis.primes[first])
-        assert not judge(code, pattern, lying, 2).on_code
+        assert not judge_projections(code, pattern, lying, 2).on_code
     huge = values.copy()
-    huge[4, 1] = max_int * stretch(16, 2) + 1
+    huge[4, 1] = max_int * soundness_slack(16, 2) + 1
     told = dealt(code, pattern, choice, huge, secret, 5, 4)
-    finding = judge(code, pattern, told, 2)
+    finding = judge_projections(code, pattern, told, 2)
     assert finding.on_code
     assert not finding.small
-    assert not passes(code, pattern, told, coins(8))
+    assert not passes_test(code, pattern, told, coins(8))
 
 
 @pytest.mark.parametrize("lane", [0, 1, 2])
@@ -397,17 +404,17 @@ def test_values_that_differ_between_lanes_do_not_pass(lane):
         extra = pattern.sums(shares[j], firsts, np.array([16, 16, 8]))
         for name, basis in (("sums", pattern.first), ("checks", pattern.rest)):
             getattr(told[j], name)[:] = basis.add(getattr(told[j], name), getattr(extra, name))
-    finding = judge(code, pattern, told, 2)
+    finding = judge_projections(code, pattern, told, 2)
     assert finding.on_code
     assert not finding.small
-    assert not passes(code, pattern, told, coins(6))
+    assert not passes_test(code, pattern, told, coins(6))
 
 
 @pytest.mark.parametrize("basis", [LANES, Basis(LANE_PRIMES[:2]), Basis((MERSENNE_61,))])
 @pytest.mark.parametrize("max_int", [10, 2**25])
 def test_small_is_decided_at_its_edge_in_all_lanes(basis, max_int):
     code, test = LagrangeCode(basis, 3, 1, 1), Projections(64, 1, max_int)
-    pattern = Pattern.draw(test, basis, coins())
+    pattern = ProjectionPattern.draw(test, basis, coins())
     edge = test.allowed
 
     def opened(value):
@@ -416,10 +423,10 @@ def test_small_is_decided_at_its_edge_in_all_lanes(basis, max_int):
         sums = basis.reduce(integers)
         rest = sums[pattern.first.lanes :]
         # A constant polynomial: every receiver holds the value.
-        told = Opened(sums[: pattern.first.lanes], pattern.combine(rest))
+        told = OpenedProjections(sums[: pattern.first.lanes], pattern.combine(rest))
         return dict.fromkeys(range(3), told)
 
     for value in (0, edge, -edge):
-        assert within(code, pattern, opened(value))
+        assert within_bound(code, pattern, opened(value))
     for value in (edge + 1, -edge - 1, basis.modulus // 2):
-        assert not within(code, pattern, opened(value))
+        assert not within_bound(code, pattern, opened(value))

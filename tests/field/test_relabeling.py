@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from field.code.blind import MaskReused
-from field.compare.bitslice import numbers, unpack
-from field.compare.contest import Contest
-from field.compare.dealt import Schedule, Tables, together
-from field.compare.portions import NEXT
-from field.compare.relabeling import Relabeling, Shared, codes, rows_of
-from field.compare.secret_step import last_of_one_hot
+from field.code.masking import MaskReused
+from field.compare.argmin import ArgminContest
+from field.compare.assignment_step import AssignmentStep, SharedLabels, cluster_code, select_planes
+from field.compare.bitslice import from_planes, unpack
+from field.compare.correlated_randomness import NEXT
+from field.compare.dealer_protocol import DealerSchedule, PartyTables, combine_openings
+from field.compare.shared_step import last_of_one_hot
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import Coins, SeededCoins
@@ -23,10 +23,10 @@ from tests.oracles import field as reference
 BASIS = Basis(LANE_PRIMES[:4])
 
 
-def step(sizes, scaled, before, members, seed, *, kind=Schedule, tested=True, own=None, basis=BASIS):
+def step(sizes, scaled, before, members, seed, *, kind=DealerSchedule, tested=True, own=None, basis=BASIS):
     """(shares after the step, whether the members say that nothing changed, all that they opened)."""
-    contest = Contest.nearest(np.array(sizes))
-    game = Relabeling(kind(contest, basis.prefix(3), scaled.shape[1]), basis, tested)
+    contest = ArgminContest.nearest(np.array(sizes))
+    game = AssignmentStep(kind(contest, basis.prefix(3), scaled.shape[1]), basis, tested)
     lanes = game.schedule.basis
     rho = lanes.sample(scaled.shape, SeededCoins(seed, "rho"))
     masked = lanes.add(lanes.reduce(scaled), rho)
@@ -36,12 +36,14 @@ def step(sizes, scaled, before, members, seed, *, kind=Schedule, tested=True, ow
     sizes_due = list(game.portions)
     first = next(portions)
     assert first.shape == (sizes_due.pop(0),)
-    hands = [Tables(stream(), first if j == corrected else None).take() for j, stream in enumerate(streams)]
+    hands = [
+        PartyTables(stream(), first if j == corrected else None).take() for j, stream in enumerate(streams)
+    ]
     own = own or (lambda j: SeededCoins(seed, f"own {j}"))
     clusters = np.flatnonzero(np.array(sizes))
     moves = [
         game.play(
-            masked, Shared.public(basis, before, clusters, lead=j == 0), hand, own(j), lead=j == 0,
+            masked, SharedLabels.public(basis, before, clusters, lead=j == 0), hand, own(j), lead=j == 0,
         )
         for j, hand in enumerate(hands)
     ]  # fmt: skip
@@ -59,7 +61,7 @@ def step(sizes, scaled, before, members, seed, *, kind=Schedule, tested=True, ow
             hands[corrected].feed(words)
             opened = None
         elif not done:
-            opened = together(basis.prefix(len(openings[0])), openings)
+            opened = combine_openings(basis.prefix(len(openings[0])), openings)
             views.append(opened)
     assert not sizes_due
     shares, said = zip(*done, strict=True)
@@ -69,8 +71,8 @@ def step(sizes, scaled, before, members, seed, *, kind=Schedule, tested=True, ow
 
 def added(basis, shares):
     """One-hot labels (K, m) by bits, and by residues."""
-    bits = together(basis, [s.bits for s in shares])
-    parts = together(basis, [s.parts for s in shares])
+    bits = combine_openings(basis, [s.bits for s in shares])
+    parts = combine_openings(basis, [s.parts for s in shares])
     return bits, last_of_one_hot(basis, parts)
 
 
@@ -82,11 +84,11 @@ def halved(contest, basis, m):
     return Tournament(contest, basis, m, tuple(counts))
 
 
-@pytest.mark.parametrize("kind", [Schedule, tournament, halved])
+@pytest.mark.parametrize("kind", [DealerSchedule, tournament, halved])
 @pytest.mark.parametrize("k", [2, 3, 5, 9, 16, 17])
 @pytest.mark.parametrize("members", [2, 4])
 def test_bits_and_residues_are_the_labels_and_the_change_is_told(kind, k, members):
-    if kind is not Schedule and k < 5:
+    if kind is not DealerSchedule and k < 5:
         return
     m = 130
     sizes = np.random.default_rng(k).integers(1, 2**10, k)
@@ -101,7 +103,7 @@ def test_bits_and_residues_are_the_labels_and_the_change_is_told(kind, k, member
         assert (unpack(bits, m) == want).all()
         assert all((lane == want).all() for lane in parts)
         assert said is same
-        assert numbers(codes(np.arange(k), bits, 5), m).tolist() == after.tolist()
+        assert from_planes(cluster_code(np.arange(k), bits, 5), m).tolist() == after.tolist()
     assert step(sizes, scaled, after, members, k, kind=kind, tested=False)[1] is None
 
 
@@ -118,7 +120,7 @@ def test_every_single_change_is_seen():
 def test_empty_clusters_are_left_out():
     basis, labels = Basis(LANE_PRIMES[:2]), np.array([4, 1, 1, 2, 4])
     for clusters, kept in (([1, 2, 4], [0, 1, 2]), ([0, 1, 2, 4], [1, 2, 3]), ([1, 2, 4, 5], [0, 1, 2])):
-        shares = [Shared.public(basis, labels, np.array(clusters), lead=lead) for lead in (True, False)]
+        shares = [SharedLabels.public(basis, labels, np.array(clusters), lead=lead) for lead in (True, False)]
         bits, parts = added(basis, [s.among(np.array(kept)) for s in shares])
         want = np.array([1, 2, 4])[:, None] == labels
         assert (unpack(bits, 5) == want).all()
@@ -129,7 +131,7 @@ def test_a_slice_of_planes_holds_those_points():
     planes = np.random.default_rng(0).integers(0, 2**63, (3, 4)).astype(np.uint64)
     bits = unpack(planes, 250)
     for begin, end in ((0, 250), (63, 64), (1, 1), (60, 140)):
-        assert (unpack(rows_of(planes, begin, end), end - begin) == bits[:, begin:end]).all()
+        assert (unpack(select_planes(planes, begin, end), end - begin) == bits[:, begin:end]).all()
 
 
 def test_what_members_open_is_uniform_and_says_nothing_of_what_changed():
@@ -197,9 +199,12 @@ def test_who_moved_does_not_show_in_what_is_opened():
 
 
 def test_tables_serve_once():
-    contest = Contest.nearest(np.array([1, 1]))
-    game = Relabeling(Schedule(contest, BASIS, 3), BASIS, True)
-    tables, old = Tables(SeededCoins(0, "a")), Shared.public(BASIS, np.zeros(3, int), np.arange(2), lead=True)
+    contest = ArgminContest.nearest(np.array([1, 1]))
+    game = AssignmentStep(DealerSchedule(contest, BASIS, 3), BASIS, True)
+    tables, old = (
+        PartyTables(SeededCoins(0, "a")),
+        SharedLabels.public(BASIS, np.zeros(3, int), np.arange(2), lead=True),
+    )
     masked = BASIS.sample((2, 3), SeededCoins(0, "m"))
     next(game.play(masked, old, tables.take(), SeededCoins(0, "own"), lead=True))
     with pytest.raises(MaskReused):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from field.compare import circuits, signs
-from field.compare.bitslice import numbers, unpack, words
-from field.compare.contest import Contest
-from field.compare.dealt import codes
-from field.compare.replicated import MAX_T, Committee, Gates, Player, Rooms
+from field.compare.argmin import ArgminContest
+from field.compare.bitslice import from_planes, unpack, word_count
+from field.compare.dealer_protocol import winner_code
+from field.compare.replicated import MAX_T, Gates, ReplicatedCommittee, ReplicatedPlayer, ScratchArrays
 from field.kernels import replicating
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
@@ -28,7 +28,7 @@ def words_of(rng, *shape):
 
 @pytest.mark.parametrize("t", TS)
 def test_any_t_players_miss_exactly_one_component(t):
-    committee = Committee(t)
+    committee = ReplicatedCommittee(t)
     for gone in itertools.combinations(range(committee.size), t):
         known = {q for j in gone for q in committee.held(j)}
         assert len(set(range(len(committee.sets))) - known) == 1
@@ -36,7 +36,7 @@ def test_any_t_players_miss_exactly_one_component(t):
 
 @pytest.mark.parametrize("t", TS)
 def test_every_product_is_somebodys_once(t):
-    committee = Committee(t)
+    committee = ReplicatedCommittee(t)
     count = len(committee.sets)
     total = np.zeros((count, count), int)
     for j in range(committee.size):
@@ -51,7 +51,7 @@ def test_every_product_is_somebodys_once(t):
 @pytest.mark.parametrize("t", [0, MAX_T + 1])
 def test_limits_are_stated(t):
     with pytest.raises(ValueError, match=rf"t={t}: .* from 1 to {MAX_T}"):
-        Committee(t)
+        ReplicatedCommittee(t)
 
 
 # --- kernels -------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def test_limits_are_stated(t):
 @pytest.mark.parametrize("t", [1, 2])
 def test_products_equal_their_twin(count, t):
     rng = np.random.default_rng(count)
-    committee = Committee(t)
+    committee = ReplicatedCommittee(t)
     x, y = words_of(rng, 2, len(committee.held(0)), 5, count)
     left, right = np.array([0, 4, 2]), np.array([1, 1, 3])
     out = np.empty((3, count), np.uint64)
@@ -75,9 +75,9 @@ def test_products_equal_their_twin(count, t):
 @pytest.mark.parametrize("t", TS)
 def test_circuits_on_shares_equal_circuits_in_the_clear(t):
     rng = np.random.default_rng(t)
-    for seed, rooms in ((0, None), (1, [Rooms() for _ in range(2 * t + 1)])):
+    for seed, rooms in ((0, None), (1, [ScratchArrays() for _ in range(2 * t + 1)])):
         planes = [words_of(rng, 6, 3) for _ in range(t + 1)]
-        everybody = players.players(Committee(t), seed, rooms)
+        everybody = players.players(ReplicatedCommittee(t), seed, rooms)
         dealt = players.deal(everybody, planes)
         for member, bits in enumerate(planes):
             assert (players.opened(everybody, [d[member] for d in dealt]) == bits).all()
@@ -123,23 +123,24 @@ def test_arg_min_of_nobodys_distances(k, t):
     shares = [basis.sample((k, m), SeededCoins(k, f"holder {i}")) for i in range(t)]
     for share in shares:
         residues = basis.add(residues, basis.negate(share).astype(np.uint32)).astype(np.uint32)
-    contest = Contest.nearest(np.array(sizes))
+    contest = ArgminContest.nearest(np.array(sizes))
     chosen = [(b, a) for a, b, _, _ in contest.comparisons]
     factors = [(u, -v) for _, _, u, v in contest.comparisons]
     planes = [
-        signs.fractions(basis, t, s, chosen, factors, first=i == 0) for i, s in enumerate([*shares, residues])
+        signs.share_fractions(basis, t, s, chosen, factors, first=i == 0)
+        for i, s in enumerate([*shares, residues])
     ]
-    everybody = players.players(Committee(t))
+    everybody = players.players(ReplicatedCommittee(t))
     dealt = players.deal(everybody, [p.reshape(len(p), -1) for p in planes])
     bits, counted = players.run(everybody, [circuits.top_bit(d) for d in dealt])
     assert counted == {1: (8, 267), 2: (9, 359)}[t]
-    bits = [b.reshape(len(b), -1, words(m)) for b in bits]
+    bits = [b.reshape(len(b), -1, word_count(m)) for b in bits]
     won = [
-        circuits.wins(b, contest.literals, contest.wanted, p.constant)
+        circuits.winner_products(b, contest.literals, contest.wanted, p.constant)
         for b, p in zip(bits, everybody, strict=True)
     ]
     won = players.run(everybody, won)[0] if k > 2 else [players.clear(w) for w in won]
-    found = numbers(codes(contest, players.opened(everybody, won)), m)
+    found = from_planes(winner_code(contest, players.opened(everybody, won)), m)
     assert found.tolist() == nearest(distances, sizes)
 
 
@@ -203,7 +204,7 @@ def law_of_the_told(committee, gone, secrets, *, keys, reused=False):
             others = [i for i in range(committee.size) if i != me]
             pairs = {i: Bits(*[stream.get((min(i, me), max(i, me)), 0)] * 2) for i in others}
             sets = {q: Bits(*[stream.get(q, 0)] * 2) for q in committee.held(me)}
-            everybody.append(Player(committee, me, pairs, sets))
+            everybody.append(ReplicatedPlayer(committee, me, pairs, sets))
         view = told_to(gone, everybody, layers)
         law[view] = law.get(view, 0) + 1
     return law
@@ -232,7 +233,7 @@ def coalitions(committee):
 
 @pytest.mark.parametrize("t", [1, 2])
 def test_no_t_players_are_told_anything(t):
-    committee = Committee(t)
+    committee = ReplicatedCommittee(t)
     for gone in coalitions(committee):
         law = law_of_the_told(committee, gone, (1, 0, 1), keys=complete(committee))
         # Uniform: what honest players tell is as many fair coins.
@@ -243,15 +244,18 @@ def test_no_t_players_are_told_anything(t):
 
 @pytest.mark.parametrize("t", [1, 2])
 def test_a_reused_mask_is_caught(t):
-    committee = Committee(t)
+    committee = ReplicatedCommittee(t)
     assert not is_private(committee, tuple(range(t)), keys=complete(committee), reused=True)
 
 
 def test_keys_of_neighbors_would_not_do_for_two():
     # Control: players 0 and 2 surround player 1, whose part would then be bare.
-    committee = Committee(2)
+    committee = ReplicatedCommittee(2)
     assert not all(is_private(committee, gone, keys=circle(committee)) for gone in coalitions(committee))
-    assert all(is_private(Committee(1), gone, keys=circle(Committee(1))) for gone in coalitions(Committee(1)))
+    assert all(
+        is_private(ReplicatedCommittee(1), gone, keys=circle(ReplicatedCommittee(1)))
+        for gone in coalitions(ReplicatedCommittee(1))
+    )
 
 
 def law_of_the_dealt(committee, gone, bits, *, reused=False):
@@ -270,7 +274,7 @@ def law_of_the_dealt(committee, gone, bits, *, reused=False):
             pairs = {i: Bits() for i in range(committee.size) if i != me}
             # The bits of member 0 come first in every stream, those of the other members after.
             sets = {q: Bits(*w, *[0] * (committee.t * len(bits))) for q, w in words.items()}
-            everybody.append(Player(committee, me, pairs, sets))
+            everybody.append(ReplicatedPlayer(committee, me, pairs, sets))
         planes = np.array(bits, np.uint64)[:, None]
         dealt = everybody[0].begin_deal(planes, planes.shape)[0]
         told = everybody[0].told(dealt)[:, 0] & np.uint64(1)
@@ -281,7 +285,7 @@ def law_of_the_dealt(committee, gone, bits, *, reused=False):
 
 @pytest.mark.parametrize("t", [1, 2])
 def test_no_t_others_are_dealt_anything(t):
-    committee = Committee(t)
+    committee = ReplicatedCommittee(t)
     told = 0
     for gone in itertools.combinations(range(1, committee.size), t):
         laws = [law_of_the_dealt(committee, gone, bits) for bits in itertools.product((0, 1), repeat=2)]
@@ -295,14 +299,14 @@ def test_no_t_others_are_dealt_anything(t):
 
 
 def test_t_plus_one_players_hold_everything():
-    committee = Committee(1)
+    committee = ReplicatedCommittee(1)
     assert set(committee.held(0)) | set(committee.held(1)) == set(range(len(committee.sets)))
 
 
 def test_what_is_told_on_the_way_to_a_label_is_uniform():
     # All bits of all layers to player 2, chi-square per bit position pooled: 40000 fair coins, five sigma.
     told = []
-    everybody = players.players(Committee(1), 3)
+    everybody = players.players(ReplicatedCommittee(1), 3)
     zero = [np.zeros((20, 4), np.uint64) for _ in range(2)]
     dealt = players.deal(everybody, zero)
 
@@ -322,10 +326,10 @@ def test_what_is_told_on_the_way_to_a_label_is_uniform():
 
 def test_a_player_without_a_stream_is_refused():
     with pytest.raises(ValueError, match="lacks streams"):
-        Player(Committee(1), 0, {1: SeededCoins(0, "a")}, {})
+        ReplicatedPlayer(ReplicatedCommittee(1), 0, {1: SeededCoins(0, "a")}, {})
 
 
 def test_repr_shows_no_share():
-    everybody = players.players(Committee(1))
+    everybody = players.players(ReplicatedCommittee(1))
     assert "secret" in repr(everybody[0])
-    assert "secret" in repr(Rooms())
+    assert "secret" in repr(ScratchArrays())

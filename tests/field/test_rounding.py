@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from field.compare.dealt import Tables, together
-from field.compare.rounding import Rounding
-from field.compare.tables import Deck
+from field.compare.correlated_randomness import DealerRandomness
+from field.compare.dealer_protocol import PartyTables, combine_openings
+from field.compare.rounding import CenterRounding
 from field.ring.basis import LANE_PRIMES, Basis
-from field.ring.rounded import needed, reach, rounded, weights
+from field.ring.quantize import largest_rounded_center, round_centers, rounded_weights, rounding_modulus
 from field.secrets.coins import SeededCoins
 from tests.field.test_dealt import uniform_bits, uniform_residues
 
@@ -21,14 +21,14 @@ def divide(rounding, sums, mask, members=2, corrected=0, streams=None):
     """(rounded centers as integers, all that was opened, the corrected member's words) of sums (K, width)."""
     basis = rounding.basis
     streams = streams or (lambda j: SeededCoins(5, f"member {j}"))
-    deck = Deck([streams(j) for j in range(members)], corrected)
+    deck = DealerRandomness([streams(j) for j in range(members)], corrected)
     deck.begin(rounding.dealt)
     rounding.deal(mask, deck)
     masked = basis.add(basis.reduce(np.array(sums, object)), mask)
     games = [
         rounding.compete(
             masked,
-            Tables(streams(j), deck.corrections if j == corrected else None).take(),
+            PartyTables(streams(j), deck.corrections if j == corrected else None).take(),
             lead=j == members - 1,
         )
         for j in range(members)
@@ -43,9 +43,9 @@ def divide(rounding, sums, mask, members=2, corrected=0, streams=None):
                 shares.append(done.value)
         if shares:
             break
-        views.append(told := together(basis, moves))
+        views.append(told := combine_openings(basis, moves))
     assert len(views) == 1 + rounding.openings
-    return basis.lift_signed(together(basis, shares)), views, deck.corrections
+    return basis.lift_signed(combine_openings(basis, shares)), views, deck.corrections
 
 
 @st.composite
@@ -67,12 +67,17 @@ def cases(draw):
             ]
         )
     mask = draw(st.sampled_from([None, 0, 1, basis.modulus - 1, basis.modulus // 2]))
-    return Rounding(basis, tuple(sizes), 5, largest, fraction, multiple), sums, mask, draw(st.integers(2, 3))
+    return (
+        CenterRounding(basis, tuple(sizes), 5, largest, fraction, multiple),
+        sums,
+        mask,
+        draw(st.integers(2, 3)),
+    )
 
 
 @settings(deadline=None, max_examples=80)
 @given(cases())
-@example((Rounding(Basis(LANE_PRIMES[:2]), (1, 2, 32), 2, 7), [[7, -7], [1, -1], [1, -1]], None, 2))
+@example((CenterRounding(Basis(LANE_PRIMES[:2]), (1, 2, 32), 2, 7), [[7, -7], [1, -1], [1, -1]], None, 2))
 def test_a_center_is_the_nearest_integer_ties_up(case):
     rounding, sums, fixed, members = case
     basis, points = rounding.basis, 1 << rounding.fraction
@@ -87,32 +92,34 @@ def test_a_center_is_the_nearest_integer_ties_up(case):
     assert got.tolist() == expected
     sizes = rounding.multiple * np.array(rounding.sizes)
     if all(abs(x) < 1 << 63 for row in expected for x in row):  # as all centers of quantized points
-        assert rounded(np.array(sums, object), sizes, rounding.fraction).tolist() == expected
-    assert np.abs(got.astype(object)).max() <= reach(rounding.largest, rounding.fraction, rounding.multiple)
+        assert round_centers(np.array(sums, object), sizes, rounding.fraction).tolist() == expected
+    assert np.abs(got.astype(object)).max() <= largest_rounded_center(
+        rounding.largest, rounding.fraction, rounding.multiple
+    )
 
 
 def test_ties_and_empty_clusters_by_hand():
     # 16 / 32 of a step up from both sides; nothing of an empty cluster.
     sums, sizes = np.array([[1, -1, 3, -3], [5, 5, 5, 5]]), np.array([32, 0])
-    assert rounded(sums, sizes, 4).tolist() == [[1, 0, 2, -1], [0, 0, 0, 0]]
-    assert weights(sizes, 4).tolist() == [16, 0]
+    assert round_centers(sums, sizes, 4).tolist() == [[1, 0, 2, -1], [0, 0, 0, 0]]
+    assert rounded_weights(sizes, 4).tolist() == [16, 0]
 
 
 def test_the_modulus_holds_what_is_divided_and_no_more():
     basis = Basis(LANE_PRIMES[:1])
-    size = next(s for s in range(1, 2**12) if needed(s, 2**14, 4) >= basis.modulus)
-    held = Rounding(basis, (size - 1,), 2, 2**14)
+    size = next(s for s in range(1, 2**12) if rounding_modulus(s, 2**14, 4) >= basis.modulus)
+    held = CenterRounding(basis, (size - 1,), 2, 2**14)
     extreme = (size - 1) * 2**14
     for mask in (0, basis.modulus - 1):
         got, _, _ = divide(held, [[extreme, -extreme]], basis.reduce(np.full((1, 2), mask, object)))
         assert got.tolist() == [[2**18, -(2**18)]]
     with pytest.raises(ValueError, match="lower the scale, or add a lane"):
-        Rounding(basis, (size,), 2, 2**14)
+        CenterRounding(basis, (size,), 2, 2**14)
 
 
 def test_what_a_committee_opens_is_uniform():
     basis = Basis(LANE_PRIMES[:2])
-    rounding = Rounding(basis, (4,) * 64, 64, 1000)
+    rounding = CenterRounding(basis, (4,) * 64, 64, 1000)
     sums = np.full((64, 64), 17, object)
 
     def all_uniform(mask, streams=None):

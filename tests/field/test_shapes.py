@@ -3,13 +3,21 @@
 import numpy as np
 import pytest
 
-from field.compare.contest import Contest
-from field.compare.dealt import Schedule, labels, together
-from field.compare.in_turn import InTurn
-from field.compare.shapes import FEW, LEAST, MANY, MOST, ROUNDS, block, levels
+from field.compare.argmin import ArgminContest
+from field.compare.blockwise import (
+    FEW,
+    LEAST,
+    MANY,
+    MOST,
+    ROUNDS,
+    BlockwiseContest,
+    block_points,
+    choose_levels,
+)
+from field.compare.dealer_protocol import DealerSchedule, combine_openings, labels_from_code
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
-from secfc.coded.network import Network
+from secfc.coded.plan import Network
 from tests.field.committee import shared, tournament
 from tests.field.test_dealt import tied
 from tests.oracles import field as reference
@@ -23,7 +31,7 @@ def of(counts):
     """A contest of this shape."""
 
     def kind(contest, basis, m):
-        return Tournament(contest, basis, m, counts) if counts else Schedule(contest, basis, m)
+        return Tournament(contest, basis, m, counts) if counts else DealerSchedule(contest, basis, m)
 
     return kind
 
@@ -40,7 +48,7 @@ def of(counts):
 def test_what_is_opened_is_foretold_round_by_round(k, counts, lanes, alike):
     sizes = np.full(k, 16) if alike else np.arange(1, k + 1)
     contest, basis, scaled = (
-        Contest.nearest(sizes),
+        ArgminContest.nearest(sizes),
         Basis(LANE_PRIMES[:lanes]),
         tied(range(1, k + 1), 130, 2**9, k),
     )
@@ -49,7 +57,7 @@ def test_what_is_opened_is_foretold_round_by_round(k, counts, lanes, alike):
 
 
 def seconds(counts, k, basis, m, members, network, alike):
-    contest = Contest.nearest(np.full(k, 16) if alike else np.arange(1, k + 1))
+    contest = ArgminContest.nearest(np.full(k, 16) if alike else np.arange(1, k + 1))
     shape = of(counts)(contest, basis, m)
     nbytes = 8 * (shape.dealt + members * (members - 1) * sum(shape.openings))
     # Where sizes differ, every level after the first is to save a twentieth.
@@ -64,7 +72,7 @@ def seconds(counts, k, basis, m, members, network, alike):
 @pytest.mark.parametrize("alike", [False, True])
 def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network, alike):
     basis, least = Basis(LANE_PRIMES[:3]), 1 if alike else 2
-    taken = levels(k, basis, m, members, network, alike=alike)
+    taken = choose_levels(k, basis, m, members, network, alike=alike)
     cost = seconds(taken, k, basis, m, members, network, alike)
     tried = [(), *((-(-k // size),) for size in range(2, min(k, 7)))]
     tried += [(a, b) for a in range(2, k) for b in range(2, a) if k // a >= least and a // b >= least][::7]
@@ -80,17 +88,17 @@ def test_no_shape_is_cheaper_than_the_one_taken(k, m, members, network, alike):
 
 def test_the_network_decides():
     basis = Basis(LANE_PRIMES[:4])
-    assert levels(8, basis, 10**3, 2, Network()) == () != levels(8, basis, 10**6, 2, Network())
-    assert levels(8, basis, 10**3, 2, Network(latency=0.0))
-    assert levels(8, basis, 10**6, 2, Network(latency=1e4)) == ()
+    assert choose_levels(8, basis, 10**3, 2, Network()) == () != choose_levels(8, basis, 10**6, 2, Network())
+    assert choose_levels(8, basis, 10**3, 2, Network(latency=0.0))
+    assert choose_levels(8, basis, 10**6, 2, Network(latency=1e4)) == ()
     for alike in (False, True):
         for k in range(2, FEW + 1):
-            assert levels(k, basis, 10**6, 2, Network(latency=0.0), alike=alike) == ()
+            assert choose_levels(k, basis, 10**6, 2, Network(latency=0.0), alike=alike) == ()
         for lanes in range(1, 5):
-            assert levels(MANY, Basis(LANE_PRIMES[:lanes]), 90, 2, Network(latency=0.0), alike=alike)
+            assert choose_levels(MANY, Basis(LANE_PRIMES[:lanes]), 90, 2, Network(latency=0.0), alike=alike)
         # Few points of some clusters meet at once, many in levels of few each.
-        assert levels(8, basis, 10**2, 2, Network(), alike=alike) == ()
-        shapes = [levels(32, basis, 10**e, 2, Network(), alike=alike) for e in range(7)]
+        assert choose_levels(8, basis, 10**2, 2, Network(), alike=alike) == ()
+        shapes = [choose_levels(32, basis, 10**e, 2, Network(), alike=alike) for e in range(7)]
         assert [len(counts) for counts in shapes] == sorted(len(counts) for counts in shapes)
         assert len(shapes[0]) < 2
         assert len(shapes[-1]) > 1 + alike
@@ -101,7 +109,7 @@ def test_pairs_of_equal_sizes_take_one_comparison_less_than_there_are_clusters()
         counts = [k]
         while counts[-1] > 2:
             counts.append(-(-counts[-1] // 2))
-        shape = of(tuple(counts[1:]))(Contest.nearest(np.full(k, 3)), Basis(LANE_PRIMES[:2]), 64)
+        shape = of(tuple(counts[1:]))(ArgminContest.nearest(np.full(k, 3)), Basis(LANE_PRIMES[:2]), 64)
         stages = (*shape.schedules, shape.final) if k > 2 else (shape,)
         assert sum(len(stage.contest.comparisons) for stage in stages) == k - 1
 
@@ -110,17 +118,17 @@ def test_pairs_of_equal_sizes_take_one_comparison_less_than_there_are_clusters()
 def test_rounds_of_all_blocks_fit_a_question(alike, monkeypatch):
     basis = Basis(LANE_PRIMES[:4])
     for k, m in ((2, 10**8), (40, 10**8), (300, 10**8)):
-        counts = levels(k, basis, m, 2, Network(0.0), alike=alike)
-        shape = of(counts)(Contest.nearest(np.full(k, 2) if alike else np.arange(1, k + 1)), basis, m)
-        blocks = -(-m // block(shape, 2, Network(0.0)))
+        counts = choose_levels(k, basis, m, 2, Network(0.0), alike=alike)
+        shape = of(counts)(ArgminContest.nearest(np.full(k, 2) if alike else np.arange(1, k + 1)), basis, m)
+        blocks = -(-m // block_points(shape, 2, Network(0.0)))
         assert len(shape.openings) * blocks <= ROUNDS
         assert len(shape.openings) * MOST <= ROUNDS or blocks < MOST
     # Where there is room for fewer, the shape takes fewer as well.
-    monkeypatch.setattr("field.compare.shapes.ROUNDS", 12)
-    counts = levels(39, basis, 10**6, 2, Network(0.0), alike=alike)
-    shape = of(counts)(Contest.nearest(np.full(39, 2) if alike else np.arange(1, 40)), basis, 10**6)
+    monkeypatch.setattr("field.compare.blockwise.ROUNDS", 12)
+    counts = choose_levels(39, basis, 10**6, 2, Network(0.0), alike=alike)
+    shape = of(counts)(ArgminContest.nearest(np.full(39, 2) if alike else np.arange(1, 40)), basis, 10**6)
     assert len(shape.openings) <= 12
-    assert -(-(10**6) // block(shape, 2, Network(0.0))) == 1
+    assert -(-(10**6) // block_points(shape, 2, Network(0.0))) == 1
 
 
 @pytest.mark.parametrize("counts", [(), (2,), (3,), (4,), (4, 2)])
@@ -128,12 +136,14 @@ def test_labels_are_the_same_in_all_shapes(counts):
     sizes = np.random.default_rng(len(counts)).integers(1, 2**10, 9)
     scaled = tied(sizes.tolist(), 200, 2**20, 9)
     basis = Basis(LANE_PRIMES[:3])
-    schedule, shares, _ = shared(Contest.nearest(sizes), basis, scaled, 3, 1, kind=of(counts))
-    assert labels(schedule, together(basis, shares)).tolist() == reference.nearest(scaled, sizes.tolist())
+    schedule, shares, _ = shared(ArgminContest.nearest(sizes), basis, scaled, 3, 1, kind=of(counts))
+    assert labels_from_code(schedule, combine_openings(basis, shares)).tolist() == reference.nearest(
+        scaled, sizes.tolist()
+    )
 
 
 @pytest.mark.parametrize("m", [1, 63, 64, 65, 128, 200])
-@pytest.mark.parametrize("kind", [Schedule, tournament, of((5, 3, 2))])
+@pytest.mark.parametrize("kind", [DealerSchedule, tournament, of((5, 3, 2))])
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_blocks_of_rows_decide_alike_and_open_what_is_foretold(kind, lanes, m):
     basis = Basis(LANE_PRIMES[:lanes])
@@ -141,10 +151,12 @@ def test_blocks_of_rows_decide_alike_and_open_what_is_foretold(kind, lanes, m):
     edges = np.array([0, 1, half - 1, half], object)[np.random.default_rng(m).integers(0, 4, (9, m))]
 
     def turns(contest, basis, m):
-        return InTurn(kind(contest, basis, m), 64)
+        return BlockwiseContest(kind(contest, basis, m), 64)
 
-    shape, shares, (_, *opened) = shared(Contest.nearest(np.full(9, 7)), basis, edges, 3, m, kind=turns)
-    assert labels(shape, together(basis, shares)).tolist() == reference.nearest(edges, [1] * 9)
+    shape, shares, (_, *opened) = shared(ArgminContest.nearest(np.full(9, 7)), basis, edges, 3, m, kind=turns)
+    assert labels_from_code(shape, combine_openings(basis, shares)).tolist() == reference.nearest(
+        edges, [1] * 9
+    )
     assert shape.openings == tuple(map(words, opened))
     assert len(shape.parts) == -(-m // 64)
     assert max(shape.openings) == max(kind(shape.contest, basis, min(m, 64)).openings)
@@ -152,8 +164,8 @@ def test_blocks_of_rows_decide_alike_and_open_what_is_foretold(kind, lanes, m):
 
 def test_there_are_as_many_blocks_as_the_network_hardly_notices():
     def blocks(m, network):
-        shape = tournament(Contest.nearest(np.arange(1, 9)), Basis(LANE_PRIMES[:4]), m)
-        size = block(shape, 2, network)
+        shape = tournament(ArgminContest.nearest(np.arange(1, 9)), Basis(LANE_PRIMES[:4]), m)
+        size = block_points(shape, 2, network)
         assert size % 64 == 0
         return -(-m // size)
 
@@ -163,7 +175,9 @@ def test_there_are_as_many_blocks_as_the_network_hardly_notices():
     assert 1 < blocks(10**6, Network()) <= MOST
     assert blocks(10**6, Network(latency=100.0)) == 1
     with pytest.raises(ValueError, match="block=65 points: take a multiple of 64"):
-        InTurn(Schedule(Contest.nearest(np.ones(2, int)), Basis(LANE_PRIMES[:1]), 100), 65)
+        BlockwiseContest(
+            DealerSchedule(ArgminContest.nearest(np.ones(2, int)), Basis(LANE_PRIMES[:1]), 100), 65
+        )
 
 
 @pytest.mark.parametrize(("values", "why"), [

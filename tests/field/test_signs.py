@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from field.compare import circuits, signs
-from field.compare.bitslice import from_blocks, integers, pack, unpack, words
+from field.compare.bitslice import from_blocks, pack, planes_of_residues, unpack, word_count
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.coins import SeededCoins
 from tests.field import players
@@ -48,8 +48,8 @@ def test_fractions_equal_their_twin(basis, first, m):
     chosen = [(0, 1), (2, 0), (1, 1)]
     factors = [[int(x) - 2**62 for x in rng.integers(0, 2**63 - 1, 2)] for _ in chosen]
     factors[0] = [-1, -1]
-    found = signs.fractions(basis, 2, values, chosen, factors, first=first)
-    assert found.shape == (signs.digits(basis, 2), 3, words(m))
+    found = signs.share_fractions(basis, 2, values, chosen, factors, first=first)
+    assert found.shape == (signs.fraction_digits(basis, 2), 3, word_count(m))
     scaled = signs.scaled_factors(basis, factors)
     some = np.unique(np.append(rng.integers(0, m, 40), [0, m - 1]))
     exact = reference.fractions(basis, values[:, :, some], np.array(chosen), scaled, 4 * first, len(found))
@@ -62,9 +62,9 @@ def test_fractions_equal_their_twin(basis, first, m):
 def test_the_rounding_stays_within_its_bound():
     # The largest residues in every lane round the most.
     for basis, t in itertools.product(FOLDED, (1, 2, 3)):
-        places = signs.digits(basis, t)
+        places = signs.fraction_digits(basis, t)
         values = np.array(basis.primes, np.uint32)[:, None, None] - np.uint32(1)
-        bits = unpack(signs.fractions(basis, t, values, [(0,)], [[1]], first=False), 1)[:, 0]
+        bits = unpack(signs.share_fractions(basis, t, values, [(0,)], [[1]], first=False), 1)[:, 0]
         exact = sum(Fraction((p - 1) * pow(basis.modulus // p, -1, p) % p, p) for p in basis.primes) % 1
         lost = exact * 2**places - int(number(bits)[0])
         assert 0 <= lost < Fraction(9, 8)
@@ -84,7 +84,8 @@ def test_signs_at_the_edges(basis, t):
         rest = basis.add(basis.reduce(np.array(values, object)), basis.negate(total.astype(np.uint32)))
         shares[-1] = rest.astype(np.uint32)
         numbers = [
-            signs.fractions(basis, t, s[:, None], [(0,)], [[1]], first=i == 0) for i, s in enumerate(shares)
+            signs.share_fractions(basis, t, s[:, None], [(0,)], [[1]], first=i == 0)
+            for i, s in enumerate(shares)
         ]
         top = players.clear(circuits.top_bit([n.reshape(1, len(n), -1) for n in numbers]))
         assert unpack(top[0], len(values)).tolist() == [int(v < 0) for v in values]
@@ -94,7 +95,7 @@ def test_signs_at_the_edges(basis, t):
 def test_signs_of_anything(t, seed, values):
     basis = FOLDED[2]
     numbers = [
-        signs.fractions(basis, t, s[:, None], [(0,)], [[1]], first=i == 0)
+        signs.share_fractions(basis, t, s[:, None], [(0,)], [[1]], first=i == 0)
         for i, s in enumerate(split(basis, values, t + 1, seed))
     ]
     top = players.clear(circuits.top_bit([n.reshape(1, len(n), -1) for n in numbers]))
@@ -105,7 +106,7 @@ def test_signs_of_anything(t, seed, values):
 @pytest.mark.parametrize("t", [1, 2])
 def test_every_integer_and_every_sharing_of_a_tiny_ring(primes, t):
     basis = Basis(primes)
-    P, places = basis.modulus, signs.digits(basis, t)
+    P, places = basis.modulus, signs.fraction_digits(basis, t)
     one = signs.scaled_factors(basis, [[1]])
     x = np.arange(P)
     table = reference.fractions(basis, basis.reduce(x)[:, None], np.array([(0,)]), one, 0, places)
@@ -122,7 +123,7 @@ def test_every_integer_and_every_sharing_of_a_tiny_ring(primes, t):
 def test_other_primes_are_refused(primes):
     basis = Basis(primes)
     with pytest.raises(ValueError, match="have no kernel"):
-        signs.fractions(basis, 1, basis.reduce(np.zeros((1, 5), np.int64)), [(0,)], [[1]], first=True)
+        signs.share_fractions(basis, 1, basis.reduce(np.zeros((1, 5), np.int64)), [(0,)], [[1]], first=True)
 
 
 def test_fewer_digits_would_err():
@@ -144,6 +145,6 @@ def test_planes_of_integers_agree_with_fractions_of_one():
     # The two slicings of the house number their planes alike: least significant first.
     basis = FOLDED[0]
     values = basis.reduce(np.arange(5))
-    planes = from_blocks(integers(basis, values), 1)
+    planes = from_blocks(planes_of_residues(basis, values), 1)
     assert (number(unpack(planes, 5)) == np.arange(5)).all()
     assert (pack(unpack(planes, 5)) == planes).all()

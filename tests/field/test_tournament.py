@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from field.compare.argmin import ArgminContest
+from field.compare.assignment_step import SharedContest
 from field.compare.bitslice import unpack
-from field.compare.contest import Contest
-from field.compare.dealt import Tables, labels, together
-from field.compare.in_turn import InTurn
-from field.compare.portions import NEXT
-from field.compare.relabeling import Winning
-from field.compare.shapes import all_levels
-from field.compare.tables import Deck, Hand
+from field.compare.blockwise import BlockwiseContest, all_levels
+from field.compare.correlated_randomness import NEXT, DealerRandomness, PartyRandomness
+from field.compare.dealer_protocol import PartyTables, combine_openings, labels_from_code
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
@@ -47,13 +45,13 @@ def drawn(k, alike, seed):
 
 def wins(contest, basis, scaled, members, seed, kind):
     """(who wins (k, m), the words of each portion that were dealt, all of which were used)."""
-    game = Winning(kind(contest, basis, scaled.shape[1]))
+    game = SharedContest(kind(contest, basis, scaled.shape[1]))
     rho = basis.sample(scaled.shape, SeededCoins(seed, "rho"))
     masked = basis.add(basis.reduce(scaled), rho)
     streams = [lambda j=j: SeededCoins(seed, f"member {j}") for j in range(members)]
     portions = game.deal(rho, [stream() for stream in streams], 0)
     dealt = [next(portions)]
-    hands = [Tables(stream(), None if j else dealt[0]).take() for j, stream in enumerate(streams)]
+    hands = [PartyTables(stream(), None if j else dealt[0]).take() for j, stream in enumerate(streams)]
     moves = [game.play(masked, hand, lead=j == 1) for j, hand in enumerate(hands)]
     opened, shares = None, []
     while not shares:
@@ -69,11 +67,11 @@ def wins(contest, basis, scaled, members, seed, kind):
             hands[0].feed(dealt[-1])
             opened = None
         elif openings:
-            opened = together(basis, openings)
+            opened = combine_openings(basis, openings)
     used_up(hands[0])
     assert next(portions, None) is None
     assert game.portions == tuple(map(len, dealt))
-    return unpack(together(basis, shares), scaled.shape[1])
+    return unpack(combine_openings(basis, shares), scaled.shape[1])
 
 
 def used_up(hand):
@@ -89,14 +87,14 @@ def used_up(hand):
 def test_every_shape_decides_alike_at_the_cost_that_is_foretold(k, counts, alike):
     members = 2 + (k + len(counts)) % 3
     sizes, scaled = drawn(k, alike, k)
-    contest, basis = Contest.nearest(sizes), Basis(LANE_PRIMES[:3])
+    contest, basis = ArgminContest.nearest(sizes), Basis(LANE_PRIMES[:3])
 
     def kind(contest, basis, m):
         return Tournament(contest, basis, m, counts)
 
     want = reference.nearest(scaled, sizes.tolist())
     shape, shares, (_, *opened) = shared(contest, basis, scaled, members, k, kind=kind)
-    assert labels(shape, together(basis, shares)).tolist() == want
+    assert labels_from_code(shape, combine_openings(basis, shares)).tolist() == want
     words = [v.size if v.dtype == np.uint64 else -(-v.size // 2) for v in opened]
     assert list(shape.openings) == words
     assert (wins(contest, basis, scaled, members, k, kind) == (np.arange(k)[:, None] == want)).all()
@@ -113,12 +111,12 @@ def test_labels_and_bits_are_those_of_plaintext(shape, m, members, turns, seed):
 
     def kind(contest, basis, m):
         whole = Tournament(contest, basis, m, counts)
-        return InTurn(whole, 64) if turns else whole
+        return BlockwiseContest(whole, 64) if turns else whole
 
-    contest, basis = Contest.nearest(sizes), Basis(LANE_PRIMES[:3])
+    contest, basis = ArgminContest.nearest(sizes), Basis(LANE_PRIMES[:3])
     want = reference.nearest(scaled, sizes.tolist())
     game, shares, _ = shared(contest, basis, scaled, members, seed, kind=kind)
-    assert labels(game, together(basis, shares)).tolist() == want
+    assert labels_from_code(game, combine_openings(basis, shares)).tolist() == want
     assert (wins(contest, basis, scaled, members, seed, kind) == (np.arange(k)[:, None] == want)).all()
 
 
@@ -126,14 +124,14 @@ def test_where_all_distances_are_equal_the_first_cluster_wins():
     for k, counts, _ in SHAPES[:: short(9, nightly=1)]:
         scaled = np.full((k, 3), 10**6, object)
         for sizes in (np.full(k, 2), np.arange(k, 0, -1)):
-            contest = Contest.nearest(sizes)
+            contest = ArgminContest.nearest(sizes)
             try:
                 shape = Tournament(contest, Basis(LANE_PRIMES[:2]), 3, counts)
             except ValueError:
                 continue  # groups of one, where sizes differ
             rows = scaled * np.array([s * s for s in sizes.tolist()], object)[:, None]
             _, shares, _ = shared(contest, shape.basis, rows, 2, k, kind=lambda *_, shape=shape: shape)
-            assert labels(shape, together(shape.basis, shares)).tolist() == [0, 0, 0]
+            assert labels_from_code(shape, combine_openings(shape.basis, shares)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("sizes", "counts"), [
@@ -142,7 +140,7 @@ def test_where_all_distances_are_equal_the_first_cluster_wins():
 ])  # fmt: skip
 def test_groups_that_make_no_tournament_are_refused(sizes, counts):
     with pytest.raises(ValueError, match="groups of 8 clusters: give at each level fewer than contest it"):
-        Tournament(Contest.nearest(np.array(sizes)), Basis(LANE_PRIMES[:1]), 1, counts)
+        Tournament(ArgminContest.nearest(np.array(sizes)), Basis(LANE_PRIMES[:1]), 1, counts)
 
 
 # --- privacy ----------------------------------------------------------------------------------------
@@ -222,8 +220,8 @@ def test_a_winner_under_its_fresh_mask_is_uniform_beside_what_was_opened_before(
         return Tournament(contest, basis, m, (4, 2))
 
     def all_uniform():
-        shape, shares, views = shared(Contest.nearest(np.array(sizes)), basis, scaled, 2, 1, kind=kind)
-        assert set(labels(shape, together(basis, shares)).tolist()) == {6}
+        shape, shares, views = shared(ArgminContest.nearest(np.array(sizes)), basis, scaled, 2, 1, kind=kind)
+        assert set(labels_from_code(shape, combine_openings(basis, shares)).tolist()) == {6}
         before, winners = [v[:, 0] if v.ndim == 4 else v for v in views if v.dtype != np.uint64][:2]
         # What winners differ by from contestants, and from one another.
         gaps = [
@@ -236,7 +234,7 @@ def test_a_winner_under_its_fresh_mask_is_uniform_beside_what_was_opened_before(
         )
 
     assert all_uniform()
-    for side in (Hand, Deck):
+    for side in (PartyRandomness, DealerRandomness):
         monkeypatch.setattr(
             side, "uniform", lambda _, basis, shape: np.zeros((basis.lanes, *shape), basis.dtype)
         )

@@ -44,46 +44,56 @@ COPIED = (
 KNOWN = Path(__file__).with_name("equivalent.toml")
 
 A8 = "tests/secfc/active/test_a8_mutants.py"
-LABELS = ["tests/secfc/active", "tests/secfc/test_committees.py", "tests/secfc/test_protocol.py"]
+LABELS = [
+    "tests/secfc/active",
+    "tests/secfc/disclosure/test_committees.py",
+    "tests/secfc/roles/test_protocol.py",
+]
 UNION = ["tests/psu/test_steps.py", "tests/psu/test_union.py", "tests/psu/test_privacy.py"]
 # For each file the tests that hold it, the quick ones first.
 TARGETS = {
-    "field/compare/dealt.py": [A8, "tests/field/test_dealt.py"],
+    "field/compare/dealer_protocol.py": [A8, "tests/field/test_dealt.py"],
     "field/compare/tournament.py": ["tests/field/test_dealt.py"],
-    "field/compare/tables.py": ["tests/field/test_dealt.py"],
-    "field/compare/contest.py": ["tests/field/test_dealt.py"],
-    "field/code/blind.py": ["tests/field/test_blind.py"],
+    "field/compare/correlated_randomness.py": ["tests/field/test_dealt.py"],
+    "field/compare/argmin.py": ["tests/field/test_dealt.py"],
+    "field/code/masking.py": ["tests/field/test_blind.py"],
     "field/compare/replicated.py": ["tests/field/test_replicated.py"],
-    "field/compare/secret_step.py": ["tests/field/test_hidden.py"],
+    "field/compare/shared_step.py": ["tests/field/test_hidden.py"],
     "psu/opening.py": UNION,
     "psu/masked.py": UNION,
     "psu/together.py": UNION,
     "psu/sharing.py": UNION,
-    "secfc/transport/journal.py": [A8, "tests/secfc/test_checkpoint.py"],
-    "secfc/transport/checkpoint.py": [A8, "tests/secfc/test_checkpoint.py"],
-    "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/test_noise.py"],
-    "secfc/disclosure/noise/in_shares.py": ["tests/secfc/test_noise.py"],
-    "secfc/disclosure/noise/at_server.py": ["tests/secfc/test_noise.py"],
-    "secfc/disclosure/noise/budgeted.py": ["tests/secfc/test_noise.py"],
-    "secfc/disclosure/compare/member.py": LABELS,
+    "secfc/transport/journal.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
+    "secfc/transport/checkpoint.py": [A8, "tests/secfc/transport/test_checkpoint.py"],
+    "secfc/disclosure/noise/noise.py": [A8, "tests/secfc/disclosure/test_noise.py"],
+    "secfc/disclosure/noise/in_shares.py": ["tests/secfc/disclosure/test_noise.py"],
+    "secfc/disclosure/noise/at_server.py": ["tests/secfc/disclosure/test_noise.py"],
+    "secfc/disclosure/noise/budgeted.py": ["tests/secfc/disclosure/test_noise.py"],
+    "secfc/disclosure/compare/computing_party.py": LABELS,
     "secfc/disclosure/decoded/polynomials.py": LABELS,
-    "secfc/disclosure/compare/match.py": LABELS,
+    "secfc/disclosure/compare/session.py": LABELS,
     "secfc/disclosure/compare/server.py": LABELS,
     "secfc/disclosure/decoded/distances.py": LABELS[1:],
-    "secfc/disclosure/joint/undealt.py": ["tests/secfc/test_undealt.py"],
-    "secfc/disclosure/joint/steps.py": ["tests/secfc/test_undealt.py", "tests/secfc/test_final_labels.py"],
-    "secfc/disclosure/final_labels.py": ["tests/secfc/test_final_labels.py"],
-    "secfc/coded/messages.py": [A8, "tests/secfc/test_wire.py"],
-    "secfc/coded/sharing.py": ["tests/secfc/test_protocol.py", "tests/secfc/test_faults.py"],
-    "secfc/coded/verified.py": ["tests/secfc/test_liars.py", "tests/secfc/test_protocol.py"],
-    "secfc/coded/screening.py": ["tests/secfc/test_liars.py"],
-    "secfc/coded/pairing.py": ["tests/secfc/test_pairing.py"],
-    "secfc/coded/questions.py": ["tests/secfc/test_protocol.py"],
-    "secfc/transport/mailbox.py": ["tests/secfc/test_mailbox.py"],
-    "secfc/transport/link.py": ["tests/secfc/test_channels.py", "tests/secfc/active/test_a7_waiting.py"],
-    "secfc/transport/streams.py": ["tests/secfc/test_channels.py"],
-    "secfc/transport/sealed.py": ["tests/secfc/test_sealed.py"],
-}  # fmt: skip
+    "secfc/disclosure/dealerless/policy.py": ["tests/secfc/disclosure/test_dealerless.py"],
+    "secfc/disclosure/dealerless/steps.py": [
+        "tests/secfc/disclosure/test_dealerless.py",
+        "tests/secfc/disclosure/test_final_labels.py",
+    ],
+    "secfc/disclosure/final_labels.py": ["tests/secfc/disclosure/test_final_labels.py"],
+    "secfc/coded/messages.py": [A8, "tests/secfc/transport/test_wire.py"],
+    "secfc/coded/sharing.py": ["tests/secfc/roles/test_protocol.py", "tests/secfc/coded/test_faults.py"],
+    "secfc/coded/input_check.py": ["tests/secfc/coded/test_liars.py", "tests/secfc/roles/test_protocol.py"],
+    "secfc/coded/blame.py": ["tests/secfc/coded/test_liars.py"],
+    "secfc/coded/pairing.py": ["tests/secfc/coded/test_pairing.py"],
+    "secfc/coded/questions.py": ["tests/secfc/roles/test_protocol.py"],
+    "secfc/transport/mailbox.py": ["tests/secfc/transport/test_mailbox.py"],
+    "secfc/transport/link.py": [
+        "tests/secfc/transport/test_channels.py",
+        "tests/secfc/active/test_a7_waiting.py",
+    ],
+    "secfc/transport/streams.py": ["tests/secfc/transport/test_channels.py"],
+    "secfc/transport/sealed.py": ["tests/secfc/transport/test_sealed.py"],
+}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -32,7 +32,7 @@ def galois_matmul(matrix: Array, columns: Array, p: int) -> Array:
 
 
 def galois_transfer(xs: Sequence[int], ys: Sequence[int], p: int) -> list[list[int]]:
-    """The matrix of `lagrange.transfer`: column u interpolates the u-th unit vector, by galois."""
+    """The matrix of `lagrange.transfer_rows`: column u interpolates the u-th unit vector, by galois."""
     import galois
 
     field = galois_field(p)

@@ -13,11 +13,13 @@ import numpy as np
 from field import MERSENNE_61, SeededCoins
 from psu import kernels
 from psu.identify import Tags
-from psu.plan import Plan
+from psu.plan import UnionPlan
 from psu.tables import blank, geometry
 
 
-def naive_openings(plan: Plan, owned: list[Tags], m: int, seed: int) -> tuple[dict[int, int], dict[int, int]]:
+def naive_openings(
+    plan: UnionPlan, owned: list[Tags], m: int, seed: int
+) -> tuple[dict[int, int], dict[int, int]]:
     """(z -> the coefficient that peeling shows, z -> client 0's own coefficient)."""
     sheet = plan.cells(m, 0)
     table: Any = blank(sheet.rows, 3)

@@ -165,7 +165,7 @@ def trial(m: int, rows: int, rng: np.random.Generator) -> bool:
 def test_tables_of_the_planned_size_are_peeled(m: int) -> None:
     import psu
 
-    rows = psu.Plan(3, psu.Server(), bytes(16), bound=max(m, 1), sized=False).cells(m, 0).rows
+    rows = psu.UnionPlan(3, psu.Server(), bytes(16), bound=max(m, 1), sized=False).cells(m, 0).rows
     rng = np.random.default_rng(m)
     # At a failure rate of 1e-3 six failures of 1000 have probability below 1e-3, and the seed is fixed.
     assert sum(not trial(m, rows, rng) for _ in range(1000)) < 6

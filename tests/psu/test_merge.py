@@ -14,7 +14,7 @@ from field import Basis, SeededCoins
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
 from psu import masked, merge, opening, sharing
 from psu.errors import UnionAborted
-from psu.plan import Plan
+from psu.plan import UnionPlan
 from tests.oracles import psu as reference
 
 from .test_steps import secrets_of
@@ -24,10 +24,10 @@ DATA = [[10.0, 11.0, 12.0, 15.0], [11.0, 12.5, 13.0, 15.0], [12.0, 14.0, 15.0]] 
 
 
 def summed(mode: Any) -> tuple[Any, Any]:
-    plan = Plan(3, mode, bytes(16), bound=6, sized=False)
+    plan = UnionPlan(3, mode, bytes(16), bound=6, sized=False)
     secrets = secrets_of(plan)
     out = []
-    poll = opening.Poll(plan)
+    poll = opening.OpeningPoll(plan)
     for sheet in merge.sheets(6):
         made = []
         for j, rows in enumerate(map(np.array, HELD)):

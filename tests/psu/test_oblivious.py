@@ -15,7 +15,7 @@ from field import SeededCoins
 from psu import oblivious, ristretto
 from psu.errors import UnionAborted
 from psu.oblivious import Evaluator
-from psu.plan import Plan
+from psu.plan import UnionPlan
 from psu.proofs import prove, proven
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "rfc9497.json").read_text())
@@ -76,13 +76,13 @@ def test_what_is_no_element_is_refused() -> None:
 # --- questions and answers -----------------------------------------------------------------------
 
 
-def meeting(t: int = 1, n: int = 3) -> tuple[Plan, dict[int, Evaluator]]:
-    plan = Plan(n, psu.Threshold(t), bytes(16), quota=QUOTA)
+def meeting(t: int = 1, n: int = 3) -> tuple[UnionPlan, dict[int, Evaluator]]:
+    plan = UnionPlan(n, psu.Threshold(t), bytes(16), quota=QUOTA)
     made = {j: Evaluator(coins(f"evaluator {j}")) for j in plan.evaluators}
     return replace(plan, evaluation_keys=tuple(e.public for e in made.values())), made
 
 
-def answers(plan: Plan, made: dict[int, Evaluator], client: int, asked: bytes) -> dict[int, list[bytes]]:
+def answers(plan: UnionPlan, made: dict[int, Evaluator], client: int, asked: bytes) -> dict[int, list[bytes]]:
     return {j: [e.answer(plan, client, 0, asked)] for j, e in made.items()}
 
 
@@ -143,10 +143,10 @@ def test_an_evaluator_answers_a_client_once() -> None:
         evaluator.answer(plan, 1, 0, first)
 
 
-def shifted(j: int) -> Callable[[Plan, bytes, dict[int, list[bytes]]], None]:
+def shifted(j: int) -> Callable[[UnionPlan, bytes, dict[int, list[bytes]]], None]:
     """Evaluator j uses key + 1, and proves it as well as it can."""
 
-    def deviate(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+    def deviate(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
         elements = [asked[i : i + 32] for i in range(0, len(asked), 32)]
         old = [said[j][0][i : i + 32] for i in range(0, len(asked), 32)]
         new = [ristretto.add(a, b) for a, b in zip(old, elements, strict=True)]
@@ -155,10 +155,10 @@ def shifted(j: int) -> Callable[[Plan, bytes, dict[int, list[bytes]]], None]:
     return deviate
 
 
-def honest_of_the_last(j: int) -> Callable[[Plan, bytes, dict[int, list[bytes]]], None]:
+def honest_of_the_last(j: int) -> Callable[[UnionPlan, bytes, dict[int, list[bytes]]], None]:
     """The same, but for the element that is proven."""
 
-    def deviate(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+    def deviate(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
         true = said[j][0]
         shifted(j)(plan, asked, said)
         said[j] = [said[j][0][:-96] + true[-96:]]
@@ -166,20 +166,20 @@ def honest_of_the_last(j: int) -> Callable[[Plan, bytes, dict[int, list[bytes]]]
     return deviate
 
 
-def one_wrong(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+def one_wrong(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
     first = ristretto.add(said[1][0][:32], ristretto.generate(1))
     said[1] = [first + said[1][0][32:]]
 
 
-def malformed(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+def malformed(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
     said[1] = [bytes(32) + said[1][0][32:]]
 
 
-def short(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+def short(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
     said[1] = [said[1][0][:-1]]
 
 
-def nothing(plan: Plan, asked: bytes, said: dict[int, list[bytes]]) -> None:
+def nothing(plan: UnionPlan, asked: bytes, said: dict[int, list[bytes]]) -> None:
     del said[1]
 
 

@@ -20,7 +20,7 @@ import psu
 from field import MERSENNE_61, SeededCoins
 from psu import kernels, together
 from psu.identify import tags
-from psu.plan import Plan
+from psu.plan import UnionPlan
 from tests.oracles import psu as reference
 
 from .naive import naive_openings
@@ -133,7 +133,7 @@ class Watched(together._Together):
 
 
 def watch(sets: list[Any], seed: int, mode: Any, size: int) -> Watched:
-    plan = Plan(len(sets), mode, bytes(16), bound=size, sized=False)
+    plan = UnionPlan(len(sets), mode, bytes(16), bound=size, sized=False)
     run = Watched(plan, [SeededCoins(seed, str(j)) for j in range(len(sets))], {})
     run.run(sets)
     return run
@@ -218,7 +218,7 @@ def test_that_attack_breaks_the_protocol_without_its_secret_vectors(monkeypatch:
 
 def test_the_insider_breaks_the_naive_union() -> None:
     sets = sets_of(0, 3000)
-    plan = Plan(3, psu.Threshold(1), bytes(16), bound=6000, sized=False)
+    plan = UnionPlan(3, psu.Threshold(1), bytes(16), bound=6000, sized=False)
     owned = [tags(psu.digests(ids), bytes(16))[0] for ids in sets]
     shown, own = naive_openings(plan, owned, 6000, seed=0)
     shared = set(own) & (set(owned[1].z.tolist()) | set(owned[2].z.tolist()))
@@ -283,7 +283,7 @@ def test_opened_values_are_uniform_whoever_owns_the_ids() -> None:
 def test_that_comparison_catches_constant_coefficients() -> None:
     # Broken: coefficients 1 and no fresh g, so sums are multiplicities.
     def bare(sets: list[list[int]]) -> Any:
-        plan = Plan(3, psu.Threshold(1), bytes(16), bound=300, sized=False)
+        plan = UnionPlan(3, psu.Threshold(1), bytes(16), bound=300, sized=False)
         table = np.zeros((plan.cells(300, 0).rows, 6), np.uint64)
         from psu.tables import geometry
 
@@ -303,7 +303,7 @@ def test_single_answers_are_masked_and_never_repeat() -> None:
 
     from .test_steps import secrets_of
 
-    plan = Plan(3, psu.Threshold(1), bytes(16), bound=10, sized=False)
+    plan = UnionPlan(3, psu.Threshold(1), bytes(16), bound=10, sized=False)
     secrets, sheet = secrets_of(plan), Sheet("counts", 0, 2000)
     holdings = [sharing.hold(sheet) for _ in range(3)]
     for j in range(3):
@@ -313,7 +313,7 @@ def test_single_answers_are_masked_and_never_repeat() -> None:
         opening.begin(plan, secrets[i], sharing.settle(plan, secrets[i], holdings[i], range(3)))
         for i in range(3)
     ]
-    poll, answers = opening.Poll(plan), []
+    poll, answers = opening.OpeningPoll(plan), []
     for _ in range(2):
         poll, turn = opening.ask(sheet, poll)
         sent = [opening.answer(member, turn)[1] for member in members]

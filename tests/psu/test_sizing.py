@@ -11,12 +11,12 @@ import psu
 from field import SeededCoins
 from psu import sizing, tables
 from psu.identify import tags
-from psu.plan import SIZE_MARGIN, Plan
+from psu.plan import SIZE_MARGIN, UnionPlan
 from tests.nightly import by_night
 
 
 def estimated(ids: Any, seed: int = 0, bound: int = 1 << 24) -> int:
-    plan = Plan(3, psu.Server(), seed.to_bytes(16, "little"), bound=bound)
+    plan = UnionPlan(3, psu.Server(), seed.to_bytes(16, "little"), bound=bound)
     own, _ = tags(psu.digests(ids), bytes(16))
     return sizing.estimate(plan, tables.fill(plan, plan.slots, own, SeededCoins(seed, "r")))
 

@@ -26,7 +26,7 @@ from psu.messages import (
     Turn,
     UnionTags,
 )
-from psu.plan import Plan, Sheet, Threshold
+from psu.plan import Sheet, Threshold, UnionPlan
 
 NONE = np.empty(0, np.uint64)
 
@@ -35,13 +35,13 @@ def coins(label: str) -> SeededCoins:
     return SeededCoins(1, label)
 
 
-def offers_of(plan: Plan) -> tuple[list[Ephemeral], dict[int, Offer], dict[int, bytes]]:
+def offers_of(plan: UnionPlan) -> tuple[list[Ephemeral], dict[int, Offer], dict[int, bytes]]:
     identities = [Identity.draw(coins(f"id {j}")) for j in range(plan.n)]
     made = [Ephemeral(plan, j, identities[j], coins(f"eph {j}")) for j in range(plan.n)]
     return made, {e.me: e.offer for e in made}, {j: i.public for j, i in enumerate(identities)}
 
 
-def secrets_of(plan: Plan) -> list[Secrets]:
+def secrets_of(plan: UnionPlan) -> list[Secrets]:
     made, offers, pinned = offers_of(plan)
     rings = [e.agree(offers, pinned) for e in made]
     packets = [deal_keys(plan, ring, coins(f"deal {ring.me}")) for ring in rings]
@@ -49,14 +49,14 @@ def secrets_of(plan: Plan) -> list[Secrets]:
 
 
 @pytest.fixture
-def plan() -> Plan:
-    return Plan(4, Threshold(1, spares=1), bytes(16), bound=200, sized=False)
+def plan() -> UnionPlan:
+    return UnionPlan(4, Threshold(1, spares=1), bytes(16), bound=200, sized=False)
 
 
 # --- keys ----------------------------------------------------------------------------------------
 
 
-def test_both_ends_derive_the_same_keys_and_every_pair_others(plan: Plan) -> None:
+def test_both_ends_derive_the_same_keys_and_every_pair_others(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     words = {}
     for a in range(4):
@@ -73,7 +73,7 @@ def test_both_ends_derive_the_same_keys_and_every_pair_others(plan: Plan) -> Non
     assert len({s.tag_key for s in secrets}) == 1
 
 
-def test_keys_are_used_once(plan: Plan) -> None:
+def test_keys_are_used_once(plan: UnionPlan) -> None:
     made, offers, pinned = offers_of(plan)
     ring = made[0].agree(offers, pinned)
     with pytest.raises(AlreadyUsed, match="ephemeral"):
@@ -95,7 +95,7 @@ def test_keys_are_used_once(plan: Plan) -> None:
         ring.channels[1].stream("s")
 
 
-def test_directions_have_their_own_keys(plan: Plan) -> None:
+def test_directions_have_their_own_keys(plan: UnionPlan) -> None:
     made, offers, pinned = offers_of(plan)
     rings = [e.agree(offers, pinned) for e in made[:2]]
     sealed = rings[0].channels[1].seal("a", b"x")
@@ -104,7 +104,7 @@ def test_directions_have_their_own_keys(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("lost", ["offer", "identity"])
-def test_who_introduces_no_key_is_named(plan: Plan, lost: str) -> None:
+def test_who_introduces_no_key_is_named(plan: UnionPlan, lost: str) -> None:
     made, offers, pinned = offers_of(plan)
     del (offers if lost == "offer" else pinned)[1]
     with pytest.raises(UnionAborted, match="no key was offered") as caught:
@@ -113,7 +113,7 @@ def test_who_introduces_no_key_is_named(plan: Plan, lost: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["signature", "ephemeral", "pin", "plan", "sender", "missing", "low order"])
-def test_forged_offers_are_refused(plan: Plan, what: str) -> None:
+def test_forged_offers_are_refused(plan: UnionPlan, what: str) -> None:
     made, offers, pinned = offers_of(plan)
     offer = offers[2]
     if what == "signature":
@@ -135,7 +135,7 @@ def test_forged_offers_are_refused(plan: Plan, what: str) -> None:
     assert caught.value.parties == (2,)
 
 
-def test_key_packets_are_checked(plan: Plan) -> None:
+def test_key_packets_are_checked(plan: UnionPlan) -> None:
     made, offers, pinned = offers_of(plan)
     rings = [e.agree(offers, pinned) for e in made]
     packets = {i: deal_keys(plan, rings[i], coins("k"))[3] for i in dealers(plan, 3)}
@@ -150,7 +150,7 @@ def test_key_packets_are_checked(plan: Plan) -> None:
     assert caught.value.proof
 
 
-def test_secrets_are_not_shown(plan: Plan) -> None:
+def test_secrets_are_not_shown(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)[1]
     shown = " ".join(
         map(repr, (secrets, secrets.ring, secrets.ring.channels[0], secrets.ring.channels[0].stream("r")))
@@ -163,7 +163,7 @@ def test_secrets_are_not_shown(plan: Plan) -> None:
 # --- sharing -------------------------------------------------------------------------------------
 
 
-def shared(plan: Plan, sheet: Sheet, contributing: list[int]) -> tuple[list[Secrets], Any, list[Any]]:
+def shared(plan: UnionPlan, sheet: Sheet, contributing: list[int]) -> tuple[list[Secrets], Any, list[Any]]:
     secrets = secrets_of(plan)
     table: Any = np.zeros((sheet.rows, sheet.width), np.uint64)
     holdings = [sharing.hold(sheet) for _ in plan.committee]
@@ -180,7 +180,7 @@ def shared(plan: Plan, sheet: Sheet, contributing: list[int]) -> tuple[list[Secr
     )
 
 
-def test_the_committee_holds_a_shamir_sharing_of_the_sum(plan: Plan) -> None:
+def test_the_committee_holds_a_shamir_sharing_of_the_sum(plan: UnionPlan) -> None:
     from psu.plan import point, weights
 
     sheet = Sheet("slots", 0, 20_000)
@@ -191,7 +191,7 @@ def test_the_committee_holds_a_shamir_sharing_of_the_sum(plan: Plan) -> None:
         assert np.array_equal(total % MERSENNE_61, table)
 
 
-def test_blocks_out_of_place_are_blamed(plan: Plan) -> None:
+def test_blocks_out_of_place_are_blamed(plan: UnionPlan) -> None:
     sheet = Sheet("slots", 0, 10)
     secrets = secrets_of(plan)
     blocks = sharing.deal(plan, secrets[1], sheet, np.ones((10, 1), np.uint64), 0)
@@ -223,7 +223,7 @@ def test_blocks_out_of_place_are_blamed(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("payload", [np.zeros(9, np.uint64), np.full(10, MERSENNE_61, np.uint64)])
-def test_genuine_but_malformed_blocks_are_proof(plan: Plan, payload: Any) -> None:
+def test_genuine_but_malformed_blocks_are_proof(plan: UnionPlan, payload: Any) -> None:
     secrets, sheet = secrets_of(plan), Sheet("slots", 0, 10)
     sealed = secrets[1].ring.channels[2].seal("share slots/0/10 0", payload.tobytes())
     with pytest.raises(UnionAborted) as caught:
@@ -232,7 +232,7 @@ def test_genuine_but_malformed_blocks_are_proof(plan: Plan, payload: Any) -> Non
     assert caught.value.proof
 
 
-def test_contributors_are_complete_everywhere(plan: Plan) -> None:
+def test_contributors_are_complete_everywhere(plan: UnionPlan) -> None:
     assert sharing.contributors(plan, [[0, 1, 2, 3], [0, 1, 3], [0, 1, 2, 3]]) == (0, 1, 3)
     with pytest.raises(UnionAborted, match="2 committee members answer"):
         sharing.contributors(plan, [[0, 1], [0, 1]])
@@ -244,16 +244,16 @@ def test_contributors_are_complete_everywhere(plan: Plan) -> None:
 # --- openings ------------------------------------------------------------------------------------
 
 
-def committee(plan: Plan) -> tuple[list[opening.Member], Sheet, Any]:
+def committee(plan: UnionPlan) -> tuple[list[opening.OpeningMember], Sheet, Any]:
     sheet = Sheet("counts", 0, 50)
     secrets, table, holdings = shared(plan, sheet, [0, 1, 2, 3])
     members = [opening.begin(plan, secrets[i], holdings[i]) for i in plan.committee]
     return members, sheet, table
 
 
-def test_any_quorum_opens_the_same_sum(plan: Plan) -> None:
+def test_any_quorum_opens_the_same_sum(plan: UnionPlan) -> None:
     members, sheet, table = committee(plan)
-    poll = opening.Poll(plan)
+    poll = opening.OpeningPoll(plan)
     for silent in ([], [0], [1], [3]):
         poll, turn = opening.ask(sheet, poll, silent)
         answers = {i: opening.answer(members[i], turn)[1] for i in plan.committee}
@@ -263,9 +263,9 @@ def test_any_quorum_opens_the_same_sum(plan: Plan) -> None:
         assert np.array_equal(got.astype(object), table)
 
 
-def test_an_opening_is_answered_once(plan: Plan) -> None:
+def test_an_opening_is_answered_once(plan: UnionPlan) -> None:
     members, sheet, _ = committee(plan)
-    poll, turn = opening.ask(sheet, opening.Poll(plan))
+    poll, turn = opening.ask(sheet, opening.OpeningPoll(plan))
     _, later = opening.ask(sheet, poll)
     opening.answer(members[0], later)
     for old in (later, turn):  # also from the old state
@@ -273,9 +273,9 @@ def test_an_opening_is_answered_once(plan: Plan) -> None:
             opening.answer(members[0], old)
 
 
-def test_members_told_different_things_open_nothing(plan: Plan) -> None:
+def test_members_told_different_things_open_nothing(plan: UnionPlan) -> None:
     members, sheet, table = committee(plan)
-    _, turn = opening.ask(sheet, opening.Poll(plan))
+    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
     other = replace(turn, number=5)
     answers = {i: opening.answer(members[i], other if i == 0 else turn)[1] for i in turn.quorum}
     with pytest.raises(UnionAborted, match="another question") as caught:
@@ -285,9 +285,9 @@ def test_members_told_different_things_open_nothing(plan: Plan) -> None:
     assert not (opening.gather(sheet, 50, turn, answers).astype(object) == table).any()
 
 
-def test_a_relay_that_contradicts_itself_is_refused(plan: Plan) -> None:
+def test_a_relay_that_contradicts_itself_is_refused(plan: UnionPlan) -> None:
     members, sheet, _ = committee(plan)
-    _, turn = opening.ask(sheet, opening.Poll(plan))
+    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
     for bad in (
         replace(turn, history=bytes(32)),
         replace(turn, round=2),
@@ -300,9 +300,9 @@ def test_a_relay_that_contradicts_itself_is_refused(plan: Plan) -> None:
             opening.answer(members[0], bad)
 
 
-def test_malformed_openings_are_blamed(plan: Plan) -> None:
+def test_malformed_openings_are_blamed(plan: UnionPlan) -> None:
     members, sheet, _ = committee(plan)
-    _, turn = opening.ask(sheet, opening.Poll(plan))
+    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
     answers: Any = {i: opening.answer(members[i], turn)[1] for i in turn.quorum}
     for bad in (
         {0: answers[0], 1: answers[1]},
@@ -315,11 +315,11 @@ def test_malformed_openings_are_blamed(plan: Plan) -> None:
         assert caught.value.parties == (2,)
 
 
-def test_invented_ids_are_refused_by_members(plan: Plan) -> None:
+def test_invented_ids_are_refused_by_members(plan: UnionPlan) -> None:
     sheet = plan.cells(50, 0)
     secrets, _, holdings = shared(plan, sheet, [0, 1])
     member = opening.begin(plan, secrets[0], holdings[0])
-    _, turn = peeling.ask(peeling.start(plan, sheet), opening.Poll(plan))
+    _, turn = peeling.ask(peeling.start(plan, sheet), opening.OpeningPoll(plan))
     member, _ = opening.answer(member, turn)
     one = np.array([5], np.uint64)
     fake = replace(turn, round=1, number=2, z=one, y=one, pure=np.array([1], np.uint8))
@@ -330,7 +330,7 @@ def test_invented_ids_are_refused_by_members(plan: Plan) -> None:
 # --- malformed tables ----------------------------------------------------------------------------
 
 
-def test_a_table_that_contradicts_itself_aborts(plan: Plan) -> None:
+def test_a_table_that_contradicts_itself_aborts(plan: UnionPlan) -> None:
     sheet = plan.cells(50, 0)
     own, _ = tags(psu.digests(["a"]), bytes(16))
     table = tables.fill(plan, sheet, own, coins("r"))
@@ -342,7 +342,7 @@ def test_a_table_that_contradicts_itself_aborts(plan: Plan) -> None:
 
 
 def test_malformed_uploads_in_server_mode() -> None:
-    plan = Plan(3, psu.Server(), bytes(16), bound=50, sized=False)
+    plan = UnionPlan(3, psu.Server(), bytes(16), bound=50, sized=False)
     secrets, sheet = secrets_of(plan), plan.cells(50, 0)
     block = masked.mask(plan, secrets[0], sheet, tables.blank(sheet.rows, 3), 0)
     with pytest.raises(AlreadyUsed):
@@ -403,7 +403,7 @@ def test_tags_that_share_z_are_told_apart() -> None:
     assert align.rows(union, Tags(z, y), np.arange(4)).tolist() == [0, 1, 2, 3]
 
 
-def test_clients_told_different_unions_notice(plan: Plan) -> None:
+def test_clients_told_different_unions_notice(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     everything, _ = tags(psu.digests(range(9)), bytes(16))
     full = align.announce(everything.z, everything.y)
@@ -415,7 +415,7 @@ def test_clients_told_different_unions_notice(plan: Plan) -> None:
     assert caught.value.parties == (2,)
 
 
-def test_a_confirmation_that_does_not_come_is_none(plan: Plan) -> None:
+def test_a_confirmation_that_does_not_come_is_none(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     everything, _ = tags(psu.digests(range(9)), bytes(16))
     union = align.announce(everything.z, everything.y)
@@ -425,7 +425,7 @@ def test_a_confirmation_that_does_not_come_is_none(plan: Plan) -> None:
     assert (caught.value.parties, caught.value.proof) == ((2,), False)
 
 
-def test_clients_dealt_different_group_keys_notice(plan: Plan) -> None:
+def test_clients_dealt_different_group_keys_notice(plan: UnionPlan) -> None:
     secrets = secrets_of(plan)
     secrets[3] = replace(secrets[3], group=bytes(32))
     said = {j: align.confirm(secrets[j], None) for j in range(4)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import psu
 from field import SeededCoins
 from psu import together
-from psu.plan import Plan, Sheet
+from psu.plan import Sheet, UnionPlan
 
 ids = st.one_of(st.text(max_size=3), st.binary(max_size=2), st.integers(-3, 3))
 modes = st.sampled_from([psu.Threshold(1), psu.Server()])
@@ -204,7 +204,7 @@ def test_dealt_coefficients_are_used_once_and_end(monkeypatch: Any) -> None:
         assert start == (spent + words if sheet == other else 0)
     assert len(used) > 5
     # Too few, and the table is made anew: not opened by coefficients that were used.
-    monkeypatch.setattr(Plan, "budget", lambda plan, sheet: sheet.rows + (2000 if sheet.attempt else 0))
+    monkeypatch.setattr(UnionPlan, "budget", lambda plan, sheet: sheet.rows + (2000 if sheet.attempt else 0))
     result = psu.union(sets, t=1)
     check(sets, result)
     assert result.attempts == 2
@@ -241,13 +241,13 @@ def test_a_client_lost_in_server_mode_is_named() -> None:
 
 @pytest.mark.parametrize("mode", [psu.Threshold(1), psu.Server()])
 def test_a_stalled_table_is_tried_again_with_a_new_salt(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = Plan.cells
+    planned = UnionPlan.cells
 
-    def tight(plan: Plan, size: int, attempt: int) -> Sheet:
+    def tight(plan: UnionPlan, size: int, attempt: int) -> Sheet:
         sheet = planned(plan, size, attempt)
         return sheet if attempt else Sheet(sheet.kind, 0, 400)
 
-    monkeypatch.setattr(Plan, "cells", tight)
+    monkeypatch.setattr(UnionPlan, "cells", tight)
     sets = [list(range(500)), list(range(250, 700)), []]
     result = psu.union(sets, mode=mode)
     check(sets, result)
@@ -261,7 +261,7 @@ def test_a_union_above_its_bound_aborts(mode: Any) -> None:
 
 
 def test_tables_grow_and_salts_differ() -> None:
-    plan = Plan(3, psu.Threshold(1), bytes(16))
+    plan = UnionPlan(3, psu.Threshold(1), bytes(16))
     rows = [plan.cells(1000, a).rows for a in range(3)]
     assert rows[0] >= 1500
     assert rows[1] >= 1.25 * rows[0] - 4
@@ -290,30 +290,30 @@ def test_parameters_that_do_not_fit(arguments: Any, message: str) -> None:
 
 def test_plans_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="session"):
-        Plan(3, psu.Threshold(1), b"short")
+        UnionPlan(3, psu.Threshold(1), b"short")
     with pytest.raises(ValueError, match="8 spares: at most t=7 are possible where coefficients are dealt"):
-        Plan(40, psu.Threshold(7, 8), bytes(16))
+        UnionPlan(40, psu.Threshold(7, 8), bytes(16))
     with pytest.raises(ValueError, match="n=1"):
-        Plan(1, psu.Server(), bytes(16))
+        UnionPlan(1, psu.Server(), bytes(16))
     with pytest.raises(ValueError, match="min_clients"):
-        Plan(3, psu.Server(), bytes(16), min_clients=4)
+        UnionPlan(3, psu.Server(), bytes(16), min_clients=4)
     with pytest.raises(ValueError, match="no sheet"):
         Sheet("bogus", 0, 4)
-    assert Plan(3, psu.Threshold(1), bytes(16)).digest != Plan(3, psu.Server(), bytes(16)).digest
+    assert UnionPlan(3, psu.Threshold(1), bytes(16)).digest != UnionPlan(3, psu.Server(), bytes(16)).digest
 
 
 def test_importing_is_cheap() -> None:
     import subprocess
     import sys
 
-    code = "import sys, psu; assert 'numba' not in sys.modules and psu.__secfc__; psu.Plan"
+    code = "import sys, psu; assert 'numba' not in sys.modules and psu.__secfc__; psu.UnionPlan"
     subprocess.run([sys.executable, "-c", code + "; assert 'numba' not in sys.modules"], check=True)
 
 
 def test_the_driver_names_no_round_twice() -> None:
     # Openings are numbered over the whole session, retries and sizing included.
     run: Any = together._Together(
-        Plan(3, psu.Threshold(1), bytes(16)), [seeded(0)(str(j)) for j in range(3)], {}
+        UnionPlan(3, psu.Threshold(1), bytes(16)), [seeded(0)(str(j)) for j in range(3)], {}
     )
     run.run([list(range(50))] * 3)
     assert run.poll.number == run.rounds

@@ -50,28 +50,28 @@ import psu
 import secfc
 from field import SeededCoins
 from psu import messages as union
-from secfc import kfed, sums
-from secfc.algorithm import Public, gathered
-from secfc.coded import dealing_messages as dealing
+from secfc import kfed
+from secfc.algorithm import PublicFacts, gather_result
+from secfc.coded import input_check as rows
+from secfc.coded import messages as dealing
 from secfc.coded import messages as own
-from secfc.coded import rounding_messages as rounding
-from secfc.coded import union_messages as united
-from secfc.coded import validity_messages as rows
+from secfc.coded import messages as rounding
+from secfc.coded import union as united
 from secfc.coded.membership import Private
-from secfc.coded.network import Network as Link
-from secfc.disclosure.joint import messages as joint
-from secfc.disclosure.own import messages as keeping
-from secfc.exact import plaintext
-from secfc.exact.predict import predicting_client, predicting_server
+from secfc.coded.plan import Network as Link
+from secfc.coded_kmeans import plaintext
+from secfc.coded_kmeans.predict import predicting_client, predicting_server
+from secfc.disclosure.dealerless import messages as joint
+from secfc.disclosure.owner_labels import messages as keeping
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
 from secfc.feddp import messages as summing
-from secfc.fitting import seal
-from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.starts import KMeansPlusPlus, RandomPoints
+from secfc.fitting import seal_roles
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.overlap import messages as partial_features
 from secfc.privacy import Bound, Budget, Neighbors
+from secfc.roles import coin_toss
 from secfc.roles import messages as shared
-from secfc.roles import toss
 from secfc.roles.exchange import (
     ITERATE,
     SERVER,
@@ -85,10 +85,11 @@ from secfc.roles.exchange import (
     SuspectedParties,
     TooFewReplies,
     UnionFailed,
-    faulty,
+    blame_error,
 )
 from secfc.roles.transcript import Envelope
 from secfc.scaling import moments
+from secfc.secure_sum import protocol
 from secfc.transport import wire
 from secfc.transport.sealed import TamperedMessage
 from secfc.transport.simulate import Faults, simulate
@@ -98,20 +99,60 @@ from tests.secfc.overlap.cases import Blocks, Turned
 # Contents that their receiver cannot check, only their form.  What clients seal among themselves in a union,
 # digests, signatures and what all clients confirm to one another is not among them.
 UNCHECKABLE = (
-    own.Shares, shared.Contributors, own.Assignment, own.CodedDistances, own.RevealCenters, own.CodedCenters,
-    shared.Final, united.Multiplicities, own.PublicKey, plaintext.RawPoints, kfed.LocalCenters,
-    kfed.CenterLabels, kfed.OwnLabels, own.Challenge, own.Blinding, rows.Hiding, rows.Projected,
-    rows.TossedSeed, shared.Result,
-    rounding.MaskedCenters, rounding.CenterShares, own.MaskSeed, own.MaskedDistances, own.MaskedSum,
-    dealing.Corrections, own.MaskedBits, own.LabelShare,
-    own.Unheard, keeping.SizeShare, own.Ended, own.CodedCosts, own.CodedGains, own.NoiseShares,
-    joint.SetKeys, joint.Reshared, keeping.PickedShare,
-    joint.ChangeShare, toss.Commitment, sums.SumShares, sums.CodedSum, summing.Project, summing.Choose,
-    summing.GroupAbout, summing.NoisyCenters,
-    partial_features.LocalCentroids, partial_features.LocalGroups, partial_features.SharedSums,
-    partial_features.CentroidShares, partial_features.CodedApart,
-    union.MaskedBlock, union.Turn, union.Opening, union.Begin,
-)  # fmt: skip
+    own.RowShares,
+    shared.Contributors,
+    own.DistanceQuery,
+    own.CodedDistances,
+    own.RevealCenters,
+    own.CodedCenters,
+    shared.FinalResult,
+    united.Multiplicities,
+    own.PublicKey,
+    plaintext.RawPoints,
+    kfed.LocalCenters,
+    kfed.CenterLabels,
+    kfed.PointLabels,
+    own.DealingChallenge,
+    own.BlindingShares,
+    rows.MaskChoice,
+    rows.ProjectedShares,
+    rows.TossedSeed,
+    shared.InputPartyResult,
+    rounding.MaskedCenters,
+    rounding.CenterShares,
+    own.MaskSeed,
+    own.MaskedDistances,
+    own.MaskedSum,
+    dealing.Corrections,
+    own.MaskedBits,
+    own.LabelShare,
+    own.MissingMessages,
+    keeping.SizeShare,
+    own.RunEnded,
+    own.CodedCosts,
+    own.CodedGains,
+    own.NoiseShares,
+    joint.SetKeys,
+    joint.ResharedPart,
+    keeping.SelectedRowShare,
+    joint.ChangeShare,
+    coin_toss.Commitment,
+    protocol.SumShares,
+    protocol.CodedSum,
+    summing.Project,
+    summing.Choose,
+    summing.GroupAbout,
+    summing.NoisyCenters,
+    partial_features.LocalCentroids,
+    partial_features.LocalGroups,
+    partial_features.SharedSums,
+    partial_features.CentroidShares,
+    partial_features.CodedPairDistances,
+    union.MaskedBlock,
+    union.Turn,
+    union.Opening,
+    union.Begin,
+)
 
 # --- schedules -------------------------------------------------------------------------------------
 
@@ -210,7 +251,7 @@ class Network:
             body = wire.decode(wire.encode(body))
         except ValueError as error:  # WireError, or a constructor that refuses
             self.corrupters.add(e.sender)
-            raise faulty(e.sender, "sent bytes that are no message") from error
+            raise blame_error(e.sender, "sent bytes that are no message") from error
         if fault.action == "malform" or type(body) is not type(e.body):
             self.corrupters.add(e.sender)
         else:
@@ -417,7 +458,7 @@ class Scenario:
     @cached_property
     def plan(self) -> Any:
         return self.algorithm.plan(
-            dataclasses.replace(Public.of(self.federation, BOUND), session=bytes(32), seed=3)
+            dataclasses.replace(PublicFacts.of(self.federation, BOUND), session=bytes(32), seed=3)
         )
 
     @cached_property
@@ -458,7 +499,7 @@ class Scenario:
             me, lied = plan.clients.index(name), partial(network.corrupters.add, name)
             roles[name] = telling(roles[name], lie, plan.code, me, lied)
         if self.sealed:
-            roles = seal(roles, plan.description, secrets)
+            roles = seal_roles(roles, plan.description, secrets)
         return {name: signed(name, role) for name, role in roles.items()}
 
     def run(self, network: Faults, lies: Mapping[str, Lie] = MappingProxyType({})) -> Outcome:
@@ -478,7 +519,7 @@ class Scenario:
             return Outcome(
                 tuple(run.results.get(c, np.full(n, -1)) for c, n in zip(names, counts, strict=True))
             )
-        result = gathered(self.algorithm, self.plan, run, counts)
+        result = gather_result(self.algorithm, self.plan, run, counts)
         return Outcome(
             tuple(result.labels), result.excluded, result.centers, result.history or result.sizes,
             tuple(result.liars), result.disputes,
@@ -544,11 +585,11 @@ def plaintext(
     kept = tuple(p for p in federation(n, m).parties if p.name not in excluded)
     if scaling is not None:
         kept = tuple(scaling.party(p) for p in kept)
-    plan = twin.plan(Public.of(secfc.Federation(kept), BOUND if scaling is None else scaling.limit))
+    plan = twin.plan(PublicFacts.of(secfc.Federation(kept), BOUND if scaling is None else scaling.limit))
     fed = secfc.Federation(kept)
     roles = {p.name: twin.client(plan, p, coins=coins(p.name)) for p in kept}
     roles[SERVER] = twin.server(plan, rng=np.random.default_rng(3), coins=coins(SERVER))
-    return gathered(twin, plan, simulate(roles), fed.counts)
+    return gather_result(twin, plan, simulate(roles), fed.counts)
 
 
 def over_rows(scenario: Scenario, got: Outcome) -> Outcome:
@@ -591,7 +632,7 @@ def scalings_of(scenario: Scenario) -> frozenset[Any]:
         # Who was left out of the first sum, and has larger values, stays out of the second.
         there = [blocks[j] for j in second if (own[j] <= exponents).all()]
         bits = scenario.plan.bits
-        found.add(way.scaling(exponents, moments.moments(there, exponents, bits), bits, None))
+        found.add(way.scaling(exponents, moments.integer_moments(there, exponents, bits), bits, None))
     return frozenset(found)
 
 

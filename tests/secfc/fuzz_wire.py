@@ -1,7 +1,7 @@
 """A fuzz target for the codec: any bytes are one message, exactly, or are refused; and cheaply.
 
-`check(data)` is the target.  The suite feeds it with Hypothesis (`tests/secfc/test_fuzz_wire.py`): random
-bytes and mutated messages.  With atheris installed, libFuzzer feeds it, guided by coverage:
+`check(data)` is the target.  The suite feeds it with Hypothesis (`tests/secfc/transport/test_fuzz_wire.py`):
+random bytes and mutated messages.  With atheris installed, libFuzzer feeds it, guided by coverage:
 
     python -m tests.secfc.fuzz_wire -max_total_time=600 [CORPUS_DIR]
 """
@@ -93,7 +93,7 @@ def mutate(data: bytes, steps: list[tuple[int, int, int]]) -> bytes:
 
 def main() -> None:
     """Fuzz with atheris until it stops or finds something."""
-    from tests.secfc.test_wire import examples
+    from tests.secfc.transport.test_wire import examples
 
     seeds = [wire.encode(message) for message in examples()]
 

@@ -11,15 +11,22 @@ import numpy as np
 from hypothesis import strategies as st
 
 from field.code.lagrange_code import LagrangeCode
-from secfc.coded.messages import PublicKey, Shares
-from secfc.coded.validity_messages import Hiding, Projected
+from secfc.coded.input_check import MaskChoice, ProjectedShares
+from secfc.coded.messages import PublicKey, RowShares
 from secfc.roles.messages import Contributors, Hello
 
 # What clients compute, deal or report.  Their words of the plan and of their names are compared anyway.
 KINDS = (
-    "CodedDistances", "CheckedDistances", "Shares", "Hiding", "Projected", "Blinding", "CodedCenters",
-    "Contributors", "PublicKey",
-)  # fmt: skip
+    "CodedDistances",
+    "CheckedDistances",
+    "RowShares",
+    "MaskChoice",
+    "ProjectedShares",
+    "BlindingShares",
+    "CodedCenters",
+    "Contributors",
+    "PublicKey",
+)
 WAYS = ("one value", "one prime", "every value", "noise", "zeros", "together", "silence", "nonsense")
 
 
@@ -74,14 +81,14 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             return None
         case _ if way == "nonsense":
             return Hello(b"x")
-        case Hiding():
+        case MaskChoice():
             # Other masks than were dealt, in another order, or told of as hidden under other coins.
             if way == "one value" and len(message.masks) > 1:
                 return dataclasses.replace(message, masks=message.masks[::-1].copy())
             if way in ("zeros", "together"):
                 return dataclasses.replace(message, digest=bytes(32))
             return dataclasses.replace(message, used=np.roll(message.used, 1, axis=1))
-        case Projected() if way == "one prime":
+        case ProjectedShares() if way == "one prime":
             return dataclasses.replace(message, complete=~message.complete)
         case PublicKey():
             return PublicKey(rng.bytes(32))
@@ -89,7 +96,7 @@ def other(message: Any, way: str, code: LagrangeCode, me: int, rng: np.random.Ge
             said = message.complete.copy()
             said[rng.integers(len(said)) if way == "one value" else slice(None)] ^= True
             return Contributors(said)
-    if isinstance(message, Shares) and way in ("zeros", "together"):
+    if isinstance(message, RowShares) and way in ("zeros", "together"):
         way = "noise"  # the same lie to all is no lie, but the truth about other points
     fields = [f.name for f in dataclasses.fields(message) if f.name in ("values", "checks", "masks", "words")]
     changed = rng.choice(fields, rng.integers(1, len(fields) + 1), replace=False)

@@ -9,11 +9,11 @@ def messages(n, t):
     """(kind, sender, recipient) of every message of a test in which nobody is lost."""
     names = [f"client-{j}" for j in range(n)]
     for one in names:
-        yield from ((kind, one, SERVER) for kind in ("Commitment", "Coin", "Projected"))
-        yield from ((kind, SERVER, one) for kind in ("Tossed", "Tossed", "Contributors"))
-        yield from (("Hiding", one, other) for other in names if other != one)
+        yield from ((kind, one, SERVER) for kind in ("Commitment", "Coin", "ProjectedShares"))
+        yield from ((kind, SERVER, one) for kind in ("TossedCoins", "TossedCoins", "Contributors"))
+        yield from (("MaskChoice", one, other) for other in names if other != one)
         # The first t + 1 verify.
-        yield from (("Projected", one, other) for other in names[: t + 1] if other != one)
+        yield from (("ProjectedShares", one, other) for other in names[: t + 1] if other != one)
 
 
 def kinds(n, t, parties):

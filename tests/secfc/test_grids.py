@@ -19,7 +19,7 @@ from secfc.grids import PRESETS
 from secfc.grids.cells import cells
 from secfc.grids.engine import all_cells
 from secfc.grids.measure import algorithm, drawn
-from secfc.grids.rows import Kept, read
+from secfc.grids.rows import ResultFile, read
 
 SMALL = {"m": 60, "d": 2, "k": 2}
 TIMES = ("fit_ms", "fit_cpu_ms", "ms_per_step", "client_ms_per_step", "slowest_client_ms_per_step",
@@ -93,7 +93,7 @@ def test_what_is_there_is_not_run_again_and_half_a_line_is_dropped(tmp_path, mon
     whole = out.read_bytes()
     assert len(read(out)) == 2
     out.write_bytes(whole[:-30])  # a crash while the second row was written
-    with_crash = Kept(out, first[0]["code"])
+    with_crash = ResultFile(out, first[0]["code"])
     assert with_crash.dropped
     seen = []
     again = secfc.grid(

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 import psu
 import secfc
 from secfc import logs
-from secfc.attacks.geometry import attack
-from secfc.attacks.judging import judge
-from secfc.cli import main, telling
-from secfc.exact.readings import Questions
+from secfc.attacks.geometry import reconstruct_geometry
+from secfc.attacks.judging import judge_guess
+from secfc.cli import main, verbosity
+from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
 
@@ -72,20 +72,20 @@ def test_nothing_secret_is_logged_and_a_planted_secret_is_found(heard):
             scale = result.plan.quantizer.scale
             steps |= {round((VALUE + j) * scale) for j in range(3)}
     plain = secfc.fit(secfc.SecFC(k=3, disclosure=secfc.Distances()), federation, keep_bodies=True)
-    seen = Questions.of(plain, plain.plan, (SERVER,), federation)
-    judge(attack(seen), np.concatenate(rows))
+    seen = DecodedView.of(plain, plain.plan, (SERVER,), federation)
+    judge_guess(reconstruct_geometry(seen), np.concatenate(rows))
     psu.union(ids, t=1)
     markers = {NAME, VALUE, VALUE + 1, VALUE + 2, *steps}
     assert not found(markers, heard)
     events = " ".join(heard)
     assert all(word in events for word in ("begin", "exchange", "judged", "rounds=", "phase=distances"))
     logging.getLogger("secfc.fitting").debug("%s", rows[0][:1].tolist())
-    logs.tell("transport", "planted", logging.DEBUG, name=ids[2][3], step=min(steps))
+    logs.log_event("transport", "planted", logging.DEBUG, name=ids[2][3], step=min(steps))
     assert set(found(markers, heard)) == {NAME, VALUE, min(steps)}
 
 
 def test_a_program_that_adds_no_handler_hears_nothing(capfd):
-    logs.tell("fitting", "lost", logging.ERROR, peer="b")
+    logs.log_event("fitting", "lost", logging.ERROR, peer="b")
     assert capfd.readouterr() == ("", "")
 
 
@@ -126,7 +126,7 @@ def test_quiet_and_verbose_commands(files):
     assert both.exit_code == 2
     assert "--quiet and --verbose exclude each other: leave one out." in both.stderr
     assert shell("psu", *files, "--id-column", "id", "--quiet", "--force").output == ""
-    assert not [h for h in logging.getLogger("secfc").handlers if isinstance(h, telling.Stderr)]
+    assert not [h for h in logging.getLogger("secfc").handlers if isinstance(h, verbosity.Stderr)]
 
 
 def test_a_terminal_gets_lines(monkeypatch):
@@ -136,10 +136,10 @@ def test_a_terminal_gets_lines(monkeypatch):
 
     shown = Terminal()
     monkeypatch.setattr("sys.stderr", shown)
-    with telling.listening():
-        logs.tell("deploy", "phase", note="sharing points", resumed=False)
-        logs.tell("deploy", "lost", logging.WARNING, peer="b", seconds=1.23456)
-        logs.tell("deploy", "exchange", logging.DEBUG, peer="b")
+    with verbosity.log_to_stderr():
+        logs.log_event("deploy", "phase", note="sharing points", resumed=False)
+        logs.log_event("deploy", "lost", logging.WARNING, peer="b", seconds=1.23456)
+        logs.log_event("deploy", "exchange", logging.DEBUG, peer="b")
     one, two = shown.getvalue().splitlines()
     assert one.endswith(" s  phase: sharing points")
     assert two.endswith(" s  lost: peer=b seconds=1.23")

@@ -11,10 +11,10 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from secfc.data import extras
-from secfc.data.extras import require
+from secfc.data import inputs
 from secfc.data.federation import InputError
-from secfc.lloyd.centers import squared_distances
+from secfc.data.inputs import require
+from secfc.kmeans.centers import squared_distances
 from secfc.metrics import accuracy
 
 BLOCKED = """
@@ -81,9 +81,9 @@ def test_every_extra_is_in_the_project_file() -> None:
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     given = project["optional-dependencies"]
-    for extra, modules in extras.EXTRAS.items():
+    for extra, modules in inputs.EXTRAS.items():
         for module in modules:
-            name = extras.KNOWN_AS.get(module, module)
+            name = inputs.KNOWN_AS.get(module, module)
             assert any(line.startswith(name) for line in given[extra]), (extra, name)
             if extra not in ("dask", "ray"):  # clusters are for who has one
                 assert any(line.startswith(name) for line in given["test"]), name
@@ -92,7 +92,7 @@ def test_every_extra_is_in_the_project_file() -> None:
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     require("this", "estimators")
-    monkeypatch.setitem(extras.EXTRAS, "estimators", ("no_such_module",))
+    monkeypatch.setitem(inputs.EXTRAS, "estimators", ("no_such_module",))
     with pytest.raises(
         InputError, match=r"^this needs no_such_module, .* 'secfc-clustering\[estimators\]'\.$"
     ):

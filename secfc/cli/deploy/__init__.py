@@ -6,12 +6,11 @@ from importlib.util import find_spec
 
 import click
 
-from secfc.cli.errors import Refused
-from secfc.cli.lazily import Lazily
+from secfc.cli.errors import Lazily, RefusedInput
 
 # Where each command is, and its line in the help.
 COMMANDS = {
-    "key": ("secfc.cli.deploy.key:key", "Make a site's key, or show the public part of one."),
+    "key": ("secfc.cli.deploy.init:key", "Make a site's key, or show the public part of one."),
     "init": ("secfc.cli.deploy.init:init", "Write the run file, and each site's own."),
     "check": ("secfc.cli.deploy.check:check", "Would a run work here, and do we agree to it?"),
     "hub": ("secfc.cli.deploy.hub:hub", "Forward what the parties of runs seal."),
@@ -33,7 +32,7 @@ class Deployed(Lazily):
         """Loaded now.  Raises Refused."""
         missing = [name for name in ("websockets", "tomli_w") if find_spec(name) is None]
         if missing and cmd_name in COMMANDS:
-            raise Refused(
+            raise RefusedInput(
                 f"secfc deploy needs {' and '.join(missing)}: pip install 'secfc-clustering[deploy]'."
             )
         return super().get_command(ctx, cmd_name)

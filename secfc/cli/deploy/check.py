@@ -17,15 +17,15 @@ import click
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from secfc.cli.deploy.building import Built
 from secfc.cli.deploy.join import journal_of, prepare
-from secfc.cli.deploy.place import Site
+from secfc.cli.deploy.run_file import Built
+from secfc.cli.deploy.site import LoadedSite
 from secfc.cli.errors import cautions_noted
 from secfc.cli.outputs import ANY_PATH
 from secfc.cli.screen import timed
 from secfc.data.inputs import InputError
-from secfc.deploy.keys import fingerprint
-from secfc.deploy.meeting import NotAdmitted, meet
+from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub
+from secfc.deploy.site import identity_fingerprint
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ STEPS = 20
 
 
 @dataclass(frozen=True)
-class Line:
+class CheckResult:
     """A finding.  state: "ok", "warn" or "fail"."""
 
     state: str
@@ -63,7 +63,7 @@ def check(context: click.Context, site: Path, offline: bool) -> None:
     Exit codes: 0 all is well; 1 the hub or the machine is not ready; 2 the files are not; 4 the site does not
     agree.
     """
-    place = Site.read(site)
+    place = LoadedSite.read(site)
     code = 0
     with cautions_noted():
         for line in lines(place, offline=offline):
@@ -72,22 +72,22 @@ def check(context: click.Context, site: Path, offline: bool) -> None:
     context.exit(int(code))
 
 
-def lines(site: Site, *, offline: bool) -> Iterator[Line]:
+def lines(site: LoadedSite, *, offline: bool) -> Iterator[CheckResult]:
     """Findings, as they are found.  Raises InputError for files that are not ready, BelowFloor."""
     run = site.run
-    yield Line("ok", "run file", f"{run.name!r}, digest  {fingerprint(run.digest)}")
+    yield CheckResult("ok", "run file", f"{run.name!r}, digest  {identity_fingerprint(run.digest)}")
     for name, key in run.identities.items():
         own = "  (this site)" if name == site.file.party else ""
-        yield Line("ok", "party", f"{name:16}  {fingerprint(key)}{own}")
+        yield CheckResult("ok", "party", f"{name:16}  {identity_fingerprint(key)}{own}")
     asked = site.agreed()
     if run.schema is not None:
         columns = ", ".join(run.schema.columns)
-        yield Line("ok", "schema", f"rows are linked by {columns}; digest  {run.schema.digest[:16]}")
-    yield Line("ok", "floors", "this site agrees to what the run asks for")
+        yield CheckResult("ok", "schema", f"rows are linked by {columns}; digest  {run.schema.digest[:16]}")
+    yield CheckResult("ok", "floors", "this site agrees to what the run asks for")
     for sentence in learned(asked):
-        yield Line("ok", "shows", sentence)
+        yield CheckResult("ok", "shows", sentence)
     for note in asked.notes:
-        yield Line("warn" if "protects nobody" in note else "ok", "note", note)
+        yield CheckResult("warn" if "protects nobody" in note else "ok", "note", note)
     rows = 1
     if site.file.party != SERVER:
         party, _ = site.party(asked)
@@ -126,9 +126,11 @@ def learned(asked: Built) -> Iterator[str]:
         yield "everybody: the power of two that no value of a site exceeds, as the run file has no bound"
 
 
-def data(site: Site, asked: Built, party: Party) -> Iterator[Line]:
+def data(site: LoadedSite, asked: Built, party: Party) -> Iterator[CheckResult]:
     """The site's rows.  Their number is shown on this screen only."""
-    yield Line("ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}")
+    yield CheckResult(
+        "ok", "data", f"{party.points.shape[0]} rows of {', '.join(map(repr, site.run.features[:6]))}"
+    )
     limit = asked.public.bound
     if asked.derived or "bound" not in asked.method.names or site.run.preparing:
         return
@@ -138,27 +140,27 @@ def data(site: Site, asked: Built, party: Party) -> Iterator[Line]:
             f"a value here is beyond the bound of the run, {limit:g}: correct the row, or agree on a larger "
             "bound (--set bound=... of `secfc deploy init`)"
         )
-    yield Line("ok", "bound", f"no value is beyond {limit:g}")
+    yield CheckResult("ok", "bound", f"no value is beyond {limit:g}")
 
 
-def machine(site: Site, asked: Built, rows: int) -> Iterator[Line]:
+def machine(site: LoadedSite, asked: Built, rows: int) -> Iterator[CheckResult]:
     """Versions, kernels, memory and disk."""
     import numpy as np
 
     import secfc
     from secfc.roles.description import PROTOCOL
 
-    yield Line(
+    yield CheckResult(
         "ok", "versions",
         f"secfc {secfc.__version__}, protocol {PROTOCOL}, Python {platform.python_version()}, NumPy "
         f"{np.__version__}; all sites need the same protocol",
     )  # fmt: skip
     _, spent = timed(lambda: prepare(asked, rows))
-    yield Line("ok", "kernels", f"ready after {spent:.1f} s")
+    yield CheckResult("ok", "kernels", f"ready after {spent:.1f} s")
     memory, journal = estimate(asked, rows)
     free = available()
     short = free is not None and memory > free
-    yield Line(
+    yield CheckResult(
         "fail" if short else "ok", "memory",
         f"about {size(memory)} are needed if all sites have as many rows"
         + ("" if free is None else f", {size(free)} are free")
@@ -167,14 +169,14 @@ def machine(site: Site, asked: Built, rows: int) -> Iterator[Line]:
     for folder in (site.file.journal, site.file.results):
         there = next(path for path in (folder, *folder.resolve().parents) if path.exists())
         if not os.access(there, os.W_OK):
-            yield Line(
+            yield CheckResult(
                 "fail", "disk", f"{there} may not be written to: change that, or name another directory"
             )
             continue
         left = shutil.disk_usage(there).free
         need = journal if folder == site.file.journal else rows * 40
         low = need > left
-        yield Line(
+        yield CheckResult(
             "fail" if low else "ok", "disk",
             f"{folder}: about {size(need)} for {STEPS} steps, {size(left)} are free"
             + (": make room" if low else ""),
@@ -212,7 +214,7 @@ def size(nbytes: int) -> str:
     return f"{nbytes // 1000**power} {('B', 'KB', 'MB', 'GB')[power]}"
 
 
-async def hub(site: Site) -> Line:
+async def hub(site: LoadedSite) -> CheckResult:
     """Whether the hub answers, and knows this party."""
     if site.url.startswith("nvflare://"):
         return await flare(site)
@@ -224,38 +226,40 @@ async def hub(site: Site) -> Line:
             async with connect(site.url, ssl=site.tls(), user_agent_header=None) as socket:
                 await socket.wait_closed()  # it knows no such path, and says so
     except TimeoutError:
-        return Line("fail", "hub", away)
+        return CheckResult("fail", "hub", away)
     except ssl.SSLError as error:
-        return Line(
+        return CheckResult(
             "fail", "hub",
             f"{site.url} has a certificate that this site does not trust ({error.reason}): put the one that "
             "signed it into the run file (--authority)",
         )  # fmt: skip
     except (OSError, WebSocketException) as error:
-        return Line(
+        return CheckResult(
             "fail", "hub",
             f"{site.url} cannot be reached ({error}): is it running, and may this machine go out to it? A "
             "proxy is taken from the environment (https_proxy)",
         )  # fmt: skip
     if journal_of(site).exists():  # whose peers would take this for its return
-        return Line(
+        return CheckResult(
             "warn", "hub", f"{site.url} answers. Whether it knows this party was not asked: a run is under "
             "way here, or was interrupted"
         )  # fmt: skip
     try:
         async with asyncio.timeout(ANSWER / 2):
-            found = await meet(site.url, site.run.session.hex(), me, peer, site.identity, tls=site.tls())
+            found = await meet_at_hub(
+                site.url, site.run.session.hex(), me, peer, site.identity, tls=site.tls()
+            )
             await found.close()
     except TimeoutError:
-        return Line("ok", "hub", f"{site.url} knows this party; {peer} is not there yet")
+        return CheckResult("ok", "hub", f"{site.url} knows this party; {peer} is not there yet")
     except NotAdmitted as error:
-        return Line("fail", "hub", str(error))
+        return CheckResult("fail", "hub", str(error))
     except OSError:
-        return Line("fail", "hub", away)
-    return Line("ok", "hub", f"{site.url} knows this party, and {peer} is there")
+        return CheckResult("fail", "hub", away)
+    return CheckResult("ok", "hub", f"{site.url} knows this party, and {peer} is there")
 
 
-async def flare(site: Site) -> Line:
+async def flare(site: LoadedSite) -> CheckResult:
     """Whether the server of NVIDIA FLARE can be reached; its own certificates say the rest."""
     from secfc.deploy.flare.project import server_of
 
@@ -265,10 +269,10 @@ async def flare(site: Site) -> Line:
             _, writer = await asyncio.open_connection(host, port)
             writer.close()
     except (OSError, TimeoutError):
-        return Line(
+        return CheckResult(
             "fail", "hub",
             f"{site.url} does not answer within {ANSWER:g} s: is it running, and is a firewall between?",
         )  # fmt: skip
-    return Line(
+    return CheckResult(
         "ok", "hub", f"{site.url} answers; `nvflare preflight-check -p KIT` asks FLARE's own questions"
     )

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from secfc.cli.deploy.page import PAGE
-from secfc.cli.errors import Refused, bad_input
+from secfc.cli.deploy.logs import PAGE
+from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.outputs import ANY_PATH
-from secfc.cli.telling import listening
+from secfc.cli.verbosity import log_to_stderr
 from secfc.deploy.hub import Hub
 from secfc.deploy.runfile import RunFile
-from secfc.logs import tell
+from secfc.logs import log_event
 
 
 @click.command(short_help="Forward what the parties of runs seal.")
@@ -48,7 +48,7 @@ def hub(
     tls = None if plain else _tls(certificate, key)
     served = {run.session.hex(): run.identities for run in files}
     if len(served) < len(files):
-        raise Refused("two of the run files have the same session: `secfc deploy init` draws a new one.")
+        raise RefusedInput("two of the run files have the same session: `secfc deploy init` draws a new one.")
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_serve(Hub(served), host, port, tls, page))
 
@@ -63,7 +63,7 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext:
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        raise Refused(
+        raise RefusedInput(
             f"--certificate {certificate}, --key {key}: {error}. Give PEM files that fit."
         ) from error
     return context
@@ -78,20 +78,20 @@ async def _serve(hub: Hub, host: str, port: int, tls: ssl.SSLContext | None, pag
         async with hub.serving(host, port, tls=tls) as server:
             address = server.sockets[0].getsockname()
             scheme = "ws" if tls is None else "wss"
-            with listening():
-                tell("deploy", "listens", note=f"The hub listens: {scheme}://{address[0]}:{address[1]}")
+            with log_to_stderr():
+                log_event("deploy", "listens", note=f"The hub listens: {scheme}://{address[0]}:{address[1]}")
                 async with _numbers(hub, page):
                     await done.wait()
-                tell("deploy", "ends", note="The hub ends")
+                log_event("deploy", "ends", note="The hub ends")
     except OSError as error:
         where = f"--host {host} --port {port}" + ("" if page is None else f" --page {page}")
-        raise Refused(f"{where}: {error.strerror or error}. Choose another.") from error
+        raise RefusedInput(f"{where}: {error.strerror or error}. Choose another.") from error
 
 
 def _numbers(hub: Hub, port: int | None) -> contextlib.AbstractAsyncContextManager[Any]:
     """The page for its operator, if there is one."""
     if port is None:
         return contextlib.nullcontext()
-    from secfc.deploy.metrics import of_hub, page
+    from secfc.deploy.metrics import hub_metrics, serve_metrics
 
-    return page(of_hub(hub), port)
+    return serve_metrics(hub_metrics(hub), port)

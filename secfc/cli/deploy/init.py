@@ -13,6 +13,7 @@ from secfc.cli.settings import names, of_text_files
 from secfc.data.dialects import Dialect
 from secfc.data.linkage import Linkage, read_linkage
 from secfc.deploy.runfile import SESSION, RunFile, new_session
+from secfc.deploy.site import create_key_file, identity_fingerprint, load_key_file
 from secfc.roles.exchange import SERVER
 
 SITE = """\
@@ -164,8 +165,8 @@ def _run(
     features: tuple[str, ...], k: str, algorithm: str, options: dict[str, object],
     preparing: dict[str, object], seed: int | None, linkage: Linkage | None,
 ) -> str:  # fmt: skip
-    from secfc.cli.deploy.building import built
-    from secfc.deploy.keys import fingerprint
+    from secfc.cli.deploy.run_file import built
+    from secfc.deploy.site import identity_fingerprint
 
     try:
         public = bytes.fromhex(server)
@@ -187,9 +188,10 @@ def _run(
             "rows exceeds (derived_bound); --set bound=... sets one that everybody may know."
         )
     for party, key in made.identities.items():
-        click.echo(f"{party:12}  {fingerprint(key)}")
+        click.echo(f"{party:12}  {identity_fingerprint(key)}")
     click.echo(
-        f"digest        {fingerprint(made.digest)}\nSend the file to all sites, and compare the digest."
+        f"digest        {identity_fingerprint(made.digest)}\nSend the file to all sites, and compare the "
+        f"digest."
     )
     return HEAD + made.toml()
 
@@ -234,3 +236,24 @@ def _write(path: Path, text: str, option: str, *, force: bool) -> None:
     check_output(path, option, (), force=force)
     with writing(option):
         write_all({path: lambda out: out.write(text)}, overwrite=force)
+
+
+# --------------------------------------------------------------------------------------------------
+# `secfc deploy key`: a site's identity.
+
+
+@click.command(short_help="Make a site's key, or show the public part of one.")
+@click.argument("file", type=ANY_PATH)
+def key(file: Path) -> None:
+    """Make a site's key in FILE, if it is not there; show what the others need of it.
+
+    The file is secret and never leaves the site. The others need the public line, in the run file; read the
+    fingerprint out to each other over the telephone.
+
+    \b
+    Example:
+      secfc deploy key hospital-a.key
+    """
+    with bad_input(OSError):
+        identity = load_key_file(file) if file.exists() else create_key_file(file)
+    click.echo(f"public       {identity.public.hex()}\nfingerprint  {identity_fingerprint(identity.public)}")

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.building import Built
-from secfc.cli.deploy.logs import Log
-from secfc.cli.deploy.page import PAGE, shown
-from secfc.cli.deploy.place import Site
+from secfc.cli.deploy.logs import PAGE, Log, shown
 from secfc.cli.deploy.results import Results
-from secfc.cli.errors import Failed, Refused, bad_input, cautions_noted
+from secfc.cli.deploy.run_file import Built
+from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.errors import Failed, RefusedInput, bad_input, cautions_noted
 from secfc.cli.outputs import ANY_PATH
-from secfc.deploy.disputed import write_disputed
-from secfc.deploy.session import Carrier, attend, client, server
-from secfc.logs import unheard
+from secfc.deploy.floors import write_disputed
+from secfc.deploy.session import Carrier, client_role, run_from_journal, server_role
+from secfc.logs import silence_logs
 from secfc.roles.exchange import SERVER, DisputedRows, ProtocolError
-from secfc.roles.problems import problem
+from secfc.roles.problems import problem_id
 
 if TYPE_CHECKING:
     from secfc.data.party import Party
@@ -52,8 +51,8 @@ def join(site: Path, force: bool, over: Path | None, page: int | None) -> None:
     Example:
       secfc deploy join site.toml
     """
-    way = Way(over, page)
-    take_part_as(Site.read(site), lambda party: party != SERVER, "join", way, force=force)
+    way = CarrierOptions(over, page)
+    take_part_as(LoadedSite.read(site), lambda party: party != SERVER, "join", way, force=force)
 
 
 @click.command(short_help="Take part as the server, which holds no rows.")
@@ -68,22 +67,22 @@ def serve(site: Path, force: bool, over: Path | None, page: int | None) -> None:
     Example:
       secfc deploy serve server.toml
     """
-    way = Way(over, page)
-    take_part_as(Site.read(site), lambda party: party == SERVER, "serve", way, force=force)
+    way = CarrierOptions(over, page)
+    take_part_as(LoadedSite.read(site), lambda party: party == SERVER, "serve", way, force=force)
 
 
 @dataclass(frozen=True)
-class Way:
+class CarrierOptions:
     """over: a local socket that carries messages, None for the hub.  page: the port for its operator."""
 
     over: Path | None = None
     page: int | None = None
 
-    def carrier(self, site: Site, log: Log) -> Carrier:
+    def carrier(self, site: LoadedSite, log: Log) -> Carrier:
         """Who takes this site's messages to the others."""
         meter = None
         if self.page is not None:
-            from secfc.deploy.metrics import Site as Meter
+            from secfc.deploy.metrics import SiteMetrics as Meter
 
             meter = Meter()
         waiting = waiting_of(site, log) | {"meter": meter}
@@ -91,10 +90,10 @@ class Way:
 
 
 def take_part_as(
-    site: Site,
+    site: LoadedSite,
     fits: Callable[[str], bool],
     command: str,
-    way: Way,
+    way: CarrierOptions,
     *,
     force: bool,
 ) -> None:
@@ -104,9 +103,9 @@ def take_part_as(
     """
     if not fits(site.file.party):
         other = "join" if command == "serve" else "serve"
-        raise Refused(f"{site.file.party!r} is not who this command is for: use `secfc deploy {other}`.")
+        raise RefusedInput(f"{site.file.party!r} is not who this command is for: use `secfc deploy {other}`.")
     if way.over is None and site.url.startswith("nvflare://"):
-        raise Refused(
+        raise RefusedInput(
             f"this run goes over NVIDIA FLARE ({site.url}): its job starts this command. Fit this site's "
             "startup kit with `secfc deploy flare-kit`, start it, and submit the job of `secfc deploy flare`."
         )
@@ -133,20 +132,26 @@ def take_part_as(
         log.say("done", note=f"results are in {site.file.results}")
 
 
-def run_at(site: Site, asked: Built, party: Party | None, log: Log, carrier: Carrier) -> Any:
+def run_at(site: LoadedSite, asked: Built, party: Party | None, log: Log, carrier: Carrier) -> Any:
     """The outcome of a party's run."""
     work = site.work(asked)
 
     def make(coins: Any) -> Any:
-        role = server(work, coins, generator(asked, coins)) if party is None else client(work, party, coins)
+        role = (
+            server_role(work, coins, generator(asked, coins))
+            if party is None
+            else client_role(work, party, coins)
+        )
         return log.watched(role)
 
     with problems_told(log), disputes_kept(site):
-        return asyncio.run(attend(work, site.file.party, make, site.identity, journal_of(site), carrier))
+        return asyncio.run(
+            run_from_journal(work, site.file.party, make, site.identity, journal_of(site), carrier)
+        )
 
 
 @contextmanager
-def disputes_kept(site: Site) -> Iterator[None]:
+def disputes_kept(site: LoadedSite) -> Iterator[None]:
     """Within the body, IDs of this site that are found in dispute go to a private file beside its own."""
     try:
         yield
@@ -161,14 +166,14 @@ def disputes_kept(site: Site) -> Iterator[None]:
 @contextmanager
 def problems_told(log: Log) -> Iterator[None]:
     """Within the body, what the protocol and the network do wrong is logged, and named by its number."""
-    from secfc.deploy.meeting import NotAdmitted
+    from secfc.deploy.rendezvous import NotAdmitted
 
     try:
         yield
     except NotAdmitted as error:
-        raise Failed(f"{error} [{problem(error)}]") from error
+        raise Failed(f"{error} [{problem_id(error)}]") from error
     except ProtocolError as error:
-        log.say("failed", logging.ERROR, problem=problem(error), error=type(error).__name__)
+        log.say("failed", logging.ERROR, problem=problem_id(error), error=type(error).__name__)
         raise
     except (TimeoutError, ssl.SSLError, ConnectionError) as error:
         raise Failed(f"the network failed: {error}") from error
@@ -182,7 +187,7 @@ def generator(asked: Built, coins: Any) -> Any:
     return np.random.default_rng(int.from_bytes(coins.bytes(32), "little") if seed is None else seed)
 
 
-def waiting_of(site: Site, log: Log) -> dict[str, Any]:
+def waiting_of(site: LoadedSite, log: Log) -> dict[str, Any]:
     """How long this party waits, and who hears of peers that come and go."""
     waiting = site.run.waiting
     # Others may be waiting for the same silent party: the server waits longest.
@@ -193,16 +198,16 @@ def waiting_of(site: Site, log: Log) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def carried(site: Site, over: Path | None, waiting: dict[str, Any]) -> Carrier:
+def carried(site: LoadedSite, over: Path | None, waiting: dict[str, Any]) -> Carrier:
     """Among peers that are met at the hub of the run, or to whom another process of this machine goes."""
     if over is not None:
         from secfc.deploy import local
 
-        return local.over(over, **waiting)
-    from secfc.deploy.meeting import take_part
+        return local.local_carrier(over, **waiting)
+    from secfc.deploy.rendezvous import take_part_at_hub
 
     async def carry(role: Any, peers: tuple[str, ...]) -> Any:
-        return await take_part(
+        return await take_part_at_hub(
             role, site.url, site.run.session.hex(), site.file.party, peers, site.identity, tls=site.tls(),
             **waiting,
         )  # fmt: skip
@@ -210,7 +215,7 @@ def carried(site: Site, over: Path | None, waiting: dict[str, Any]) -> Carrier:
     return carry
 
 
-def journal_of(site: Site) -> Path:
+def journal_of(site: LoadedSite) -> Path:
     """Where a run's journal is: one a run, as a site may take part in several."""
     return site.file.journal / f"{site.run.session.hex()[:16]}.journal"
 
@@ -227,5 +232,5 @@ def prepare(asked: Built, rows: int) -> None:
         plan = plan if algorithm is asked.algorithm else plan.inner
         if hasattr(plan, "union"):  # only a draft, before IDs are united
             plan = asked.method.foresee(algorithm, public)
-        with unheard():
+        with silence_logs():
             asked.method.prepare(algorithm, plan)

@@ -6,10 +6,14 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from secfc.cli.telling import listening
-from secfc.logs import Fact, exchanged, tell
+import click
+
+from secfc.cli.errors import RefusedInput
+from secfc.cli.verbosity import log_to_stderr
+from secfc.deploy.session import Carrier
+from secfc.logs import Fact, log_event, log_exchange
 from secfc.roles.exchange import Exchange, Role
 from secfc.transport import wire
 
@@ -38,12 +42,12 @@ class Log:
     @contextmanager
     def open(cls, party: str) -> Iterator[Log]:
         """On stderr."""
-        with listening():
+        with log_to_stderr():
             yield cls(party)
 
     def say(self, what: str, level: int = logging.INFO, /, **more: Fact) -> None:
         """One event."""
-        tell("deploy", what, level, party=self.party, **more)
+        log_event("deploy", what, level, party=self.party, **more)
 
     def peer(self, peer: str, what: str) -> None:
         """A connection came, broke or came back."""
@@ -51,9 +55,9 @@ class Log:
 
     def watched(self, role: Role[R]) -> Role[R]:
         """The same role, counted and told of."""
-        from secfc.fitting import watched
+        from secfc.fitting import watch_role
 
-        return watched(self.party, role, self.count)
+        return watch_role(self.party, role, self.count)
 
     def count(self, party: str, exchange: Exchange) -> None:
         """What a party sends next, and in which phase."""
@@ -61,8 +65,38 @@ class Log:
         self.rounds[phase] = self.rounds.get(phase, 0) + 1
         size = sum(map(wire.encoded_size, exchange.send.values()))
         self.sent[phase] = self.sent.get(phase, 0) + size
-        exchanged("deploy", party, exchange)
+        log_exchange("deploy", party, exchange)
         words = PHASES.get(phase, phase)
         if words and words != self._last:
             self._last = words
             self.say("phase", note=words, resumed=exchange.taken is not None)
+
+
+# --------------------------------------------------------------------------------------------------
+# `--page`: numbers for whoever operates a hub or a site, on the loopback (`secfc.deploy.metrics`).
+
+PAGE = click.option(
+    "--page", type=click.IntRange(0, 65535), metavar="PORT",
+    help="Show /healthz and /metrics (for Prometheus; names nobody) on this port of the loopback.",
+)  # fmt: skip
+
+
+def shown(carrier: Carrier, meter: Any, port: int | None) -> Carrier:
+    """The carrier, with the page of a site as long as it carries; meter:
+    `secfc.deploy.metrics.SiteMetrics`.
+    """
+    if meter is None or port is None:
+        return carrier
+
+    async def carry(role: Any, peers: tuple[str, ...]) -> Any:
+        from secfc.deploy.metrics import serve_metrics
+
+        try:
+            async with serve_metrics(meter.registry, port):
+                return await carrier(role, peers)
+        except OSError as error:
+            if "bind" not in str(error):
+                raise
+            raise RefusedInput(f"--page {port}: {error.strerror or error}. Choose another port.") from error
+
+    return carry

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.deploy.join import Way, prepare, problems_told
+from secfc.cli.deploy.join import CarrierOptions, prepare, problems_told
 from secfc.cli.deploy.logs import Log
-from secfc.cli.deploy.model import MODEL, nearest, retained, scaled
-from secfc.cli.deploy.place import Site
-from secfc.cli.errors import Refused, bad_input
-from secfc.cli.labels import own_lines
+from secfc.cli.deploy.results import MODEL, nearest, retained, scaled
+from secfc.cli.deploy.site import LoadedSite
+from secfc.cli.errors import RefusedInput, bad_input
 from secfc.cli.outputs import ANY_PATH, check_output, csv_of, write_all, writing
+from secfc.cli.written import own_lines
 from secfc.data.inputs import InputError
-from secfc.data.kept import Kept
-from secfc.deploy.forecast import NewRows, forecast
-from secfc.deploy.session import attend
+from secfc.data.model_file import ModelFile
+from secfc.deploy.session import NewRows, predict_together, run_from_journal
 from secfc.roles.exchange import SERVER
 
 if TYPE_CHECKING:
@@ -47,18 +46,18 @@ def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: 
       secfc deploy predict site.toml next-month.csv --out labels.csv
     """
     os.umask(0o077)
-    place = Site.read(site)
+    place = LoadedSite.read(site)
     path = place.file.results / MODEL if model is None else model
     with bad_input(OSError):
-        kept = Kept.read(path)
+        kept = ModelFile.read(path)
     _fits(place, kept, path)
     if new is not None:
         check_output(out, "--out", (new,), force=force)
     if place.file.party == SERVER and new is not None:
-        raise Refused("the server has no rows: leave NEW.csv out.")
+        raise RefusedInput("the server has no rows: leave NEW.csv out.")
     if kept.kind == "centers":
         if new is None:
-            raise Refused("NEW.csv is missing: every site labels its own rows, with nobody's help.")
+            raise RefusedInput("NEW.csv is missing: every site labels its own rows, with nobody's help.")
         party, which = rows(place, new)
         _write(out, own_lines(party, nearest(kept, party), which, place.run.schema), force)
         click.echo(f"{party.points.shape[0]} labels written to {out}")
@@ -66,7 +65,7 @@ def predict(site: Path, new: Path | None, model: Path | None, out: Path, force: 
     _together(place, kept, path, new, out, force=force)
 
 
-def rows(site: Site, new: Path) -> tuple[Party, Any]:
+def rows(site: LoadedSite, new: Path) -> tuple[Party, Any]:
     """New rows, read as those of the run were."""
     from secfc.deploy.site import Data
 
@@ -74,10 +73,12 @@ def rows(site: Site, new: Path) -> tuple[Party, Any]:
     return replace(site, file=replace(site.file, data=replace(data, path=new))).party(site.agreed())
 
 
-def _together(site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *, force: bool) -> None:
+def _together(
+    site: LoadedSite, kept: ModelFile, path: Path, new: Path | None, out: Path, *, force: bool
+) -> None:
     """With all other sites and the server."""
+    from secfc.coded_kmeans.predict import PredictionAllowance
     from secfc.data.party import Party as Rows
-    from secfc.exact.predict import Allowance
 
     asked, me = site.agreed(), site.file.party
     party: Any = None
@@ -93,11 +94,11 @@ def _together(site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *
     journal = _journal(site, kept)
     told = int(journal.stem.rpartition("-")[2])
     mine = NewRows(0 if party is None else party.points.shape[0], told)
-    limit = Allowance(kept.left if kept.left is not None else 1 << 62)
+    limit = PredictionAllowance(kept.left if kept.left is not None else 1 << 62)
 
     def spend(number: int, points: int) -> None:
         """Once for each number, also if this process dies and comes again."""
-        now = Kept.read(path)
+        now = ModelFile.read(path)
         if now.number < number:
             limit.spend(points)  # which refuses, before anything is written or said
             now.after(number, points).write(path)
@@ -110,14 +111,14 @@ def _together(site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *
             points = party if new is None else scaled(kept, party)  # its own making is on the run's scale
             return model.client(way, plan, points, coins, None)
 
-        return log.watched(forecast(site.run.session, site.run.clients, me, mine, spend, labeling))
+        return log.watched(predict_together(site.run.session, site.run.clients, me, mine, spend, labeling))
 
     with Log.open(me) as log:
         log.say("prepare", note="compiling or loading the kernels")
         prepare(asked, 1 if party is None else party.points.shape[0])
-        carrier = Way().carrier(site, log)
+        carrier = CarrierOptions().carrier(site, log)
         with problems_told(log):
-            found = asyncio.run(attend(site.work(asked), me, make, site.identity, journal, carrier))
+            found = asyncio.run(run_from_journal(site.work(asked), me, make, site.identity, journal, carrier))
         if party is not None and new is not None:
             _write(out, own_lines(party, found, which, site.run.schema), force)
         journal.unlink(missing_ok=True)
@@ -125,19 +126,19 @@ def _together(site: Site, kept: Kept, path: Path, new: Path | None, out: Path, *
 
 
 def _inner(asked: Any) -> Any:
-    from secfc.cli.deploy.model import inner
+    from secfc.cli.deploy.results import inner
 
     return inner(asked)
 
 
-def _journal(site: Site, kept: Kept) -> Path:
+def _journal(site: LoadedSite, kept: ModelFile) -> Path:
     """Of a prediction that was interrupted, or of a new one; its name ends with the number of the last."""
     name = f"{site.run.session.hex()[:16]}-predict"
     unfinished = sorted(site.file.journal.glob(f"{name}-*.journal"))
     return unfinished[0] if unfinished else site.file.journal / f"{name}-{kept.number}.journal"
 
 
-def _fits(site: Site, kept: Kept, path: Path) -> None:
+def _fits(site: LoadedSite, kept: ModelFile, path: Path) -> None:
     """Raise InputError for a model of another run or party."""
     if kept.terms != site.run.digest:
         raise InputError(f"{path} is of another run than {site.file.run}: name the files of one run")

@@ -2,21 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.deploy.model import MODEL, kept_of
-from secfc.cli.errors import Refused
-from secfc.cli.labels import own_lines
+from secfc.cli.errors import RefusedInput
 from secfc.cli.outputs import csv_of, dumped, write_all
-from secfc.report.digests import labels_digest
+from secfc.cli.written import own_lines
+from secfc.data.inputs import InputError
+from secfc.data.model_file import ModelFile
+from secfc.report.data import labels_digest
 
 if TYPE_CHECKING:
-    from secfc.cli.deploy.building import Built
+    from secfc.algorithm import PartyOutcome
     from secfc.cli.deploy.logs import Log
-    from secfc.cli.deploy.place import Site
+    from secfc.cli.deploy.run_file import Built
+    from secfc.cli.deploy.site import LoadedSite
+
+
+# --------------------------------------------------------------------------------------------------
+# What a site keeps of a run to label new points later, and how it does.
+
+MODEL = "model.npz"
+# Algorithms whose clients know all centers, and label new points by themselves.
+OPEN = ("k-fed", "feddp")
+
+
+def inner(asked: Built) -> Any:
+    """The algorithm, without the scale that its features are brought to first."""
+    return asked.algorithm if not hasattr(asked.algorithm, "algorithm") else asked.algorithm.algorithm
+
+
+def kept_of(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> ModelFile | None:
+    """What this party keeps, None if it cannot label anything."""
+    import numpy as np
+
+    from secfc.coded_kmeans.model_share import ModelShare
+    from secfc.coded_kmeans.secfc import SecFC
+
+    terms, party, way = site.run.digest, site.file.party, inner(asked)
+    facts: dict[str, Any] = {"scaling": None}
+    if outcome.scaling is not None:
+        facts["scaling"] = asdict(outcome.scaling.scaling)
+    if isinstance(way, SecFC):
+        retained = ModelShare.of(way, outcome)
+        if retained is None:
+            return None
+        more, arrays = retained.values()
+        return ModelFile(terms, party, "shares", facts | more, arrays, retained.plan.predictions)
+    if site.run.algorithm in OPEN and outcome.centers is not None and outcome.labels is not None:
+        centers = np.asarray(outcome.centers, np.float64)
+        return ModelFile(terms, party, "centers", facts, {"centers": centers})
+    return None
+
+
+def scaled(kept: ModelFile, party: Any) -> Any:
+    """New rows as the rows of the run were scaled."""
+    from secfc.scaling.scaling import Scaling
+
+    facts = kept.facts["scaling"]
+    return party if facts is None else Scaling(**facts).party(party)
+
+
+def nearest(kept: ModelFile, party: Any) -> Any:
+    """Labels of new rows by centers that this party knows."""
+    from secfc.kmeans.centers import nearest_center
+    from secfc.scaling.scaling import Scaling
+
+    centers, facts = kept.arrays["centers"], kept.facts["scaling"]
+    if facts is not None:
+        centers = Scaling(**facts).forward(centers, "the centers")
+    return nearest_center(scaled(kept, party).read(), centers)
+
+
+def retained(kept: ModelFile, asked: Built) -> Any:
+    """This party's part of the model.  Raises InputError for one that does not fit the run."""
+    from secfc.coded_kmeans.model_share import ModelShare
+
+    public = replace(asked.public, derived=False) if inner(asked) is not asked.algorithm else asked.public
+    try:
+        return ModelShare.read(inner(asked), public, kept.facts, kept.arrays)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"the model does not fit the run file ({error}): restore both") from error
+
+
+# --------------------------------------------------------------------------------------------------
 
 LABELS, REPORT = "labels.csv", "report.json"
 
@@ -34,17 +105,17 @@ class Results:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise Refused(f"results = {folder}: {error.strerror}. Name another directory.") from error
+            raise RefusedInput(f"results = {folder}: {error.strerror}. Name another directory.") from error
         for name in (LABELS, REPORT):
             if (folder / name).exists() and not force:
-                raise Refused(
+                raise RefusedInput(
                     f"{folder / name} exists already: this run, or another, ended. Move it away, name "
                     "another directory (results) in the site file, or overwrite it with --force."
                 )
         return cls(folder, force)
 
     def write(
-        self, site: Site, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
+        self, site: LoadedSite, asked: Built, party: Any, kept: Any, outcome: Any, log: Log, started: datetime
     ) -> None:
         """All of them or none.  Raises OSError."""
         found = report(site, asked, outcome, log, started)
@@ -57,7 +128,7 @@ class Results:
             kept.write(self.folder / MODEL)
 
 
-def report(site: Site, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
+def report(site: LoadedSite, asked: Built, outcome: Any, log: Log, started: datetime) -> dict[str, Any]:
     """Of this party: nothing of others but what it learned."""
     run, own, stakes = site.run, outcome.labels, asked.stakes
     budget = None if stakes.epsilon is None else {"epsilon": stakes.epsilon, "delta": stakes.delta}

@@ -32,6 +32,6 @@ def options() -> dict[str, Option]:
             if found.setdefault(str(option.name), option) is not option:
                 raise ValueError(
                     f"{option.opts[0]} of {method.name} is another option than that of a method before it: "
-                    "share it in secfc.cli.options, or name it differently"
+                    "share it in secfc.cli.method, or name it differently"
                 )
     return found

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.errors import bad_input, cautions_noted, in_options
-from secfc.cli.method import Asked, Choice, Method, Option
-from secfc.cli.options import PRIVACY, T, refuse_idle_privacy
+from secfc.cli.errors import bad_input, cautions_noted, to_option_names
+from secfc.cli.method import PRIVACY, AskedOptions, ChosenAlgorithm, Method, Option, T, refuse_idle_privacy
 from secfc.cli.outputs import ANY_PATH
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
 
-def settle(asked: Asked) -> Asked:
+def settle(asked: AskedOptions) -> AskedOptions:
     """Raise UsageError for what it cannot do without."""
     refuse_idle_privacy(asked)
     if not asked.settings.files:
@@ -41,7 +40,7 @@ def settle(asked: Asked) -> Asked:
     return asked
 
 
-def extend(asked: Asked, federation: Federation) -> Federation:
+def extend(asked: AskedOptions, federation: Federation) -> Federation:
     """The federation with the server's points, if it holds any."""
     if asked["server_file"] is None:
         return federation
@@ -54,7 +53,7 @@ def extend(asked: Asked, federation: Federation) -> Federation:
     return replace(federation, server_points=points)
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """FedDP-KMeans for the whole budget."""
     from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
     from secfc.privacy import Neighbors
@@ -72,15 +71,15 @@ def choose(asked: Asked, public: Public) -> Choice:
     if asked.settings.features == "common":
         from secfc.overlap.common import CommonFeatures
 
-        return Choice(CommonFeatures(algorithm))
+        return ChosenAlgorithm(CommonFeatures(algorithm))
     with bad_input(ValueError, OverflowError), cautions_noted():
         why = algorithm.plan(public).hopeless
-    return Choice(algorithm, notes=() if why is None else (in_options(why),))
+    return ChosenAlgorithm(algorithm, notes=() if why is None else (to_option_names(why),))
 
 
 def prepare(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
-    from secfc.cli.tiny import tiny_run
+    from secfc.cli.tiny_runs import tiny_run
 
     algorithm = getattr(algorithm, "algorithm", algorithm)
     tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
@@ -88,7 +87,7 @@ def prepare(algorithm: Any, plan: Any) -> None:
 
 def compile_all() -> None:
     """Run everything that is compiled."""
-    from secfc.cli.tiny import tiny_run
+    from secfc.cli.tiny_runs import tiny_run
     from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 
     tiny_run(FedDPKMeans(2, 10, 1e-6, noise=ServerNoise()))

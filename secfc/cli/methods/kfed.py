@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from secfc.cli.method import Asked, Choice, Method
-from secfc.cli.options import K_LOCAL
+from secfc.cli.method import K_LOCAL, AskedOptions, ChosenAlgorithm, Method
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """k-FED, by default with as many local clusters as its authors recommend."""
     from secfc.kfed import KFed
 
@@ -20,7 +19,7 @@ def choose(asked: Asked, public: Public) -> Choice:
     k_local = math.isqrt(asked.k if isinstance(asked.k, int) else max(asked.k.least, 4))
     notes = () if asked["k_local"] else (f"k_local={k_local} was chosen: sqrt(k) rounded down",)
     k_local = asked["k_local"] or k_local
-    return Choice(KFed(asked.k, k_local, seed=asked.settings.seed), notes=notes)
+    return ChosenAlgorithm(KFed(asked.k, k_local, seed=asked.settings.seed), notes=notes)
 
 
 METHOD = Method(

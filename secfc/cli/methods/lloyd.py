@@ -5,33 +5,32 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.choose import bound_from_data, check_bound, steps
-from secfc.cli.method import Asked, Choice, Method
-from secfc.cli.options import STEPS
+from secfc.cli.execute import bound_from_data, check_bound, steps
+from secfc.cli.method import STEPS, AskedOptions, ChosenAlgorithm, Method
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Lloyd's heuristic on integers, as the secure protocol would take its steps."""
-    from secfc.exact.plaintext import Lloyd
+    from secfc.coded_kmeans.plaintext import Lloyd
 
-    return Choice(Lloyd(asked.k, **steps(asked)), {"bound_from_data": bound_from_data(asked)})
+    return ChosenAlgorithm(Lloyd(asked.k, **steps(asked)), {"bound_from_data": bound_from_data(asked)})
 
 
 def prepare(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
-    from secfc.cli.tiny import tiny_run
+    from secfc.cli.tiny_runs import tiny_run
 
     tiny_run(replace(algorithm, k=2, n_init=1, max_iter=3, scale=None, largest=None, basis=None))
 
 
 def compile_all() -> None:
     """Run everything that is compiled."""
-    from secfc.cli.tiny import few_points, tiny_run
-    from secfc.exact.plaintext import Lloyd
-    from secfc.lloyd.starts import CenterSeparation, KMeansPlusPlus
+    from secfc.cli.tiny_runs import few_points, tiny_run
+    from secfc.coded_kmeans.plaintext import Lloyd
+    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus
 
     tiny_run(Lloyd(2, init=KMeansPlusPlus(), max_iter=3)).predict(few_points())
     tiny_run(Lloyd(2, init=CenterSeparation(), max_iter=3)).predict(few_points())

@@ -5,42 +5,53 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from secfc.cli.choose import bound_from_data, check_bound
-from secfc.cli.method import Asked, Choice, Method
-from secfc.cli.options import BOUND, COARSENESS, K_LOCAL, LOCAL, MAX_ITER, SCALE, START, T
+from secfc.cli.execute import bound_from_data, check_bound
+from secfc.cli.method import (
+    BOUND,
+    COARSENESS,
+    K_LOCAL,
+    LOCAL,
+    MAX_ITER,
+    SCALE,
+    START,
+    AskedOptions,
+    ChosenAlgorithm,
+    Method,
+    T,
+)
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
 
-def settle(asked: Asked) -> Asked:
+def settle(asked: AskedOptions) -> AskedOptions:
     """A number of local clusters and a way to find it contradict each other."""
     if asked["local"] == "silhouette":
         asked.refuse(["k_local"], "{option} has no meaning for --local silhouette, which finds it.")
     return asked
 
 
-def local(asked: Asked) -> Any:
+def local(asked: AskedOptions) -> Any:
     """How clients find local clusters."""
     from secfc.overlap.local import LocalKMeans, Silhouette
 
     return Silhouette() if asked["local"] == "silhouette" else LocalKMeans(asked["k_local"])
 
 
-def tell(asked: Asked, plan: Any) -> None:
+def tell(asked: AskedOptions, plan: Any) -> None:
     """Say who observes what, before anything moves."""
     if not asked.settings.as_json:
         for sentence in plan.columns.sentences():
             print(sentence, file=sys.stderr)
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Lloyd's heuristic with missing features, from matched local clusters."""
     from secfc.overlap.masked import MaskedLloyd
-    from secfc.overlap.starts import named
+    from secfc.overlap.starts import matching_start_named
 
-    start = named(asked["start"] or "automatic", local(asked))
+    start = matching_start_named(asked["start"] or "automatic", local(asked))
     algorithm = MaskedLloyd(
         asked.k, start=start, max_iter=asked["max_iter"], scale=asked["scale"],
         t=asked["t"], coarse="warn" if asked["coarse"] == "allow" else asked["coarse"],
@@ -52,10 +63,10 @@ def choose(asked: Asked, public: Public) -> Choice:
         f"the server sees {shown} on shared columns, and exact sums in every step, of which successive ones "
         "can tell single rows",
     )
-    return Choice(algorithm, {"bound_from_data": bound_from_data(asked)}, remarks=remarks)
+    return ChosenAlgorithm(algorithm, {"bound_from_data": bound_from_data(asked)}, remarks=remarks)
 
 
-def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what.  Raises InputError for values outside a given bound."""
     tell(asked, plan)
     check_bound(asked, federation, plan)

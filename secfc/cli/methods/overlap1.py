@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.method import K_LOCAL, LOCAL, START, AskedOptions, ChosenAlgorithm, Method, Option
 from secfc.cli.methods.overlap import local, tell
 from secfc.cli.methods.overlap import settle as settle_local
-from secfc.cli.options import K_LOCAL, LOCAL, START
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
 ROUNDS = Option(
@@ -25,7 +24,7 @@ ALPHA = Option(
 )  # fmt: skip
 
 
-def settle(asked: Asked) -> Asked:
+def settle(asked: AskedOptions) -> AskedOptions:
     """Raise UsageError for what hides centroids that are shown anyhow."""
     if asked["start"] == "synchronized-distances":
         asked.refuse(
@@ -35,18 +34,18 @@ def settle(asked: Asked) -> Asked:
     return settle_local(asked)
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Algorithm 1 of Maritan and Schenato."""
     from secfc.overlap.overlap1 import Overlap1
-    from secfc.overlap.starts import named
+    from secfc.overlap.starts import matching_start_named
 
-    start = named(asked["start"] or "paper", local(asked))
+    start = matching_start_named(asked["start"] or "paper", local(asked))
     algorithm = Overlap1(asked.k, start=start, rounds=asked["rounds"], alpha=asked["alpha"])
     remarks = ("the server sees every client's centroids on shared columns, in every round",)
-    return Choice(algorithm, remarks=remarks)
+    return ChosenAlgorithm(algorithm, remarks=remarks)
 
 
-def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what, before anything moves."""
     tell(asked, plan)
 

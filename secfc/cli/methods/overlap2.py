@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.method import Asked, Choice, Method, Option
+from secfc.cli.method import K_LOCAL, LOCAL, AskedOptions, ChosenAlgorithm, Method, Option
 from secfc.cli.methods.overlap import settle as settle_local
 from secfc.cli.methods.overlap import tell
-from secfc.cli.options import K_LOCAL, LOCAL
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
     from secfc.data.federation import Federation
 
 PROXIES = Option(
@@ -26,7 +25,7 @@ EXPONENT = Option(
 )  # fmt: skip
 
 
-def settle(asked: Asked) -> Asked:
+def settle(asked: AskedOptions) -> AskedOptions:
     """Raise UsageError for what contradicts: k is chosen by silhouettes, from 2 on, and without costs."""
     settle_local(asked)
     if not isinstance(asked.k, int):
@@ -39,7 +38,7 @@ def settle(asked: Asked) -> Asked:
     return asked
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """Algorithm 2 of Maritan and Schenato."""
     from secfc.overlap.local import LocalKMeans, Silhouette
     from secfc.overlap.overlap2 import Overlap2
@@ -55,10 +54,10 @@ def choose(asked: Asked, public: Public) -> Choice:
     )
     told = "covariances" if asked["proxies"] == "gaussian" else "variances"
     remarks = (f"the server sees the means and {told} of every client's local clusters on shared columns",)
-    return Choice(algorithm, remarks=remarks)
+    return ChosenAlgorithm(algorithm, remarks=remarks)
 
 
-def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Say who observes what, before anything moves."""
     tell(asked, plan)
 

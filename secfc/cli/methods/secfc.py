@@ -8,19 +8,34 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secfc.cli.choose import bound_from_data, check_bound, choose_code, steps
-from secfc.cli.hidden_rows import HIDDEN_ROWS, private_rows
-from secfc.cli.method import Asked, Choice, Method, Option
-from secfc.cli.options import PRIVACY, STEPS, WORKERS, T, refuse_idle_privacy
-from secfc.cli.shared import check_disjoint
+from secfc.cli.execute import (
+    HIDDEN_ROWS,
+    bound_from_data,
+    check_bound,
+    check_disjoint,
+    choose_code,
+    private_rows,
+    steps,
+)
+from secfc.cli.method import (
+    PRIVACY,
+    STEPS,
+    WORKERS,
+    AskedOptions,
+    ChosenAlgorithm,
+    Method,
+    Option,
+    T,
+    refuse_idle_privacy,
+)
 
 if TYPE_CHECKING:
-    from secfc.algorithm import Public
+    from secfc.algorithm import PublicFacts
     from secfc.coded.membership import Membership
+    from secfc.coded_kmeans.plaintext import Lloyd
+    from secfc.coded_kmeans.secfc import SecFC
     from secfc.data.federation import Federation
     from secfc.disclosure import Disclosure
-    from secfc.exact.plaintext import Lloyd
-    from secfc.exact.secfc import SecFC
 
 
 POLICIES = ("assignments", "own-labels", "final-labels", "distances")
@@ -115,7 +130,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-def settle(asked: Asked) -> Asked:
+def settle(asked: AskedOptions) -> AskedOptions:
     """Refuse options that contradict one another, and fill in what a budget implies.  Raises UsageError."""
     refuse_idle_privacy(asked)
     if asked.noisy and asked["radius"] is None:
@@ -169,7 +184,7 @@ def settle(asked: Asked) -> Asked:
     return asked
 
 
-def _check_policy(asked: Asked) -> None:
+def _check_policy(asked: AskedOptions) -> None:
     """Refuse what the policy cannot do; what only the other one can is never chosen silently."""
     shown = "or let the server see every distance with --disclosure distances."
     if asked["disclosure"] == "distances":
@@ -202,17 +217,16 @@ def _check_policy(asked: Asked) -> None:
 # --- the algorithm -------------------------------------------------------------------------------
 
 
-def choose(asked: Asked, public: Public) -> Choice:
+def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
     """SecFC with as many colluding clients as fit, if nobody said how many.
 
     Raises InputError if the clients are too few to hide anything.
     """
     from field.compare.replicated import MAX_T
     from secfc.coded.membership import Open
-    from secfc.coded.network import Network
-    from secfc.coded.workers import check_enough, seated
+    from secfc.coded.plan import Network, check_enough_workers, select_workers
+    from secfc.coded_kmeans.secfc import SecFC
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
-    from secfc.exact.secfc import SecFC
     from secfc.roles.exchange import SERVER
 
     values = steps(asked)
@@ -222,9 +236,9 @@ def choose(asked: Asked, public: Public) -> Choice:
     dealer = None if dealer == "none" else dealer
     undealt = asked["disclosure"] in ("assignments", "own-labels", "final-labels") and dealer is None
     ell = 1 if undealt and asked["ell"] is None else asked["ell"]
-    computing = len(seated(asked["workers"], public.clients))
+    computing = len(select_workers(asked["workers"], public.clients))
     withstood = 1 if asked["t"] is None else asked["t"]
-    check_enough(asked["workers"], computing, ell or 1, withstood, asked["liars"])
+    check_enough_workers(asked["workers"], computing, ell or 1, withstood, asked["liars"])
     t, ell, notes = choose_code(
         computing, asked["t"], ell,
         liars=asked["liars"], most=MAX_T if undealt else None,
@@ -259,14 +273,14 @@ def choose(asked: Asked, public: Public) -> Choice:
         network=Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), **values,
     )  # fmt: skip
     verified = asked["verify"] and algorithm.disclosure.exact
-    return Choice(
+    return ChosenAlgorithm(
         algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,
         twin=plaintext_twin(algorithm) if verified else None,
         policy=algorithm.disclosure if asked["attack"] else None,
     )  # fmt: skip
 
 
-def noise(asked: Asked) -> Disclosure:
+def noise(asked: AskedOptions) -> Disclosure:
     """The policy that spends the budget."""
     from secfc.disclosure import NoiseAtServer, NoiseInShares
     from secfc.privacy import Bound, Budget, Neighbors
@@ -280,8 +294,8 @@ def noise(asked: Asked) -> Disclosure:
 
 def plaintext_twin(algorithm: SecFC) -> Lloyd:
     """Plaintext Lloyd that takes the same steps from the same starts."""
+    from secfc.coded_kmeans.plaintext import Lloyd
     from secfc.disclosure import Distances
-    from secfc.exact.plaintext import Lloyd
 
     return Lloyd(
         algorithm.k,
@@ -299,7 +313,7 @@ def plaintext_twin(algorithm: SecFC) -> Lloyd:
     )
 
 
-def foresee(algorithm: SecFC, public: Public) -> Any:
+def foresee(algorithm: SecFC, public: PublicFacts) -> Any:
     """The plan of a run, as far as it is known before the parties talk.
 
     With private membership the number of points is the outcome of a union; what is refused here would be
@@ -308,12 +322,12 @@ def foresee(algorithm: SecFC, public: Public) -> Any:
     Raises ValueError.
     """
     from secfc.coded.membership import Open
-    from secfc.lloyd.elbow import Elbow, largest
+    from secfc.kmeans.elbow import Elbow, largest_k
 
     if isinstance(algorithm.membership, Open):
         return algorithm.plan(public)
     k = algorithm.k.among(public.m) if isinstance(algorithm.k, Elbow) else algorithm.k
-    if largest(k) > public.m:
+    if largest_k(k) > public.m:
         raise ValueError(f"k={k} clusters of m={public.m} points: lower k or add points")
     smallest = replace(public, counts=(1,) * len(public.clients))
     plan = replace(algorithm, k=1, membership=Open()).plan(smallest)
@@ -321,7 +335,7 @@ def foresee(algorithm: SecFC, public: Public) -> Any:
     return plan
 
 
-def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
+def inspect(asked: AskedOptions, federation: Federation, plan: Any) -> None:
     """Raise InputError for values outside a given bound, and IDs that must be disjoint and are not."""
     check_bound(asked, federation, plan)
     if asked["membership"] == "private" and not asked["merge"]:
@@ -333,9 +347,9 @@ def inspect(asked: Asked, federation: Federation, plan: Any) -> None:
 
 def prepare(algorithm: SecFC, plan: Any) -> None:
     """Load or compile what the run will need, and what its comparison with plaintext k-means will."""
-    from field.compare.shapes import FEW, MANY
-    from secfc.cli.tiny import tiny_run
-    from secfc.coded.network import Network
+    from field.compare.blockwise import FEW, MANY
+    from secfc.cli.tiny_runs import tiny_run
+    from secfc.coded.plan import Network
     from secfc.data.inputs import InputError
 
     # Where owners are hidden there is no code before the clients' union, in a deployment.
@@ -376,7 +390,7 @@ def small_membership(algorithm: SecFC) -> Membership:
 
 def small_disclosure(algorithm: SecFC) -> Disclosure:
     """The same policy for three clients, of whom the last deals if a client does."""
-    from secfc.cli.tiny import few_points
+    from secfc.cli.tiny_runs import few_points
     from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, OwnLabels
     from secfc.roles.exchange import SERVER
 
@@ -390,12 +404,13 @@ def small_disclosure(algorithm: SecFC) -> Disclosure:
 
 def compile_all() -> None:
     """Run everything that is compiled, over both kinds of fields, and both modes of union."""
-    from field.compare.shapes import MANY
+    from field.compare.blockwise import MANY
     from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
     from psu import Server, Threshold
-    from secfc.cli.tiny import few_points, tiny_run
+    from secfc.cli.tiny_runs import few_points, tiny_run
     from secfc.coded.membership import Private
-    from secfc.coded.network import Network
+    from secfc.coded.plan import Network
+    from secfc.coded_kmeans.secfc import SecFC
     from secfc.disclosure import (
         AssignmentsOnly,
         Distances,
@@ -404,8 +419,7 @@ def compile_all() -> None:
         NoiseInShares,
         OwnLabels,
     )
-    from secfc.exact.secfc import SecFC
-    from secfc.lloyd.starts import CenterSeparation, KMeansPlusPlus, Start
+    from secfc.kmeans.starts import CenterSeparation, KMeansPlusPlus, Start
     from secfc.privacy import Bound, Budget
 
     starts: tuple[Start, ...] = (KMeansPlusPlus(), CenterSeparation())

@@ -31,7 +31,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 @dataclass(eq=False)
-class End:
+class BridgeEnd:
     """One connection of this process's party, to one peer.  other: the connection that it is joined with."""
 
     name: bytes
@@ -62,7 +62,7 @@ class Bridge:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.ends: dict[PartyId, End] = {}
+        self.ends: dict[PartyId, BridgeEnd] = {}
         self.bytes = 0  # of pieces that were acknowledged
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -95,7 +95,7 @@ class Bridge:
             return
         # What is unsent here a peer has not acknowledged: little of it, so that a slow party is felt.
         writer.transport.set_write_buffer_limits(high=PIECE)
-        end = End(SystemCoins().bytes(16), writer, asyncio.get_running_loop().create_future())
+        end = BridgeEnd(SystemCoins().bytes(16), writer, asyncio.get_running_loop().create_future())
         if (older := self.ends.get(peer)) is not None:
             older.gone()
         self.ends[peer] = end
@@ -117,7 +117,7 @@ class Bridge:
                 with contextlib.suppress(OSError):
                     await self.call(peer, "bye", end.name, other)
 
-    async def meet(self, peer: PartyId, end: End) -> None:
+    async def meet(self, peer: PartyId, end: BridgeEnd) -> None:
         """Tell the peer that this end is there, until it has heard."""
         while not end.other.done():
             try:
@@ -129,7 +129,7 @@ class Bridge:
                 end.joined(theirs)
             return
 
-    async def forward(self, peer: PartyId, end: End, reader: asyncio.StreamReader) -> None:
+    async def forward(self, peer: PartyId, end: BridgeEnd, reader: asyncio.StreamReader) -> None:
         """Hand on what the party writes, until it ends or a piece is not taken."""
         window = asyncio.Semaphore(WINDOW)
         failed: list[BaseException] = []

@@ -26,9 +26,8 @@ from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.child import Child, words
 from secfc.deploy.flare.pieces import Pieces
 from secfc.deploy.flare.policy import problems, runs
-from secfc.deploy.keys import load
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile
+from secfc.deploy.site import SiteFile, load_key_file
 from secfc.roles.exchange import SERVER, PartyId
 
 # Seconds for calls before the parties begin.
@@ -41,7 +40,7 @@ class Unfit(Exception):  # noqa: N818 - what a site is
     """A site cannot, or does not want to, take part; no secret is in its text, which travels."""
 
 
-class Site:
+class FlareSite:
     """A client's end.  session, digest: of the run file, in hexadecimal digits."""
 
     def __init__(self, session: str, digest: str) -> None:
@@ -81,7 +80,7 @@ class Site:
         """Who this site is, signed with its certificate's key."""
         kit, _, site, run, _ = self._own()
         try:
-            identity = load(site.key)
+            identity = load_key_file(site.key)
         except (InputError, OSError) as error:
             raise Unfit(f"its key cannot be used ({type(error).__name__})") from None
         return kit.card(run.digest, site.party, identity.public).plain()
@@ -182,7 +181,7 @@ class Site:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class Head(Site):
+class FlareServer(FlareSite):
     """The server's end: begins the run, and ends the job with it."""
 
     def __init__(self, session: str, digest: str) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 from secfc.data.inputs import InputError
 from secfc.deploy.flare.cards import Kit
-from secfc.deploy.tables import read_table
+from secfc.deploy.toml_tables import read_table
 
 # FLARE's collab runtime, and ours.
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
 CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
-SITE, HEAD = "secfc.deploy.flare.job.Site", "secfc.deploy.flare.job.Head"
+SITE, HEAD = "secfc.deploy.flare.job.FlareSite", "secfc.deploy.flare.job.FlareServer"
 CLASSES = (EXECUTOR, CONTROLLER, SITE, HEAD)
 
 ROLES = ("org_admin", "lead", "member")

@@ -1,7 +1,7 @@
 """The dealer's part in comparing distances: seeds that it shares with clients, and what it makes of them.
 
 The dealer draws nothing: every mask and every table follows from seeds that the clients drew and sent to it,
-so both sides expand the same.  A seed gives each stream once (`field.code.blind.PairKeys`).
+so both sides expand the same.  A seed gives each stream once (`field.code.masking.PairKeys`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import PairKeys
-from field.compare import dealt
-from field.compare.rounding import Rounding
-from field.compare.tables import NOTHING, Deck
+from field.code.masking import PairKeys
+from field.compare import dealer_protocol
+from field.compare.correlated_randomness import NOTHING, DealerRandomness
+from field.compare.rounding import CenterRounding
 from field.secrets.coins import Coins
-from secfc.coded.dealing_messages import Corrections, Ready
-from secfc.coded.messages import MaskSeed, Unheard
-from secfc.coded.plan import Plan
-from secfc.disclosure.compare.match import Match
-from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, take
+from secfc.coded.messages import Corrections, MaskSeed, MissingMessages, RequestCorrections
+from secfc.coded.plan import CodedPlan
+from secfc.disclosure.compare.session import ComparisonSession
+from secfc.roles.exchange import PAIR, Exchange, FaultyClient, PartyId, Role, expect_messages
 
 Array = NDArray[Any]
 # Portions that are left to deal, with their numbers.
@@ -29,7 +28,7 @@ Dealt = Iterator[tuple[int, Corrections]]
 
 
 def mask_seeds(
-    plan: Plan, name: PartyId, dealer: PartyId, coins: Coins
+    plan: CodedPlan, name: PartyId, dealer: PartyId, coins: Coins
 ) -> Role[tuple[PairKeys, PairKeys | None]]:
     """My key with the dealer, as that of a single peer 0; and, at the dealer, its keys with all clients."""
     seed = coins.bytes(32)
@@ -42,16 +41,16 @@ def mask_seeds(
 
 
 def collect_seeds(
-    plan: Plan, clients: tuple[PartyId, ...], own: Mapping[int, bytes] | None = None
+    plan: CodedPlan, clients: tuple[PartyId, ...], own: Mapping[int, bytes] | None = None
 ) -> Role[PairKeys]:
     """The dealer's keys by number of the client; who sent none cannot take part."""
     inbox = yield Exchange({}, clients, 0, round=PAIR + 1, phase="pair")
-    seeds = {plan.clients.index(c): message.seed for c, message in take(inbox, MaskSeed).items()}
+    seeds = {plan.clients.index(c): message.seed for c, message in expect_messages(inbox, MaskSeed).items()}
     return PairKeys({**seeds, **(own or {})})
 
 
 def mask_streams(
-    match: Match, keys: PairKeys, peers: Collection[int], *, sums: bool = False
+    match: ComparisonSession, keys: PairKeys, peers: Collection[int], *, sums: bool = False
 ) -> dict[int, Coins]:
     """What masks of distances are expanded from, for each of these peers of whom there is a key.
 
@@ -61,44 +60,44 @@ def mask_streams(
 
 
 def table_streams(
-    match: Match, keys: PairKeys, peers: Collection[int], *, sums: bool = False
+    match: ComparisonSession, keys: PairKeys, peers: Collection[int], *, sums: bool = False
 ) -> dict[int, Coins]:
     """The same for tables, and to be taken after it: the next nonce, which no question has."""
     return keys.streams(_nonce(match, sums) + 1, match.context, peers)
 
 
-def _nonce(match: Match, sums: bool) -> int:
+def _nonce(match: ComparisonSession, sums: bool) -> int:
     """The first of two numbers that no other question has, nor what precedes or follows in this one."""
     return match.question.round + (0 if sums or match.rounding is None else 2)
 
 
-def lacking(match: Match, keys: PairKeys) -> Array:
+def players_without_seed(match: ComparisonSession, keys: PairKeys) -> Array:
     """Numbers of the players whose seeds the dealer lacks."""
     players = {*match.question.responders.tolist(), *match.question.committee.tolist()}
     return np.array(sorted(players - keys.peers), np.int32)
 
 
-class Game(Protocol):
+class DealtComputation(Protocol):
     """What is dealt for: a contest, or more than one."""
 
     def deal(
         self, rho: Array, streams: Sequence[Coins], corrected: int, before: Array = NOTHING
     ) -> Iterator[Array]:
-        """Words for the corrected member, see `field.compare.dealt.deal`."""
+        """Words for the corrected member, see `field.compare.dealer_protocol.deal_contest`."""
         ...
 
 
-def begin_dealing(match: Match, keys: PairKeys, game: Game | None) -> Role[Dealt]:
+def start_dealing(match: ComparisonSession, keys: PairKeys, game: DealtComputation | None) -> Role[Dealt]:
     """Send the first portion for a match whose players all sent their seeds; what is left to deal.
 
     game: None where nothing is compared, and centers are rounded alone.
     """
-    portions = deal(match, keys, game)
+    portions = deal_corrections(match, keys, game)
     yield Exchange({match.corrected: next(portions)}, round=match.given_in(0), phase="deal")
     return enumerate(portions, 1)
 
 
-def go_on_dealing(match: Match, left: Dealt) -> Role[None]:
+def continue_dealing(match: ComparisonSession, left: Dealt) -> Role[None]:
     """Send the other portions as the corrected member asks for them; each is made while the last one is used.
 
     Ends early if that member goes no further, or is not heard.
@@ -106,7 +105,9 @@ def go_on_dealing(match: Match, left: Dealt) -> Role[None]:
     for number, portion in left:
         wait = match.asked_in(number)
         inbox = yield Exchange({}, (match.corrected,), 0, round=match.given_in(0), accept=wait, phase="deal")
-        if not take({c: m for c, m in inbox.items() if not isinstance(m, Unheard)}, Ready):
+        if not expect_messages(
+            {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, RequestCorrections
+        ):
             return
         asked = inbox[match.corrected]
         if asked.portion != number:
@@ -114,7 +115,9 @@ def go_on_dealing(match: Match, left: Dealt) -> Role[None]:
         yield Exchange({match.corrected: portion}, round=match.given_in(number), phase="deal")
 
 
-def deal(match: Match, keys: PairKeys, game: Game | None) -> Iterator[Corrections]:
+def deal_corrections(
+    match: ComparisonSession, keys: PairKeys, game: DealtComputation | None
+) -> Iterator[Corrections]:
     """The dealer's work: what the corrected member gets, portion by portion."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
     corrected, first = match.question.corrected, NOTHING
@@ -124,19 +127,19 @@ def deal(match: Match, keys: PairKeys, game: Game | None) -> Iterator[Correction
         yield Corrections(first)
         return
     masks = mask_streams(match, keys, responders)
-    rho = dealt.rho(match.schedule.basis, match.shape, [masks[j] for j in responders])
+    rho = dealer_protocol.total_mask(match.schedule.basis, match.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee)
     for words in game.deal(rho, [tables[j] for j in committee], corrected, first):
         yield Corrections(words)
 
 
-def deal_rounding(match: Match, rounding: Rounding, keys: PairKeys) -> Array:
+def deal_rounding(match: ComparisonSession, rounding: CenterRounding, keys: PairKeys) -> Array:
     """The words by which the corrected member's part of rounding is completed."""
     responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
     masks = mask_streams(match, keys, responders, sums=True)
-    rho = dealt.rho(rounding.basis, rounding.shape, [masks[j] for j in responders])
+    rho = dealer_protocol.total_mask(rounding.basis, rounding.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee, sums=True)
-    deck = Deck([tables[j] for j in committee], match.question.corrected)
+    deck = DealerRandomness([tables[j] for j in committee], match.question.corrected)
     deck.begin(rounding.dealt)
     rounding.deal(rho, deck)
     return deck.corrections

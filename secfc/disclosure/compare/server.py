@@ -11,31 +11,37 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import PairKeys
-from field.code.halves import widest
+from field.code.distances import widest_multiple
+from field.code.masking import PairKeys
 from field.code.rows import cluster_sizes
 from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
-    Compare,
-    CompareHalves,
+    CompareHalvesQuery,
+    CompareMovedQuery,
+    CompareOwnQuery,
+    CompareQuery,
+    CostQuery,
+    GainQuery,
     LabelShare,
+    LossQuery,
     Measure,
-    MeasureCost,
-    MeasureGains,
-    MeasureLosses,
-    Unheard,
+    MissingMessages,
 )
-from secfc.coded.moving_messages import CompareMoved, CompareOwn
-from secfc.coded.silence import left_out
-from secfc.disclosure.compare.asking import asks_first
-from secfc.disclosure.compare.dealer import begin_dealing, go_on_dealing
-from secfc.disclosure.compare.match import DEAL, Match, Seating, labels_of
-from secfc.disclosure.compare.rivals import rivals_of
-from secfc.disclosure.decoded.distances import Responders
-from secfc.lloyd.loop import Step, Weighed, gains_between
-from secfc.lloyd.neighbors import every_two
-from secfc.lloyd.rounded import gains_of_squares, scaled_costs
+from secfc.coded.quorum import exclude_dropouts
+from secfc.disclosure.compare.candidates import candidates_for
+from secfc.disclosure.compare.dealer import continue_dealing, start_dealing
+from secfc.disclosure.compare.session import (
+    DEAL,
+    CommitteeChoice,
+    ComparisonSession,
+    labels_from_shares,
+    should_prune,
+)
+from secfc.disclosure.decoded.distances import MaskedQuorum
+from secfc.kmeans.loop import Step, WeighedClusters, gains_between
+from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.rounded import gains_of_squares, scaled_costs
 from secfc.roles.exchange import (
     Exchange,
     FaultyClient,
@@ -43,7 +49,7 @@ from secfc.roles.exchange import (
     PartyId,
     Role,
     TooFewReplies,
-    take,
+    expect_messages,
     to_all,
 )
 from secfc.roles.messages import Message, compact_labels
@@ -53,8 +59,8 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True, eq=False)
-class Seats:
-    """Who plays for a question of this number: see `Compare`."""
+class CommitteeSeats:
+    """Who plays for a question of this number: see `CompareQuery`."""
 
     round: int
     responders: Array
@@ -62,14 +68,14 @@ class Seats:
     corrected: int
 
 
-class Committees:
+class CommitteeServer:
     """A committee finds the labels; the server, when it deals, deals and knows the sums of masks.
 
     A party that falls silent is replaced by another, and the question put anew as a new round, so with fresh
     masks and tables.  quorum: who responds, which also tells costs.  keys: of a server that deals.
     """
 
-    def __init__(self, quorum: Responders, seating: Seating, keys: PairKeys | None = None) -> None:
+    def __init__(self, quorum: MaskedQuorum, seating: CommitteeChoice, keys: PairKeys | None = None) -> None:
         self.quorum, self.plan, self.desk = quorum, quorum.plan, quorum.desk
         self.seating, self.keys, self.turn = seating, keys, 0
         if keys is not None:
@@ -78,38 +84,38 @@ class Committees:
 
     def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
-        if not asks_first(self.plan, labels, sizes, moved, self.seating):
+        if not should_prune(self.plan, labels, sizes, moved, self.seating):
             return Step((yield from self.compare(labels, sizes)), None)
-        found = yield from self.compare(labels, sizes, CompareOwn)
+        found = yield from self.compare(labels, sizes, CompareOwnQuery)
         if (found < 0).any():
             bits = np.packbits(found < 0, bitorder="little")
-            found = yield from self.compare(labels, sizes, CompareMoved, moved=bits)
+            found = yield from self.compare(labels, sizes, CompareMovedQuery, moved=bits)
         return Step(found, None)
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
         return (yield from self.compare(labels, cluster_sizes(labels, k), factor=factor))
 
     def halved(self, labels: Array, c: int) -> Role[Array]:
-        return (yield from self.compare(labels, cluster_sizes(labels, 2 * c), CompareHalves))
+        return (yield from self.compare(labels, cluster_sizes(labels, 2 * c), CompareHalvesQuery))
 
     def retained(self, sizes: Array) -> Role[Array]:
         return (yield from self.compare(np.full(self.plan.m, -1, np.int32), sizes))
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
-        within = yield from self.number_a_cluster(MeasureCost, CodedCosts, labels, k, k)
+        within = yield from self.number_a_cluster(CostQuery, CodedCosts, labels, k, k)
         if self.plan.fraction is None:
             return within
         return scaled_costs(within, cluster_sizes(labels, k), self.plan.fraction)
 
     def gains(self, labels: Array, c: int) -> Role[tuple[Fraction, ...]]:
         sizes = cluster_sizes(labels, 2 * c)
-        if not widest(sizes):
+        if not widest_multiple(sizes):
             return gains_between((0,) * c, sizes)
-        squares = yield from self.number_a_cluster(MeasureGains, CodedGains, labels, 2 * c, c)
+        squares = yield from self.number_a_cluster(GainQuery, CodedGains, labels, 2 * c, c)
         return self.gained(squares, sizes.reshape(-1, 2))
 
     def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
-        ask = partial(MeasureLosses, pairs=pairs)
+        ask = partial(LossQuery, pairs=pairs)
         squares = yield from self.number_a_cluster(ask, CodedGains, labels, c, len(pairs))
         return self.gained(squares, cluster_sizes(labels, c)[pairs])
 
@@ -119,10 +125,10 @@ class Committees:
             return gains_between(squares, sizes)
         return gains_of_squares(squares, sizes, self.plan.fraction)
 
-    def weighed(self, labels: Array, c: int) -> Role[Weighed]:
+    def weighed(self, labels: Array, c: int) -> Role[WeighedClusters]:
         within = yield from self.costs(labels, c)
-        losses = () if c == 1 else (yield from self.losses(labels, c, every_two(c)))
-        return Weighed(losses, within, None)
+        losses = () if c == 1 else (yield from self.losses(labels, c, all_pairs(c)))
+        return WeighedClusters(losses, within, None)
 
     def number_a_cluster(
         self,
@@ -152,21 +158,21 @@ class Committees:
                 seats.round, k, compact_labels(labels), seats.responders, committee=seats.committee,
                 corrected=seats.corrected,
             )  # fmt: skip
-            match = Match(self.plan, question, sizes, self.seating)
+            match = ComparisonSession(self.plan, question, sizes, self.seating)
             inbox, gone = yield from self.asked(match)
-            reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+            reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
             replies = {c: inbox[c] for c in match.responders if c in inbox and c not in reports}
             if len(replies) == len(match.responders):
                 return replies
             self.quorum.silent |= self.lost(match, gone, reports)
 
-    def asked(self, match: Match) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
+    def asked(self, match: ComparisonSession) -> Role[tuple[Mapping[PartyId, Any], set[PartyId]]]:
         """What all players answer, to whom the server deals if it is the dealer; and who said nothing."""
         question = match.question
         yield Exchange(to_all(self.desk.there, question), round=question.round, phase="assign")
         if self.keys is not None:
-            left = yield from begin_dealing(match, self.keys, match.schedule if match.opens else None)
-            yield from go_on_dealing(match, left)
+            left = yield from start_dealing(match, self.keys, match.schedule if match.opens else None)
+            yield from continue_dealing(match, left)
         players = {*match.responders, *match.committee, *self.seating.dealers}
         awaited = tuple(c for c in self.plan.clients if c in players)
         inbox = yield Exchange(
@@ -175,26 +181,31 @@ class Committees:
         return inbox, set(awaited) - set(inbox)
 
     def compare(
-        self, labels: Array, sizes: Array, kind: type[Compare] = Compare, factor: int = 1, **more: Any
+        self,
+        labels: Array,
+        sizes: Array,
+        kind: type[CompareQuery] = CompareQuery,
+        factor: int = 1,
+        **more: Any,
     ) -> Role[Array]:
         """The labels (m,) int32 that the centers of clusters of these sizes give, to a question of a kind.
 
         more: what only this kind has.
         """
-        known = rivals_of(kind, labels, sizes, factor).foregone(self.plan.m)
+        known = candidates_for(kind, labels, sizes, factor).foregone(self.plan.m)
         while known is None:
             question = self.players(labels, len(sizes), factor, kind, **more)
-            match = Match(self.plan, question, sizes, self.seating)
+            match = ComparisonSession(self.plan, question, sizes, self.seating)
             inbox, gone = yield from self.asked(match)
             shares, reports = self.sorted(match, inbox, LabelShare)
             if len(shares) == len(match.committee):
-                return labels_of(match, shares)
+                return labels_from_shares(match, shares)
             self.quorum.silent |= self.lost(match, gone, reports)
         return known
 
     def players(
-        self, labels: Array, k: int, factor: int = 1, kind: type[Compare] = Compare, **more: Any
-    ) -> Compare:
+        self, labels: Array, k: int, factor: int = 1, kind: type[CompareQuery] = CompareQuery, **more: Any
+    ) -> CompareQuery:
         """A question to those who are able, with its committee."""
         seats = self.seats()
         return kind(
@@ -202,7 +213,7 @@ class Committees:
             factor, **more,
         )  # fmt: skip
 
-    def seats(self) -> Seats:
+    def seats(self) -> CommitteeSeats:
         """Who plays next, and the number of the question that they play for.
 
         Raises TooFewReplies, and Indispensable if it is the dealer that fell silent.
@@ -218,23 +229,25 @@ class Committees:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
         responders, committee = np.array(able[:needed], np.int32), np.array(members[:size], np.int32)
-        return Seats(next(self.desk.rounds), responders, committee, self.turn % size)
+        return CommitteeSeats(next(self.desk.rounds), responders, committee, self.turn % size)
 
     def sorted(
-        self, match: Match, inbox: Mapping[PartyId, Any], due: type[M]
-    ) -> tuple[dict[PartyId, M], dict[PartyId, Unheard]]:
+        self, match: ComparisonSession, inbox: Mapping[PartyId, Any], due: type[M]
+    ) -> tuple[dict[PartyId, M], dict[PartyId, MissingMessages]]:
         """What members of the committee sent, as is due of them, and who could not, or had another part.
 
         Raises FaultyClient naming the sender of anything else.
         """
-        reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
-        shares = take({c: m for c, m in inbox.items() if c not in reports}, due)
+        reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
+        shares = expect_messages({c: m for c, m in inbox.items() if c not in reports}, due)
         for sender in shares:
             if sender not in match.committee:
                 raise FaultyClient(sender, f"sent {due.__name__}, which is not its part")
         return shares, reports
 
-    def lost(self, match: Match, gone: set[PartyId], reports: Mapping[PartyId, Unheard]) -> set[PartyId]:
+    def lost(
+        self, match: ComparisonSession, gone: set[PartyId], reports: Mapping[PartyId, MissingMessages]
+    ) -> set[PartyId]:
         """Whom to do without: at least one who was not left out before, so that repetitions end."""
-        lost = left_out(self.plan, gone, reports, spared=self.seating.dealers)
+        lost = exclude_dropouts(self.plan, gone, reports, spared=self.seating.dealers)
         return lost - self.quorum.silent or {c for c in reports if c in match.committee}

@@ -11,24 +11,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import PairKeys, blind, mask_context, partners
-from field.code.overflow import COLUMNS, TESTS, WORTH, fits, told
+from field.code.masking import PairKeys, add_mask, mask_context, masking_partners
 from field.code.rows import cluster_sizes
+from field.code.wraparound_check import COLUMNS, TESTS, WORTH, compress_distances, fits_lanes
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import Assignment, CodedDistances, Unheard
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.messages import CodedDistances, DistanceQuery, MissingMessages
 from secfc.coded.pairing import pair_keys
-from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Decoded, Exactly, Exposure, Measured
-from secfc.coded.quorum import Desk, Everybody, Quorum
-from secfc.coded.screening import Screening
-from secfc.coded.silence import left_out
-from secfc.coded.source import CodedSource, decoded
-from secfc.data.arguments import SWITCH, WHOLE, hold
-from secfc.disclosure.decoded.polynomials import Dealing, DealtAnswer
-from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.starts import Start
-from secfc.roles.accept import check_residues
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, Exposure
+from secfc.coded.quorum import AnyThreshold, Quorum, ServerContext, exclude_dropouts
+from secfc.coded.source import CodedSource, decoding_source
+from secfc.data.inputs import SWITCH, WHOLE, check_fields
+from secfc.disclosure.decoded.polynomials import BlindedAnswer, DealtQuorum
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import Start
+from secfc.roles.checks import check_residues
 from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, TooFewReplies, to_all
 from secfc.roles.messages import compact_labels
 
@@ -36,11 +35,11 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Distances(Exactly):
+class Distances(ExactPolicy):
     """The server decodes the exact distance of every point to every center, as in the paper.
 
     With liars planned for, replies and dealings are checked, and what does not lie on a polynomial is traced
-    to its client (`secfc.coded.screening`).
+    to its client (`secfc.coded.blame`).
 
     Warning: over iterations these fix the shape of the data up to rotation and reflection, and with d + 1
     known points the data themselves (`secfc.attacks.geometry`).
@@ -65,31 +64,33 @@ class Distances(Exactly):
     finds_liars: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        hold(self, {"blind": SWITCH, "colluding": WHOLE, "dealt": SWITCH})
+        check_fields(self, {"blind": SWITCH, "colluding": WHOLE, "dealt": SWITCH})
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         if not self.blind:
             yield from ()
-            return Decoded(partial(bare, plan))
+            return DecodedAnswers(partial(bare_reply, plan))
         keys = yield from pair_keys(plan, name, coins)
         me = plan.clients.index(name)
         if self.dealt or plan.liars:
-            return Decoded(DealtAnswer(plan, me, keys, coins, self.colluding))
-        return Decoded(partial(masked, plan, me, keys, self.colluding))
+            return DecodedAnswers(BlindedAnswer(plan, me, keys, coins, self.colluding))
+        return DecodedAnswers(partial(masked_reply, plan, me, keys, self.colluding))
 
-    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         yield from ()
-        return decoded(self.quorum(Desk(plan, screening)), threads)
+        return decoding_source(self.quorum(ServerContext(plan, screening)), threads)
 
-    def quorum(self, desk: Desk) -> Quorum:
+    def quorum(self, desk: ServerContext) -> Quorum:
         """Who is asked."""
         if not self.blind:
-            return Everybody(desk)
+            return AnyThreshold(desk)
         if self.dealt or desk.plan.liars:
-            return Dealing(desk, self.colluding)
-        return Checking(Responders(desk))
+            return DealtQuorum(desk, self.colluding)
+        return CheckedQuorum(MaskedQuorum(desk))
 
-    def learned(self, plan: Plan) -> tuple[str, ...]:
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         facts = [
             "all labels and cluster sizes, in every iteration (so did every client)",
             "the exact distance of every point to every center, in every iteration: over iterations these "
@@ -108,62 +109,66 @@ class Distances(Exactly):
 # --- client --------------------------------------------------------------------------------------
 
 
-def bare(plan: Plan, question: Assignment, measured: Measured) -> Role[CodedDistances | None]:
+def bare_reply(
+    plan: CodedPlan, question: DistanceQuery, measured: DistanceOracle
+) -> Role[CodedDistances | None]:
     """The reply of the paper: a share of the whole polynomial."""
     yield from ()
     return CodedDistances(measured.distances(plan.lanes(measured.sizes)))
 
 
-def masked(
-    plan: Plan,
+def masked_reply(
+    plan: CodedPlan,
     me: int,
     keys: PairKeys,
     colluding: int,
-    question: Assignment,
-    measured: Measured,
-) -> Role[CodedDistances | Unheard | None]:
+    question: DistanceQuery,
+    measured: DistanceOracle,
+) -> Role[CodedDistances | MissingMessages | None]:
     """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
     yield from ()
     check_responders(plan, question)
     if me not in question.responders:
         return None
     values = measured.distances(plan.lanes(measured.sizes))
-    lacking = hidden(plan, me, keys, colluding, question, values)
+    lacking = mask_values(plan, me, keys, colluding, question, values)
     if lacking.size:
-        return Unheard(0, lacking)
+        return MissingMessages(0, lacking)
     lanes = plan.honest_lanes(measured.sizes)
     if not question.coins or lanes == len(values):
         return CodedDistances(values)
-    first, sums = told(plan.code, values, lanes, question.coins)
+    first, sums = compress_distances(plan.code, values, lanes, question.coins)
     return CodedDistances(first, sums=sums)
 
 
-def check_responders(plan: Plan, question: Assignment) -> None:
+def check_responders(plan: CodedPlan, question: DistanceQuery) -> None:
     """Raises FaultyServer for responders whose masks do not cancel."""
     asked = question.responders.tolist()
     if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
         raise FaultyServer(SERVER, "asked for masks of other clients than a threshold of them, in order")
 
 
-def hidden(plan: Plan, me: int, keys: PairKeys, colluding: int, question: Assignment, values: Array) -> Array:
+def mask_values(
+    plan: CodedPlan, me: int, keys: PairKeys, colluding: int, question: DistanceQuery, values: Array
+) -> Array:
     """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
 
     Without their masks the reply would be bare, so then it must not leave.
     """
     responders = tuple(question.responders.tolist())
-    peers = partners(plan.code, responders, me, len(values), colluding)
+    peers = masking_partners(plan.code, responders, me, len(values), colluding)
     context = mask_context(plan.code, responders, len(values), values.shape[1:], question.subject)
     streams = keys.streams(question.round, context, peers)
     lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
     if not lacking.size:
-        blind(plan.code, responders, me, streams, values, colluding)
+        add_mask(plan.code, responders, me, streams, values, colluding)
     return lacking
 
 
 # --- server --------------------------------------------------------------------------------------
 
 
-class Responders(Quorum):
+class MaskedQuorum(Quorum):
     """Exactly threshold(2) clients answer under masks, and all of them must.
 
     The masks of a responding set cancel only together.  When some stay silent, or lack the key of one that
@@ -173,19 +178,19 @@ class Responders(Quorum):
     silent: whom this quorum does without.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ServerContext) -> None:
         super().__init__(desk)
         self.silent: set[PartyId] = set()
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         inbox = yield from self.answered(
             lambda number, chosen: kind(number, k, compact_labels(labels), chosen)
         )
         return self.desk.believed(inbox, CodedDistances, basis, self.shape(k, kind), 2)
 
-    def answered(self, ask: Callable[[int, Array], Assignment]) -> Role[Mapping[PartyId, Any]]:
+    def answered(self, ask: Callable[[int, Array], DistanceQuery]) -> Role[Mapping[PartyId, Any]]:
         """The replies of a responding set that is there, to a question with its round and its numbers."""
         needed, desk = self.plan.code.threshold(2), self.desk
         while True:
@@ -198,14 +203,14 @@ class Responders(Quorum):
             inbox = yield Exchange(
                 to_all(desk.there, question), asked, 0, round=question.round, phase="assign"
             )
-            reports = {c: m for c, m in inbox.items() if isinstance(m, Unheard)}
+            reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
             if len(inbox) - len(reports) == needed:
                 return inbox
-            lost = left_out(self.plan, set(asked) - set(inbox), reports)
+            lost = exclude_dropouts(self.plan, set(asked) - set(inbox), reports)
             self.silent |= lost or set(reports)
 
 
-class Checking(Quorum):
+class CheckedQuorum(Quorum):
     """Responders, asked for the lanes that honest rows need, and for random sums of the others.
 
     Lanes are planned for rows that pass the test of shared rows, which may be thousands of times as large as
@@ -214,17 +219,17 @@ class Checking(Quorum):
     long after rows were shared.
     """
 
-    def __init__(self, responders: Responders) -> None:
+    def __init__(self, responders: MaskedQuorum) -> None:
         super().__init__(responders.desk)
         self.responders, self.entire = responders, False
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         return self.responders.distances(labels, k, basis, kind)
 
     def replies(
-        self, labels: Array, k: int, sizes: Array | None = None, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, sizes: Array | None = None, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         plan, shape = self.plan, self.shape(k, kind)
         measured = cluster_sizes(labels, k) if sizes is None else sizes
@@ -242,7 +247,7 @@ class Checking(Quorum):
             mine = np.empty(0, rest.dtype) if message.sums is None else message.sums
             check_residues(rest, client, mine, (TESTS, COLUMNS))
             sums[plan.clients.index(client)] = mine
-        if not fits(plan.code, values, sums, coins):
+        if not fits_lanes(plan.code, values, sums, coins):
             self.entire = True
             return (yield from super().replies(labels, k, measured, kind))
         return values

@@ -1,11 +1,11 @@
 """Blinding by dealt polynomials: any threshold of replies decodes, and lies are located as in bare ones.
 
 In every question a few clients deal, each to all, shares of polynomials whose values at the data points sum
-to zero; everybody adds what it was dealt to its coded distances (`field.code.blind`).  One honest dealer
+to zero; everybody adds what it was dealt to its coded distances (`field.code.masking`).  One honest dealer
 hides everything but the sum.  A false dealing could change the sum or make honest replies look false, so it
-is checked (`secfc.coded.verified`) before a reply is believed: mask words are dealt along, receivers publish
-random words with their replies, and the server puts the question anew, to other dealers, if the words are
-off.
+is checked (`secfc.coded.input_check`) before a reply is believed: mask words are dealt along, receivers
+publish random words with their replies, and the server puts the question anew, to other dealers, if the words
+are off.
 
 The rounds after a question's: +1 shares between clients, who then tell the server whose came, and the
 server's challenge; +2 replies.  A client that lacks a share stays silent, as one that is lost.  A dealer also
@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import PairKeys, blinding_share, deal_from_seeds, mask_context, seeded_clients
-from field.code.correct import combine_shares, mask_words
+from field.code.consistency import combine_shares, mask_words
+from field.code.masking import PairKeys, blinding_share, deal_from_seeds, mask_context, seeded_clients
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
-from secfc.coded.messages import Assignment, Blinding, Challenge, CheckedDistances
-from secfc.coded.plan import Plan
-from secfc.coded.policy import Measured
-from secfc.coded.quorum import Desk, Quorum
-from secfc.coded.screening import BLINDING, WORDS
-from secfc.coded.verified import challenge_coins, check_count
-from secfc.roles.accept import check_residues, well_formed
+from secfc.coded.blame import BLINDING, WORDS
+from secfc.coded.input_check import challenge_coins, check_count
+from secfc.coded.messages import BlindingShares, CheckedDistances, DealingChallenge, DistanceQuery
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import DistanceOracle
+from secfc.coded.quorum import Quorum, ServerContext
+from secfc.roles.checks import check_residues, well_formed
 from secfc.roles.exchange import (
     SERVER,
     Exchange,
@@ -41,7 +41,7 @@ from secfc.roles.exchange import (
     PartyId,
     Role,
     TooFewReplies,
-    take,
+    expect_messages,
     to_all,
 )
 from secfc.roles.messages import Contributors, compact_labels
@@ -49,7 +49,7 @@ from secfc.roles.messages import Contributors, compact_labels
 Array = NDArray[Any]
 
 
-def count_dealers(plan: Plan, colluding: int) -> int:
+def count_dealers(plan: CodedPlan, colluding: int) -> int:
     """How many clients must deal so that one of them is honest.
 
     As many as a threshold who collude with the server know all replies: nothing could be hidden from more.
@@ -61,16 +61,16 @@ def count_dealers(plan: Plan, colluding: int) -> int:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DealtAnswer:
+class BlindedAnswer:
     """How client number `me` answers under dealt blinding against `colluding` clients.  Secret."""
 
-    plan: Plan
+    plan: CodedPlan
     me: int
     keys: PairKeys
     coins: Coins
     colluding: int
 
-    def __call__(self, question: Assignment, measured: Measured) -> Role[None]:
+    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[None]:
         responders = question.responders.tolist()
         dealers = tuple(responders[: count_dealers(self.plan, self.colluding)])
         values = measured.distances(self.plan.lanes(measured.sizes))
@@ -82,28 +82,28 @@ class DealtAnswer:
         basis = self.plan.code.basis.prefix(lanes)
         shares, send, lacking = self.expanded(question, dealers, lanes, width)
         # Who was found lying, or is gone, is no responder: it gets nothing and sends nothing.
-        to = {self.plan.clients[j]: Blinding(s) for j, s in send.items() if j in responders}
+        to = {self.plan.clients[j]: BlindingShares(s) for j, s in send.items() if j in responders}
         awaited = tuple(
             self.plan.clients[i]
             for i in dealers
             if i != self.me and self.me not in seeded_clients(self.plan.code, i, lanes)
         )
         inbox = yield Exchange(to, awaited, 0, round=question.round + 1, phase="blind")
-        came = well_formed(inbox, Blinding, lambda c, m: check_residues(basis, c, m.values, (width,)))
+        came = well_formed(inbox, BlindingShares, lambda c, m: check_residues(basis, c, m.values, (width,)))
         shares |= {self.plan.clients.index(c): m.values for c, m in came.items()}
         complete = np.array([i in shares for i in dealers])
         told = np.append(complete, lacking) if self.me in dealers else complete
         inbox = yield Exchange(
             {SERVER: Contributors(told)}, (SERVER,), round=question.round + 1, phase="blind"
         )
-        seeds = [challenge.seed for challenge in take(inbox, Challenge).values()]
+        seeds = [challenge.seed for challenge in expect_messages(inbox, DealingChallenge).values()]
         if complete.all() and any(seeds):
             dealt = [shares[i] for i in dealers]
-            message = blinded(self.plan, dealers, values, dealt, seeds[0])
+            message = blind_distances(self.plan, dealers, values, dealt, seeds[0])
             yield Exchange({SERVER: message}, round=question.round + 2, phase="blind")
 
     def expanded(
-        self, question: Assignment, dealers: tuple[int, ...], lanes: int, width: int
+        self, question: DistanceQuery, dealers: tuple[int, ...], lanes: int, width: int
     ) -> tuple[dict[int, Array], dict[int, Array], Array]:
         """The shares (lanes, width) that need no message, by dealer, and those I deal out, by receiver.
 
@@ -134,8 +134,8 @@ class DealtAnswer:
         return shares, send, lacking
 
 
-def blinded(
-    plan: Plan, dealers: tuple[int, ...], values: Array, shares: list[Array], seed: bytes
+def blind_distances(
+    plan: CodedPlan, dealers: tuple[int, ...], values: Array, shares: list[Array], seed: bytes
 ) -> CheckedDistances:
     """Coded distances (lanes, k, m) under shares (lanes, k * m + words), and the words that check those.
 
@@ -155,19 +155,19 @@ def blinded(
 # --- server --------------------------------------------------------------------------------------
 
 
-class Dealing(Quorum):
+class DealtQuorum(Quorum):
     """All are asked under dealt blinding: any threshold of replies will do, and dealers can be replaced.
 
     unfit: clients that shall not deal any more, since somebody missed or doubts their shares: no proof.
     """
 
-    def __init__(self, desk: Desk, colluding: int = 1) -> None:
+    def __init__(self, desk: ServerContext, colluding: int = 1) -> None:
         super().__init__(desk)
         self.colluding = colluding
         self.unfit: set[PartyId] = set()
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         while True:
             values = yield from self.attempt(labels, k, basis, kind)
@@ -175,7 +175,7 @@ class Dealing(Quorum):
                 return values
 
     def attempt(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment]
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery]
     ) -> Role[dict[int, Array] | None]:
         """Put the question to everybody, blinded by some dealers; None to do so again with others.
 
@@ -214,7 +214,7 @@ class Dealing(Quorum):
         missed = {c for c in dealers if c not in reports or unknown[c]}
         missed |= {c for i, c in enumerate(dealers) if any(not came[i] for came in complete.values())}
         enough = len(whole) >= screening.needed(2)
-        challenge = screening.challenge() if enough else Challenge(b"")
+        challenge = screening.challenge() if enough else DealingChallenge(b"")
         # With a share missing somewhere the question can be put anew, so no reply is waited for to the end.
         inbox = yield Exchange(
             to_all(asked, challenge), whole if enough else (), 0 if missed else screening.needed(2),

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from field.ring.basis import Basis
 from field.ring.noise import DISTANCE, rounded_gaussian
 from field.secrets.coins import Coins
-from secfc.coded.messages import Assignment, CodedCenters, RevealCenters
-from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Exposure
-from secfc.coded.quorum import Desk, Quorum
-from secfc.coded.screening import Screening
-from secfc.coded.source import CodedSource, decoded
-from secfc.disclosure.decoded.distances import Distances, Responders
-from secfc.disclosure.noise.budgeted import Budgeted, Steps
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.messages import CodedCenters, DistanceQuery, RevealCenters
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import ClientPolicy, Exposure
+from secfc.coded.quorum import Quorum, ServerContext
+from secfc.coded.source import CodedSource, decoding_source
+from secfc.disclosure.decoded.distances import Distances, MaskedQuorum
+from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
-from secfc.privacy.calibration import split
+from secfc.privacy.calibration import split_budget
 from secfc.privacy.events import (
     Composed,
     Event,
@@ -35,7 +35,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class NoiseAtServer(Budgeted):
+class NoiseAtServer(BudgetedPolicy):
     """The server adds noise to the distances it decodes, and to the centers it publishes.
 
     budget: for everything that clients and the public see: labels and centers.  The server itself sees exact
@@ -54,38 +54,47 @@ class NoiseAtServer(Budgeted):
     def contributors(self, n: int) -> int:
         return 1
 
-    def noise(self, steps: Steps, radius: int) -> Noise:
-        each = split(self.budget, self.weights(steps))
+    def noise(self, steps: ReleaseCounts, radius: int) -> Noise:
+        each = split_budget(self.budget, self.weights(steps))
         return Noise(rounded_gaussian, self.neighbors, radius, each[0], each[-1])
 
-    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+    def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
         return 0.0  # the server sees exact distances
 
-    def released(self, plan: Plan) -> Event:
+    def released(self, plan: CodedPlan) -> Event:
         steps = self.steps(plan)
         noise = self.noise(steps, 1)
         asked = RoundedGaussian(noise.distances, plan.m * plan.k * DISTANCE)
         opened = RoundedGaussian(noise.sums, plan.k * plan.d * DISTANCE)
         return Composed((asked,) * steps.questions + (opened,) * steps.centers)
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         return Distances(colluding=self.colluding).client(plan, name, coins=coins)
 
     def open_centers(
-        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+        self,
+        plan: CodedPlan,
+        name: PartyId,
+        question: RevealCenters,
+        compute: Callable[[], Array],
+        coins: Coins,
     ) -> Role[CodedCenters | None]:
         return Distances().open_centers(plan, name, question, compute, coins)
 
-    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)
-        return decoded(Noising(Responders(Desk(plan, screening)), noise, coins), threads)
+        return decoding_source(
+            NoisyQuorum(MaskedQuorum(ServerContext(plan, screening)), noise, coins), threads
+        )
 
-    def ledger(self, plan: Plan) -> Ledger:
+    def ledger(self, plan: CodedPlan) -> Ledger:
         ledger = self._ledger(plan, "noise added by the server")
         return ledger.record(NonPrivate(), what="exact distances in every iteration", seen_by=SERVER)
 
-    def learned(self, plan: Plan) -> tuple[str, ...]:
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         return (
             *Distances(colluding=self.colluding).learned(plan),
             "noise protects what it publishes, not what it sees itself",
@@ -95,15 +104,15 @@ class NoiseAtServer(Budgeted):
 # --- server --------------------------------------------------------------------------------------
 
 
-class Noising(Quorum):
+class NoisyQuorum(Quorum):
     """Replies of exact distances to which the server adds noise before it compares them."""
 
-    def __init__(self, responders: Responders, noise: Noise, coins: Coins) -> None:
+    def __init__(self, responders: MaskedQuorum, noise: Noise, coins: Coins) -> None:
         super().__init__(responders.desk)
         self.responders, self.noise, self.coins = responders, noise, coins
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         """Replies of which one carries the noise, weighted such that decoding adds it once."""
         values = yield from self.responders.distances(labels, k, basis)

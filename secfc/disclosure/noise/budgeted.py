@@ -25,29 +25,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.ring.quantize import Quantizer
-from secfc.coded.layout import Layout
-from secfc.coded.plan import Plan
-from secfc.coded.workers import seated
-from secfc.data.arguments import REAL, hold, instance
-from secfc.data.inputs import Caution
-from secfc.disclosure.noise.noise import REACH, Noise
-from secfc.disclosure.noise.sensitivity import parts
-from secfc.lloyd.starts import GivenLabels, RandomLabels, Start
-from secfc.privacy.bounds import Bound
-from secfc.privacy.calibration import Budget, hollow
-from secfc.privacy.errors import PrivacyError
+from secfc.coded.plan import CodedPlan, RowLayout, select_workers
+from secfc.data.inputs import REAL, Caution, check_fields, instance_of
+from secfc.disclosure.noise.noise import REACH, Noise, unit_parts
+from secfc.kmeans.starts import GivenLabels, RandomLabels, Start
+from secfc.privacy.calibration import Bound, Budget, delta_warning
 from secfc.privacy.events import (
     Event,
+    Neighbors,
     NonPrivate,
+    PrivacyError,
 )
 from secfc.privacy.ledger import EVERYBODY, Ledger
-from secfc.privacy.neighbors import Neighbors
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Steps:
+class ReleaseCounts:
     """What a run releases at most: so many questions about distances, and the centers or not, 1 or 0."""
 
     n: int
@@ -57,27 +52,27 @@ class Steps:
     centers: int
 
     @classmethod
-    def of(cls, plan: Any) -> Steps:
+    def of(cls, plan: Any) -> ReleaseCounts:
         """Of a plan."""
         code = plan.code
-        return cls(code.n, code.t, plan.k, asked(plan), int(bool(plan.revealing)))
+        return cls(code.n, code.t, plan.k, count_queries(plan), int(bool(plan.revealing)))
 
 
-def asked(plan: Any) -> int:
+def count_queries(plan: Any) -> int:
     """How many clusterings distances are measured to: every iteration of every start, and its cost."""
     return int(plan.n_init * (plan.max_iter + 1))
 
 
 KINDS = {
-    "budget": instance(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
-    "radius": instance(Bound, "Bound.given(8.0)"),
-    "neighbors": instance(Neighbors, 'Neighbors("replace")'),
+    "budget": instance_of(Budget, "Budget(epsilon=1.0, delta=1e-6)"),
+    "radius": instance_of(Bound, "Bound.given(8.0)"),
+    "neighbors": instance_of(Neighbors, 'Neighbors("replace")'),
     "center_share": REAL,
 }
 
 
 @dataclass(frozen=True)
-class Budgeted(ABC):
+class BudgetedPolicy(ABC):
     """The common part: a budget for a run, and what it takes to fit one."""
 
     budget: Budget
@@ -91,13 +86,13 @@ class Budgeted(ABC):
     exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:
-        hold(self, KINDS)
-        if (why := hollow(self.budget.delta)) is not None:
+        check_fields(self, KINDS)
+        if (why := delta_warning(self.budget.delta)) is not None:
             raise ValueError(why)
         if not 0 < self.center_share < 1:
             raise ValueError(f"center_share={self.center_share} must be in (0, 1): a part of the budget")
 
-    def seating(self, plan: Plan) -> None:
+    def seating(self, plan: CodedPlan) -> None:
         """No step asks in two questions."""
         return None
 
@@ -106,18 +101,18 @@ class Budgeted(ABC):
         """How many parties add noise."""
 
     @abstractmethod
-    def noise(self, steps: Steps, radius: int) -> Noise:
+    def noise(self, steps: ReleaseCounts, radius: int) -> Noise:
         """What each of them adds."""
 
     @abstractmethod
-    def released(self, plan: Plan) -> Event:
+    def released(self, plan: CodedPlan) -> Event:
         """All that a run releases at most."""
 
-    def steps(self, plan: Plan) -> Steps:
+    def steps(self, plan: CodedPlan) -> ReleaseCounts:
         """What a run releases at most."""
-        return Steps.of(plan)
+        return ReleaseCounts.of(plan)
 
-    def weights(self, steps: Steps) -> tuple[float, ...]:
+    def weights(self, steps: ReleaseCounts) -> tuple[float, ...]:
         """Shares of the budget: of every question, and of the centers if they are opened."""
         if not steps.centers:
             return (1 / steps.questions,) * steps.questions
@@ -126,14 +121,14 @@ class Budgeted(ABC):
     def clip(self, quantizer: Quantizer) -> Quantizer:
         return replace(quantizer, radius=self.radius.steps(quantizer.scale))
 
-    def headroom(self, way: Any, public: Any, layout: Layout) -> int:
+    def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
         if public.derived:
             raise PrivacyError(
                 "the bound on absolute values would be read off the private data, which no noise protects: "
                 "give fit a bound that you know, such as the radius"
             )
-        computing = seated(getattr(way, "workers", None), public.clients)
-        steps = Steps(len(computing), way.t, way.k, asked(way), int(bool(way.reveal_centers)))
+        computing = select_workers(getattr(way, "workers", None), public.clients)
+        steps = ReleaseCounts(len(computing), way.t, way.k, count_queries(way), int(bool(way.reveal_centers)))
         rows = 1 if self.neighbors.unit == "data point" else max(public.counts)
         parties = self.contributors(steps.n)
         widest = self.noise(steps, 1).largest(layout.m, steps.k, rows)
@@ -146,7 +141,7 @@ class Budgeted(ABC):
         # Noise is as large as honest rows ask for; only the distances grow.
         return headroom + stretch**2
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: CodedPlan) -> None:
         """Raises PrivacyError or ValueError for a run that this noise does not cover."""
         if not isinstance(plan.init, RandomLabels | GivenLabels):
             raise PrivacyError(
@@ -154,7 +149,7 @@ class Budgeted(ABC):
                 "cover: start from RandomLabels or from GivenLabels that are public"
             )
         labels = np.zeros(plan.m, np.int32)
-        parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
+        unit_parts(self.neighbors, plan.layout, labels, plan.k)  # refuses neighbors that cannot be protected
         self.budget.check(self.released(plan))
         if (why := self.hopeless(plan)) is not None:
             warnings.warn(why, Caution, stacklevel=2)
@@ -166,7 +161,7 @@ class Budgeted(ABC):
             if 2 * reach >= plan.code.basis.modulus:
                 raise ValueError("noisy cluster sums do not fit the modulus: lower the scale")
 
-    def blurred(self, plan: Plan) -> tuple[float, float]:
+    def blurred(self, plan: CodedPlan) -> tuple[float, float]:
         """What one squared distance carries, and can be, for clusters of equal sizes: in squared data units.
 
         The standard deviation of the noise of all contributors together, and the square of twice the radius.
@@ -178,7 +173,7 @@ class Budgeted(ABC):
         every = math.sqrt(self.contributors(steps.n)) * one / float(plan.scale) ** 2
         return every, (2 * self.radius.value) ** 2
 
-    def hopeless(self, plan: Plan) -> str | None:
+    def hopeless(self, plan: CodedPlan) -> str | None:
         """Why labels will be mostly noise, and what helps; None where the noise is below every distance."""
         noise, most = self.blurred(plan)
         if noise <= most:
@@ -191,7 +186,7 @@ class Budgeted(ABC):
             "fewer steps (max_iter) help"
         )
 
-    def _ledger(self, plan: Plan, how: str) -> Ledger:
+    def _ledger(self, plan: CodedPlan, how: str) -> Ledger:
         centers = " and opened centers" if plan.revealing else ""
         event = NonPrivate() if self.radius.private else self.released(plan)
         what = f"labels of at most {self.steps(plan).questions} iterations{centers}, {how}"

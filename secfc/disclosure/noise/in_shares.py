@@ -13,25 +13,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from field.code.blind import deal_blinding
+from field.code.masking import deal_blinding
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.noise import discrete_gaussian
 from field.secrets.coins import Coins, StoredCoins
-from secfc.coded.messages import Assignment, CodedCenters, CodedDistances, NoiseShares, RevealCenters
-from secfc.coded.plan import Plan
-from secfc.coded.policy import Answer, Decoded, Exposure, Measured
-from secfc.coded.quorum import Desk, Quorum
-from secfc.coded.screening import Screening
-from secfc.coded.source import CodedSource, decoded
-from secfc.coded.verified import check_count
-from secfc.disclosure.noise.budgeted import Budgeted, Steps
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.input_check import check_count
+from secfc.coded.messages import CodedCenters, CodedDistances, DistanceQuery, NoiseShares, RevealCenters
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, Exposure
+from secfc.coded.quorum import Quorum, ServerContext
+from secfc.coded.source import CodedSource, decoding_source
+from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy.calibration import discrete_multiplier
-from secfc.privacy.errors import PrivacyError
-from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event
+from secfc.privacy.events import Composed, DistributedDiscreteGaussian, Event, PrivacyError
 from secfc.privacy.ledger import Ledger
-from secfc.roles.accept import check_residues, checked
+from secfc.roles.checks import check_all, check_residues
 from secfc.roles.exchange import (
     SERVER,
     BudgetSpent,
@@ -41,7 +40,7 @@ from secfc.roles.exchange import (
     Role,
     SuspectedParties,
     TooFewReplies,
-    take,
+    expect_messages,
     to_all,
 )
 from secfc.roles.messages import Contributors, compact_labels
@@ -50,7 +49,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class NoiseInShares(Budgeted):
+class NoiseInShares(BudgetedPolicy):
     """Every client deals shares of its own noise with each reply: the server decodes noisy distances only.
 
     budget: for everything that anybody sees, also the server together with t clients: noise of the
@@ -92,20 +91,20 @@ class NoiseInShares(Budgeted):
             )
         return n - t - self.absent
 
-    def noise(self, steps: Steps, radius: int) -> Noise:
+    def noise(self, steps: ReleaseCounts, radius: int) -> Noise:
         honest = self.honest(steps.n, steps.t)
         # Of all that is released, the sums of centers are the least sensitive: see `released`.
         one = discrete_multiplier(self.budget, honest, 2.0 * radius)
         each = [one / math.sqrt(w) for w in self.weights(steps)]
         return Noise(discrete_gaussian, self.neighbors, radius, each[0], each[-1], honest)
 
-    def deviation(self, plan: Plan, labels: Array, k: int) -> float:
+    def deviation(self, plan: CodedPlan, labels: Array, k: int) -> float:
         """That of the noise of all contributors together."""
         noise = self.noise(self.steps(plan), plan.radius)
         one = float(noise.on_distances(plan.layout, labels, k))
         return math.sqrt(self.contributors(plan.code.n)) * one / float(plan.scale) ** 2
 
-    def released(self, plan: Plan) -> Event:
+    def released(self, plan: CodedPlan) -> Event:
         steps = self.steps(plan)
         radius = plan.radius
         noise = self.noise(steps, radius)
@@ -116,7 +115,7 @@ class NoiseInShares(Budgeted):
         opened = DistributedDiscreteGaussian(each, 2 * each * radius, noise.honest, plan.k * plan.d)
         return Composed((asked,) * steps.questions + (opened,) * steps.centers)
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: CodedPlan) -> None:
         super().check(plan)
         needed = self.honest(plan.code.n, plan.code.t) + plan.code.t
         if plan.revealing and len(plan.revealing) < needed:
@@ -125,34 +124,43 @@ class NoiseInShares(Budgeted):
                 "them: let more consent, or plan for more absent ones"
             )
 
-    def client(self, plan: Plan, name: PartyId, *, coins: Coins) -> Role[Answer]:
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ClientPolicy]:
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)
         paid = self.steps(plan).questions
-        return Decoded(Dealer(plan, name, noise, coins, paid))
+        return DecodedAnswers(NoiseDealer(plan, name, noise, coins, paid))
 
     def open_centers(
-        self, plan: Plan, name: PartyId, question: RevealCenters, compute: Callable[[], Array], coins: Coins
+        self,
+        plan: CodedPlan,
+        name: PartyId,
+        question: RevealCenters,
+        compute: Callable[[], Array],
+        coins: Coins,
     ) -> Role[CodedCenters | None]:
         noise = self.noise(self.steps(plan), plan.radius)
         code, labels = plan.code, question.labels.astype(np.int32)
         total = noise.draw_sums(code.basis, plan.layout, labels, question.k, plan.d, coins=coins)
         shares = dict(zip(plan.clients, code.share(total, coins), strict=True))
         asked = digest_of_labels(b"centers", labels, question.k, plan.revealing)
-        values, lost = yield from exchanged(plan, name, plan.revealing, shares, asked, question.round)
+        values, lost = yield from exchange_noise_shares(
+            plan, name, plan.revealing, shares, asked, question.round
+        )
         return None if lost else CodedCenters(code.basis.add(values, compute()))
 
-    def server(self, plan: Plan, screening: Screening, *, coins: Coins, threads: int) -> Role[CodedSource]:
+    def server(
+        self, plan: CodedPlan, screening: CheaterIdentification, *, coins: Coins, threads: int
+    ) -> Role[CodedSource]:
         yield from ()
         noise = self.noise(self.steps(plan), plan.radius)
-        return decoded(Dealers(Desk(plan, screening), noise), threads)
+        return decoding_source(NoiseDealerQuorum(ServerContext(plan, screening), noise), threads)
 
-    def ledger(self, plan: Plan) -> Ledger:
+    def ledger(self, plan: CodedPlan) -> Ledger:
         return self._ledger(
             plan, f"noise in the shares, also for the server and {plan.code.t} clients together"
         )
 
-    def learned(self, plan: Plan) -> tuple[str, ...]:
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         return (
             "all labels and cluster sizes, in every iteration (so did every client)",
             "noisy distances of every point to every center, in every iteration",
@@ -162,7 +170,7 @@ class NoiseInShares(Budgeted):
 # --- client --------------------------------------------------------------------------------------
 
 
-class Dealer:
+class NoiseDealer:
     """Deals my noise with each reply, the same for the same question.  No frozen value: it counts and keeps.
 
     A question that is put anew carries the noise that it had, so it tells nothing new: two answers to it
@@ -171,13 +179,13 @@ class Dealer:
     with fewer is a release of its own, which has to be paid for.
     """
 
-    def __init__(self, plan: Plan, name: PartyId, noise: Noise, coins: Coins, limit: int) -> None:
+    def __init__(self, plan: CodedPlan, name: PartyId, noise: Noise, coins: Coins, limit: int) -> None:
         self.plan, self.name, self.noise, self.coins = plan, name, noise, coins
         self.limit, self.left = limit, limit
         self.kept: dict[bytes, tuple[bytes, frozenset[PartyId]]] = {}
 
     def __call__(
-        self, question: Assignment, measured: Measured
+        self, question: DistanceQuery, measured: DistanceOracle
     ) -> Role[CodedDistances | Contributors | None]:
         """Deal my noise to all who reply, add everybody's shares to my reply; or say whose did not come.
 
@@ -198,7 +206,9 @@ class Dealer:
         # The polynomials are fresh where the noise is not: t receivers see uniform shares of each.
         shares = deal_blinding(code, basis.lanes, (k, plan.m), self.coins, total)
         dealt = dict(zip(plan.clients, shares, strict=True))
-        values, lost = yield from exchanged(plan, self.name, dealers, dealt, asked, question.round)
+        values, lost = yield from exchange_noise_shares(
+            plan, self.name, dealers, dealt, asked, question.round
+        )
         if lost:
             return Contributors(np.array([c not in lost for c in plan.clients]))
         return CodedDistances(basis.add(values, measured.distances(basis.lanes)))
@@ -230,8 +240,8 @@ def digest_of_labels(
     return hashlib.sha256(b"".join(b"%d:" % len(part) + part for part in (*head, body))).digest()
 
 
-def exchanged(
-    plan: Plan,
+def exchange_noise_shares(
+    plan: CodedPlan,
     name: PartyId,
     dealers: tuple[PartyId, ...],
     shares: Mapping[PartyId, Array],
@@ -249,7 +259,7 @@ def exchanged(
     inbox = yield Exchange(send, others, 0, round=number + 1, phase="noise")
     basis = plan.code.basis.prefix(len(mine))
     total = mine
-    for sender, message in take(inbox, NoiseShares).items():
+    for sender, message in expect_messages(inbox, NoiseShares).items():
         if message.asked != asked:
             raise SuspectedParties((SERVER, sender), f"{sender} dealt noise for another question than mine")
         check_residues(basis, sender, message.values, mine.shape[1:])
@@ -260,16 +270,16 @@ def exchanged(
 # --- server --------------------------------------------------------------------------------------
 
 
-class Dealers(Quorum):
+class NoiseDealerQuorum(Quorum):
     """All who are there answer under the noise of all of them, so they all must hear one another."""
 
-    def __init__(self, desk: Desk, noise: Noise) -> None:
+    def __init__(self, desk: ServerContext, noise: Noise) -> None:
         super().__init__(desk)
         self.noise, self.dealers = noise, desk.there
         self.carried = 0  # whose noise the last replies carry, a number of clients
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[Assignment] = Assignment
+        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
     ) -> Role[dict[int, Array]]:
         replies = yield from self.answered(labels, k)
         return self.desk.believed(replies, CodedDistances, basis, (k, self.plan.m), 2)
@@ -280,7 +290,7 @@ class Dealers(Quorum):
         needed = max(code.threshold(2), self.noise.honest + code.t)
         while len(self.dealers) >= needed:
             numbers = np.array([self.plan.clients.index(c) for c in self.dealers], np.int32)
-            question = Assignment(next(desk.rounds), k, compact_labels(labels), numbers)
+            question = DistanceQuery(next(desk.rounds), k, compact_labels(labels), numbers)
             inbox = yield Exchange(
                 to_all(desk.there, question), self.dealers, 0, round=question.round, phase="assign"
             )
@@ -288,7 +298,7 @@ class Dealers(Quorum):
             replies = {c: m for c, m in inbox.items() if c not in complaints}
             lost = set(self.dealers) - set(inbox)
             check = partial(check_count, len(self.plan.clients))
-            for message in checked(complaints, Contributors, check).values():
+            for message in check_all(complaints, Contributors, check).values():
                 lost |= {c for c, came in zip(self.plan.clients, message.complete, strict=True) if not came}
             asked = len(self.dealers)
             self.dealers = tuple(c for c in self.dealers if c not in lost)

@@ -2,7 +2,7 @@
 
 Pure functions of public values and coins.  Distances get noise of one standard deviation sigma on every D_ih
 = ||x_i - mu_h||**2, which on what SecFC decodes, s_h**2 D_ih, is s_h**2 sigma; see
-`secfc.disclosure.noise.sensitivity` for the sensitivity.  Decoded integers have no sign, so every contributor
+`secfc.disclosure.noise.noise` for the sensitivity.  Decoded integers have no sign, so every contributor
 adds the same offset to D as well, out of reach of its noise: no comparison of distances to a point changes.
 """
 
@@ -20,16 +20,95 @@ from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.noise import SAMPLED, Sampler, wide_noise
 from field.secrets.coins import Coins
-from secfc.coded.layout import Layout
-from secfc.disclosure.noise.sensitivity import (
-    distance_sensitivity,
-    largest_distance_sensitivity,
-    parts,
-    sum_sensitivity,
-)
-from secfc.privacy.neighbors import Neighbors
+from secfc.coded.plan import PublicOwnerLayout, RowLayout
+from secfc.privacy.events import Neighbors, PrivacyError
+
+# --------------------------------------------------------------------------------------------------
+# How far one unit moves what SecFC decodes: sensitivities of scaled distances and of cluster sums.
+#
+# The clustering that distances are measured to is public: it follows from earlier releases, so iterations
+# compose adaptively.  Neighbors replace the rows of one unit, a data point or a client, whose number and
+# labels are public; all rows are integer vectors of norm at most B (`secfc.privacy.mechanisms`).
+#
+# Notation: x_i a row, S_h a cluster of s_h rows and mean mu_h, D_ih = ||x_i - mu_h||**2.  SecFC decodes
+# s_h**2 D_ih, so noise of standard deviation s_h**2 sigma on column h is noise of sigma on D, for every
+# column the same.  All bounds below are on D, in units of B**2.
+#
+# Lemma.  For ||x||, ||x'|| <= r and ||a|| >= r, | ||a + x||**2 - ||a + x'||**2 | <= 4 ||a|| r, since ||a +
+# x|| lies in [||a|| - r, ||a|| + r].
+#
+# Let a unit own c rows, f_h s_h of them in cluster h.  Replacing them changes
+#
+# * an entry (i, h) of its own rows, in which both x_i and mu_h move, by at most 4: 0 <= D_ih <= 4, as means
+# of
+#   rows have norms of at most B.  c k' entries, k' clusters that are not empty.
+# * an entry (i, h) of another row.  mu_h - x_i = a + X / s_h with X the sum of the unit's rows in S_h,
+#   ||X / s_h|| <= f_h, and a = R / s_h - x_i with R the sum of the others' rows, ||a|| <= 2 - f_h.  Where
+#   ||a|| >= f_h the lemma gives 4 (2 - f_h) f_h; else D_ih lies in [0, 4 f_h**2], and f_h <= 2 - f_h.
+#   m - c entries for every h.
+#
+# Squares add up to the L2 sensitivity  16 c k' + (m - c) sum_h (4 (2 - f_h) f_h)**2.  For a data point in a
+# cluster of s rows f = 1/s: 4 (2 - 1/s) / s is attained, by x_i = -B u, x = B u, x' = -B u and all else at B
+# u.
 
 Array = NDArray[Any]
+
+# Sensitivities are floats, each within this of its value; the noise is calibrated to the larger.
+_ROUNDING = 1 + 1e-12
+
+
+def unit_parts(neighbors: Neighbors, layout: RowLayout, labels: Array, k: int) -> tuple[Array, Array]:
+    """What single units own: rows (u,), and how many of them are in each cluster (u, k).
+
+    labels (m,) in [-1, k).  Data points differ by their cluster only, so there are at most k + 1.
+
+    Raises PrivacyError for clients whose rows are hidden, and for added or removed units.
+    """
+    if neighbors.relation != "replace":
+        raise PrivacyError(
+            f"neighbors that {neighbors.relation} one {neighbors.unit}: SecFC's row counts are public, so "
+            "units are replaced; use Neighbors('replace', ...)"
+        )
+    if neighbors.unit == "data point":
+        present = np.unique(labels)
+        inside = np.zeros((len(present), k), np.int64)
+        inside[np.arange(len(present)), present] = present >= 0
+        return np.ones(len(present), np.int64), inside
+    if not isinstance(layout, PublicOwnerLayout):
+        raise PrivacyError(
+            "clients are to be protected, but which rows are whose is hidden: how much one client moves is "
+            "not known. Use open membership, or protect data points"
+        )
+    counts = [
+        np.bincount(labels[a : a + c].astype(np.int64) + 1, minlength=k + 1)[1:] for a, c in layout.spans
+    ]
+    return np.array(layout.counts), np.stack(counts)
+
+
+def distance_sensitivity(m: int, sizes: Array, rows: Array, inside: Array) -> float:
+    """The L2 sensitivity of all squared distances (m, k) in units of B**2: the worst of these units.
+
+    sizes (k,) of the clusters; rows (u,) and inside (u, k) as from `unit_parts`.
+    """
+    full = sizes > 0
+    fractions = inside[:, full] / sizes[full]
+    others = ((4 * (2 - fractions) * fractions) ** 2).sum(axis=1)
+    squares = 16 * rows * int(full.sum()) + (m - rows) * others
+    return math.sqrt(float(squares.max())) * _ROUNDING
+
+
+def largest_distance_sensitivity(m: int, k: int, rows: int) -> float:
+    """An upper bound on `distance_sensitivity` for units of at most `rows` rows, whatever the clustering."""
+    # sum_h (4 (2 - f) f)**2 <= 16 for each cluster that the unit has rows in.
+    return 4 * math.sqrt(rows * k + m * min(k, rows)) * _ROUNDING
+
+
+def sum_sensitivity(inside: Array) -> float:
+    """The L2 sensitivity of the cluster sums (k, d) in units of B: each of the rows moves by at most 2."""
+    return 2 * math.sqrt(float((inside.astype(float) ** 2).sum(axis=1).max())) * _ROUNDING
+
+
+# --------------------------------------------------------------------------------------------------
 
 # No sampler goes further, in standard deviations.
 REACH = 129
@@ -50,15 +129,15 @@ class Noise:
     sums: float
     honest: int = 1
 
-    def on_distances(self, layout: Layout, labels: Array, k: int) -> Fraction:
+    def on_distances(self, layout: RowLayout, labels: Array, k: int) -> Fraction:
         """The standard deviation that one contributor adds to every D, in squared steps."""
-        rows, inside = parts(self.neighbors, layout, labels, k)
+        rows, inside = unit_parts(self.neighbors, layout, labels, k)
         sensitivity = distance_sensitivity(len(labels), cluster_sizes(labels, k), rows, inside)
         return self._each(sensitivity * self.radius**2, self.distances, len(labels) * k)
 
-    def on_sums(self, layout: Layout, labels: Array, k: int, d: int) -> Fraction:
+    def on_sums(self, layout: RowLayout, labels: Array, k: int, d: int) -> Fraction:
         """The standard deviation that one contributor adds to every entry of the cluster sums, in steps."""
-        _, inside = parts(self.neighbors, layout, labels, k)
+        _, inside = unit_parts(self.neighbors, layout, labels, k)
         return self._each(sum_sensitivity(inside) * self.radius, self.sums, k * d)
 
     def _each(self, sensitivity: float, multiplier: float, entries: int) -> Fraction:
@@ -71,7 +150,9 @@ class Noise:
         """What one contributor adds to every D, so that its noise leaves no sum negative."""
         return math.ceil(REACH * sigma)
 
-    def draw_distances(self, basis: Basis, layout: Layout, labels: Array, k: int, *, coins: Coins) -> Array:
+    def draw_distances(
+        self, basis: Basis, layout: RowLayout, labels: Array, k: int, *, coins: Coins
+    ) -> Array:
         """One contributor's noise and offset on scaled distances: (lanes, k, m) residues.
 
         An empty cluster gets none: its scaled distances are zero, and it never wins.
@@ -87,7 +168,7 @@ class Noise:
         return out
 
     def draw_sums(
-        self, basis: Basis, layout: Layout, labels: Array, k: int, d: int, *, coins: Coins
+        self, basis: Basis, layout: RowLayout, labels: Array, k: int, d: int, *, coins: Coins
     ) -> Array:
         """One contributor's noise on the cluster sums: (lanes, k, d) residues, of either sign."""
         sigma = self.on_sums(layout, labels, k, d)

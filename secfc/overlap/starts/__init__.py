@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from secfc.data.inputs import InputError
 from secfc.overlap.local import Local, LocalKMeans
-from secfc.overlap.starts.automatic import Automatic
-from secfc.overlap.starts.constrained import Constrained
-from secfc.overlap.starts.grouping import Start
-from secfc.overlap.starts.max_min import MaxMin
-from secfc.overlap.starts.nearest_merge import NearestMerge
-from secfc.overlap.starts.synchronized import Synchronized
+from secfc.overlap.starts.grouping import (
+    Automatic,
+    Constrained,
+    MatchingStart,
+    MaxMin,
+    NearestMerge,
+    Synchronized,
+)
 
 WORDS = (
     "automatic", "paper", "synchronized", "synchronized-distances", "constrained", "nearest-merge", "max-min",
 )  # fmt: skip
 
 
-def start_of(word: str) -> Start:
+def parse_matching_start(word: str) -> MatchingStart:
     """The start that a word stands for, as the shell spells it, with its defaults.  Raises InputError."""
     plain = word.strip().lower().replace("_", "-").replace(" ", "-")
     if plain not in WORDS:
@@ -24,10 +26,10 @@ def start_of(word: str) -> Start:
             f"start={word!r} is none: use one of the words {', '.join(map(repr, WORDS))}, or a value such as "
             "Automatic()"
         )
-    return named(plain, LocalKMeans())
+    return matching_start_named(plain, LocalKMeans())
 
 
-def named(word: str, local: Local) -> Start:
+def matching_start_named(word: str, local: Local) -> MatchingStart:
     """The start of this name, as the shell spells it.  Raises KeyError."""
     if word == "paper":
         return Automatic(paper=True, local=local)
@@ -40,5 +42,5 @@ def named(word: str, local: Local) -> Start:
         "nearest-merge": NearestMerge,
         "max-min": MaxMin,
     }
-    made: Start = kinds[word](local=local)
+    made: MatchingStart = kinds[word](local=local)
     return made

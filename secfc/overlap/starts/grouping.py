@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from secfc.data.inputs import InputError
-from secfc.overlap.centroids import Centroids, distances
-from secfc.overlap.local import Local
+from secfc.data.inputs import Caution, InputError
+from secfc.overlap.centroids import Centroids, common_distances
+from secfc.overlap.local import Local, LocalKMeans
+from secfc.roles.description import LOCAL
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Groups:
+class MatchedGroups:
     """labels: the global cluster of each local one, (N,) in [-1, k); -1: none.  said: to everybody, in
     words.
     """
@@ -25,7 +27,7 @@ class Groups:
     said: tuple[str, ...] = ()
 
 
-class Start(Protocol):
+class MatchingStart(Protocol):
     """A way to match local clusters.  `local`: how clients find theirs.
 
     One that takes distances between them, and no centroids, has an attribute `over` that says "distances".
@@ -34,8 +36,8 @@ class Start(Protocol):
     @property
     def local(self) -> Local: ...
 
-    def groups(self, found: Any, k: int) -> Groups:
-        """The global clusters of all local ones, of which found is `Centroids`, or `Apart`.
+    def groups(self, found: Any, k: int) -> MatchedGroups:
+        """The global clusters of all local ones, of which found is `Centroids`, or `PairwiseDistances`.
 
         Raises InputError if these centroids do not make k clusters.
         """
@@ -51,7 +53,7 @@ def check_enough(found: Any, k: int) -> None:
         )
 
 
-def farthest(found: Centroids, chosen: list[int], k: int) -> list[int]:
+def farthest_first(found: Centroids, chosen: list[int], k: int) -> list[int]:
     """The chosen centroids, and then always the one that is farthest from the nearest of them, up to k.
 
     One that is comparable to none of them counts as nearest; ties to the lowest number.
@@ -67,7 +69,7 @@ def farthest(found: Centroids, chosen: list[int], k: int) -> list[int]:
     return chosen
 
 
-def leftovers(found: Centroids, labels: Array, why: str) -> tuple[str, ...]:
+def leftover_sentence(found: Centroids, labels: Array, why: str) -> tuple[str, ...]:
     """A sentence about local clusters that got no global one, by client."""
     left = np.flatnonzero(labels < 0)
     if not len(left):
@@ -79,5 +81,339 @@ def leftovers(found: Centroids, labels: Array, why: str) -> tuple[str, ...]:
 
 def to_groups(found: Centroids, values: Array, centers: Array) -> Array:
     """Distances of rows (A, d) to centers (k, d), infinite where they have no feature in common: (A, k)."""
-    apart = distances(values, centers, found.span)
+    apart = common_distances(values, centers, found.span)
     return np.where(np.isnan(apart), np.inf, apart)
+
+
+# --------------------------------------------------------------------------------------------------
+# Agglomeration of local clusters, no two of one client into one group.
+
+
+@dataclass(frozen=True)
+class Constrained:
+    """Every local cluster is a group; the two nearest groups without a client in common are merged until k
+    are left.  If no two can be merged before, the k groups of most rows stay, and others join the nearest of
+    these.
+
+    Right where a client's local clusters are of different global ones, also if it has fewer than k.
+    """
+
+    local: Local = field(default=LocalKMeans(), metadata=LOCAL)
+
+    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+        check_enough(found, k)
+        count = len(found.values)
+        labels, alive = np.arange(count), np.ones(count, bool)
+        centers = found.values.copy()
+        has = np.zeros((count, len(found.clients)), bool)
+        has[np.arange(count), found.owner] = True
+
+        def near(g: int) -> Array:
+            row: Array = to_groups(found, centers[g][None], centers)[0]
+            row[~alive | (has & has[g]).any(axis=1)] = np.inf
+            row[g] = np.inf
+            return row
+
+        apart = np.where(np.isnan(found.apart), np.inf, found.apart)
+        apart[found.owner[:, None] == found.owner] = np.inf
+        while alive.sum() > k:
+            a, b = np.unravel_index(int(apart.argmin()), apart.shape)
+            if not np.isfinite(apart[a, b]):
+                break
+            labels[labels == b], alive[b] = a, False
+            has[a] |= has[b]
+            centers[a] = found.merged(np.flatnonzero(labels == a))
+            apart[b], apart[:, b] = np.inf, np.inf
+            apart[a] = apart[:, a] = near(int(a))
+        return MatchedGroups(*keep_k_groups(found, labels, centers, np.flatnonzero(alive), k))
+
+
+def keep_k_groups(
+    found: Centroids, labels: Array, centers: Array, groups: Array, k: int
+) -> tuple[Array, tuple[str, ...]]:
+    """Labels in [-1, k) by the k groups of most rows; others join the nearest of these, and words about them.
+
+    labels (N,): numbers of groups.  centers: by number.  Ties to the lowest number.
+    """
+    rows = np.bincount(labels[labels >= 0], found.weights[labels >= 0], minlength=len(found.values))[groups]
+    best = np.sort(groups[np.argsort(-rows, kind="stable")[:k]])
+    place = np.full(len(found.values), -1)
+    place[best] = range(len(best))
+    said: tuple[str, ...] = ()
+    rest = [g for g in groups.tolist() if place[g] < 0]
+    if rest:
+        near = to_groups(found, centers[rest], centers[best])
+        place[rest] = np.where(np.isfinite(near.min(axis=1)), near.argmin(axis=1), -1)
+        said = (f"{len(rest)} groups of local clusters were left over, and joined the nearest of {k}",)
+    result = np.where(labels < 0, -1, place[labels])
+    return result, said + leftover_sentence(found, result, "they have no feature in common with any")
+
+
+# --------------------------------------------------------------------------------------------------
+# Method B: the farthest local centroids, then k-means of centroids (Maritan and Schenato, section 4.1.2).
+
+
+@dataclass(frozen=True)
+class MaxMin:
+    """Starts from the two centroids that are farthest apart; k - 2 more follow, each farthest from the
+    nearest.
+
+    Meant for clients all of which share features (Assumption 2).  Distances on different overlaps are
+    rescaled (eq. 3), but not comparable enough: the two farthest are often not of two clusters (see the
+    measurements). An empty group keeps its last centroid.  max_iter: steps of the k-means of centroids.
+    """
+
+    local: Local = field(default=LocalKMeans(), metadata=LOCAL)
+    max_iter: int = 100
+
+    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+        check_enough(found, k)
+        apart = np.where(np.isnan(found.apart), -1.0, found.apart)
+        first = list(divmod(int(apart.argmax()), len(apart)))
+        if first[0] == first[1]:
+            first = [0, 1]  # all are equal, or have nothing in common
+        centers = found.values[farthest_first(found, first[:k], k)]
+        labels = np.full(len(found.values), -1)
+        for _ in range(self.max_iter):
+            near = to_groups(found, found.values, centers)
+            new = np.where(np.isfinite(near.min(axis=1)), near.argmin(axis=1), -1)
+            if (new == labels).all():
+                break
+            labels = new
+            centers = np.stack(
+                [
+                    found.merged(own) if len(own := np.flatnonzero(labels == h)) else centers[h]
+                    for h in range(k)
+                ]
+            )
+        return MatchedGroups(
+            labels, leftover_sentence(found, labels, "they have no feature in common with any")
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+# Method A: the nearest local centroid joins, one after another (Maritan and Schenato, section 4.1.2).
+
+
+@dataclass(frozen=True)
+class NearestMerge:
+    """Groups begin at the client with most local clusters; then, again and again, the nearest pair of a
+    group and a centroid is merged, no two of one client into one group.
+
+    Meant for clusters that have the same distribution at all clients (Assumption 1).  Corrected: line 6 stops
+    at 0 and line 18 reads the merged group.  Where no client has k clusters, the farthest centroids are
+    added; `Constrained` is better there.
+    """
+
+    local: Local = field(default=LocalKMeans(), metadata=LOCAL)
+
+    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+        check_enough(found, k)
+        # The first in the order of names wins ties.
+        seeds = farthest_first(found, found.of(int(found.counts.argmax())).tolist()[:k], k)
+        labels = np.full(len(found.values), -1)
+        labels[seeds] = range(k)
+        taken = np.zeros((len(found.clients), k), bool)
+        taken[found.owner[seeds], labels[seeds]] = True
+        apart = to_groups(found, found.values, found.values[seeds])
+        while (labels < 0).any():
+            open_ = (labels < 0)[:, None] & ~taken[found.owner]
+            near = np.where(open_, apart, np.inf)
+            z, g = np.unravel_index(int(near.argmin()), near.shape)
+            if not np.isfinite(near[z, g]):
+                break
+            labels[z] = g
+            taken[found.owner[z], g] = True
+            center = found.merged(np.flatnonzero(labels == g))
+            apart[:, g] = to_groups(found, found.values, center[None])[:, 0]
+        why = "each has no feature in common with a cluster that holds none of its client's yet"
+        return MatchedGroups(labels, leftover_sentence(found, labels, why))
+
+
+# --------------------------------------------------------------------------------------------------
+# Clients matched one to one by the distances of their local clusters alone: permutation synchronization.
+#
+# Every two clients that share a feature are matched by the Hungarian method.  These matchings may contradict
+# one another; leading eigenvectors of all of them together say what they agree on (Pachauri, Kondor and
+# Singh, Solving the multi-way matching problem by permutation synchronization, NeurIPS 2013).
+
+LEAST = 1e-6  # the weight of a matching that is no better than any other, so that it still connects
+STEPS = 50  # of matching all clients to groups and averaging these
+
+
+def spectral(squared: Array, owner: Array, k: int) -> Array:
+    """Groups (N,) in [0, k) of local clusters, each group with at most one of a client.
+
+    squared: (N, N) distances, NaN where unknown.  owner: the client of each, (N,) ascending; one client at
+    least has k.  A pair of clients weighs 1 - cost / mean cost, so distances of different pairs need no
+    common scale.  Groups are numbered as the clusters of the first client that has k of them.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    clients = [np.flatnonzero(owner == j) for j in range(int(owner.max()) + 1)]
+    agreed = np.zeros(squared.shape)
+    for i, own in enumerate(clients):
+        for other in clients[i + 1 :]:
+            block = squared[np.ix_(own, other)]
+            if np.isnan(block).any():
+                continue
+            rows, columns = linear_sum_assignment(block)
+            mean = float(block.mean()) * len(rows)
+            weight = max(1 - float(block[rows, columns].sum()) / mean, LEAST) if mean > 0 else LEAST
+            agreed[own[rows], other[columns]] = agreed[other[columns], own[rows]] = weight
+    degree = np.sqrt(np.maximum(agreed.sum(axis=1), LEAST * LEAST))
+    _, vectors = np.linalg.eigh(agreed / degree[:, None] / degree[None] + np.eye(len(owner)))
+    rows = vectors[:, -k:]
+    rows = rows / np.maximum(np.sqrt((rows**2).sum(axis=1, keepdims=True)), 1e-300)
+    whole = [own for own in clients if len(own) == k]
+    best, labels = -np.inf, np.full(len(owner), -1)
+    for own in whole:
+        found = _matched(rows, clients, rows[own])
+        groups = np.stack([rows[found == g].sum(axis=0) for g in range(k)])
+        # How much the rows of a group point in one direction.
+        score = float(np.sqrt((groups**2).sum(axis=1)).sum())
+        if score > best + 1e-9:
+            best, labels = score, found
+    order = np.empty(k, np.int64)
+    order[labels[whole[0]]] = range(k)
+    return np.asarray(order[labels])
+
+
+def _matched(rows: Array, clients: list[Array], groups: Array) -> Array:
+    """Every client's rows matched one to one to groups (k, .), which then become their means, and again."""
+    from scipy.optimize import linear_sum_assignment
+
+    labels = np.full(len(rows), -1)
+    for _ in range(STEPS):
+        new = np.full(len(rows), -1)
+        for own in clients:
+            at, group = linear_sum_assignment(-rows[own] @ groups.T)
+            new[own[at]] = group
+        if (new == labels).all():
+            break
+        labels = new
+        groups = np.stack([rows[labels == g].mean(axis=0) for g in range(len(groups))])
+    return labels
+
+
+# --------------------------------------------------------------------------------------------------
+# Clients matched one to one: local clusters of a client are of different global ones, so whole clients are
+# matched.
+#
+# Both ways, the tree and `spectral`, compare distances only on what one client shares with others, so nothing
+# must be rescaled.
+
+FAR = 1e3  # in place of a distance that is not known: rescaled ones are about 1 at most
+
+
+@dataclass(frozen=True)
+class Synchronized:
+    """Along the tree of largest overlap: begin at the client with most local clusters (ties by name); next is
+    always the client that shares most features with those placed, its local clusters matched one to one to
+    the groups so far by the Hungarian method, and merged into them.
+
+    over="distances": the server is shown no centroid and no number of rows, but squared distances between
+    local centroids of different clients on the features that both observe, which members of the committee
+    compute over shares; all pairs of clients are matched, and what these matchings agree on counts
+    (`spectral`).  It takes 2 t + 1 members of the committee.
+
+    Some client must have k local clusters; `Constrained` needs none that has.
+
+    Raises InputError for another word.
+    """
+
+    local: Local = field(default=LocalKMeans(), metadata=LOCAL)
+    over: Literal["centroids", "distances"] = "centroids"
+
+    def __post_init__(self) -> None:
+        if self.over not in ("centroids", "distances"):
+            raise InputError(
+                f"over={self.over!r}: clients are matched by what the server sees, 'centroids' or 'distances'"
+            )
+
+    def groups(self, found: Any, k: int) -> MatchedGroups:
+        check_enough(found, k)
+        check_some_client(found, k)
+        if self.over == "distances":
+            return MatchedGroups(spectral(found.squared, found.owner, k))
+        return along_the_tree(found, k)
+
+
+def along_the_tree(found: Centroids, k: int) -> MatchedGroups:
+    """Clients one after another, matched to those before."""
+    from scipy.optimize import linear_sum_assignment
+
+    first = int(found.counts.argmax())
+    labels = np.full(len(found.values), -1)
+    labels[found.of(first)] = range(k)
+    centers = found.values[found.of(first)].copy()
+    placed, seen = {first}, found.mask[first].copy()
+    while len(placed) < len(found.clients):
+        overlap = [-1 if j in placed else int((own & seen).sum()) for j, own in enumerate(found.mask)]
+        client = int(np.argmax(overlap))
+        if overlap[client] <= 0:
+            break
+        own = found.of(client)
+        apart = np.minimum(to_groups(found, found.values[own], centers), FAR)
+        rows, groups = linear_sum_assignment(apart)
+        labels[own[rows]] = groups
+        for g in groups:
+            centers[g] = found.merged(np.flatnonzero(labels == g))
+        placed.add(client)
+        seen |= found.mask[client]
+    why = "their client shares no feature with any that was placed, or has more than k"
+    return MatchedGroups(labels, leftover_sentence(found, labels, why))
+
+
+def check_some_client(found: Any, k: int) -> None:
+    """Raises InputError if no client has k local clusters, so that none could be matched to all others."""
+    if found.counts.max() < k:
+        raise InputError(
+            f"no client has k={k} local clusters (the most is {found.counts.max()}), so clients cannot be "
+            "matched one to one: use Constrained(), which merges what clients have, or let clients look for "
+            "more."
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+# The start that fits: by how many local clusters clients have, or by the paper's rule.
+
+
+@dataclass(frozen=True)
+class Automatic:
+    """`Synchronized` where every client has k local clusters, else `Constrained`.
+
+    paper: the rule of Algorithm 1 instead, lines 5 to 11: `NearestMerge` under Assumption 1, `MaxMin` under
+    Assumption 2, and else `MaxMin` with a warning.  identical: whether a cluster has the same distribution at
+    all clients that have it (Assumption 1.3), which data of one client cannot tell.  What features tell of
+    the rest is tested: that clients connect, or that all pairs share a feature.
+    """
+
+    paper: bool = False
+    identical: bool = True
+    local: Local = field(default=LocalKMeans(), metadata=LOCAL)
+
+    def groups(self, found: Centroids, k: int) -> MatchedGroups:
+        check_enough(found, k)
+        start, said = self.chosen(found, k)
+        made = start.groups(found, k)
+        return replace(
+            made, said=(f"local clusters were matched by {type(start).__name__}", *said, *made.said)
+        )
+
+    def chosen(self, found: Centroids, k: int) -> tuple[MatchingStart, tuple[str, ...]]:
+        """The start for these centroids, and words about it."""
+        if not self.paper:
+            return (Synchronized() if (found.counts == k).all() else Constrained()), ()
+        shared = (found.mask[:, None] & found.mask[None]).any(axis=2)
+        # Clients that nothing connects are refused before any data move.
+        if self.identical:
+            return NearestMerge(), ()
+        if shared.all():
+            return MaxMin(), ()
+        sentence = "case not supported, defaulting to Method B (MaxMin): some clients share no feature, and "
+        sentence += "clusters are said to differ between clients"
+        warnings.warn(
+            f"{sentence}. Automatic() without the paper's rule is made for this.", Caution, stacklevel=2
+        )
+        return MaxMin(), (sentence,)

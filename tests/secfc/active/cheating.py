@@ -11,37 +11,36 @@ import numpy as np
 
 import secfc
 from field import SeededCoins
-from field.code.opened import project_integers
-from field.code.projections import Choice, MaskShortage, choose
-from secfc.algorithm import Public
-from secfc.coded.plan import Plan
-from secfc.exact import drafts
+from field.code.range_check import MaskSelection, MaskShortage, project_integers, select_masks
+from secfc.algorithm import PublicFacts
+from secfc.coded.plan import CodedPlan
+from secfc.coded_kmeans import secfc as drafts
 from secfc.roles.exchange import SERVER
-from secfc.roles.transcript import Run
+from secfc.roles.transcript import SimulatedRun
 from secfc.transport.simulate import simulate
 
 BOUND = 8.0
 
 
 def crafting(cheater: str, rows: Any) -> Any:
-    """What `drafts.at_client` is where the cheater shares these integers (m_j, d), of any size."""
-    at_client = drafts.at_client
+    """What `drafts.agree_on_rows` is where the cheater shares these integers (m_j, d), of any size."""
+    at_client = drafts.agree_on_rows
 
     def crafted(way: Any, draft: Any, party: Any, coins: Any) -> Any:
         plan, mine = yield from at_client(way, draft, party, coins)
         if party.name != cheater:
             return plan, mine
-        made = rows(plan) if isinstance(draft, Plan) else rows(plan, mine)
+        made = rows(plan) if isinstance(draft, CodedPlan) else rows(plan, mine)
         values = np.asarray(made, object)
         return plan, dataclasses.replace(mine, read=lambda begin, end: values[begin:end])
 
     return crafted
 
 
-def shameless(test: Any, sums: Any, masks: Any) -> Choice:
+def shameless(test: Any, sums: Any, masks: Any) -> MaskSelection:
     """Announces masks also where none hides the sums: those under which the most rows pass."""
     try:
-        return choose(test, sums, masks)
+        return select_masks(test, sums, masks)
     except MaskShortage:
         pass
     used = np.zeros((len(sums), test.words), np.bool_)
@@ -56,7 +55,7 @@ def shameless(test: Any, sums: Any, masks: Any) -> Choice:
             places.append(at)
             at += 1
         used[block, places] = True
-    return Choice(np.arange(len(sums), dtype=np.int32), used)
+    return MaskSelection(np.arange(len(sums), dtype=np.int32), used)
 
 
 def forced(values: Any, ell: int, signs: Any) -> Any:
@@ -97,17 +96,17 @@ def run(
     change: Callable[[Any], Any] = lambda role: role,
     seed: int = 0,
     **options: Any,
-) -> Run:
+) -> SimulatedRun:
     """A run in which `cheater` shares rows(plan); change: what else its role does.
 
     With hidden membership it shares rows(plan, mine), from its honest contribution.
     """
-    plan = way.plan(dataclasses.replace(Public.of(federation, BOUND), session=bytes(32)))
+    plan = way.plan(dataclasses.replace(PublicFacts.of(federation, BOUND), session=bytes(32)))
     coins = {name: SeededCoins(seed, name) for name in (*federation.names, SERVER)}
     roles = {}
     for party in federation.parties:
         role = way.client(plan, party, coins=coins[party.name])
         roles[party.name] = change(role) if party.name == cheater else role
     roles[SERVER] = way.server(plan, rng=np.random.default_rng(seed), coins=coins[SERVER])
-    with mock.patch.object(drafts, "at_client", crafting(cheater, rows)):
+    with mock.patch.object(drafts, "agree_on_rows", crafting(cheater, rows)):
         return simulate(roles, **options)

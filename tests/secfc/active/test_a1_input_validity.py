@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import secfc
-from field.code import opened
-from field.code.correct import Verdict
+from field.code import range_check
+from field.code.consistency import DealingFault
 from field.ring.basis import LANE_PRIMES, Basis
-from secfc.coded import validity
-from secfc.coded.screening import RANGE
+from secfc.coded import input_check
+from secfc.coded.blame import RANGE
 from secfc.disclosure.decoded import distances
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties
@@ -58,16 +58,16 @@ def far(plan):
 @pytest.fixture(autouse=True)
 def _cheats_as_well_as_it_can(monkeypatch):
     """Where no mask hides what a client shares, it announces those that hide the most of it."""
-    monkeypatch.setattr(validity, "choose", shameless)
-    monkeypatch.setattr(validity, "project_integers", forced)
+    monkeypatch.setattr(input_check, "select_masks", shameless)
+    monkeypatch.setattr(input_check, "project_integers", forced)
 
 
 def unchecked(monkeypatch, what):
     """Remove one check of what is opened."""
     if what == "size":
-        monkeypatch.setattr(opened, "within", lambda code, pattern, told: True)
+        monkeypatch.setattr(range_check, "within_bound", lambda code, pattern, told: True)
     else:
-        monkeypatch.setattr(opened, "judge_dealing", lambda code, told, errors: Verdict(False, ()))
+        monkeypatch.setattr(range_check, "judge_dealing", lambda code, told, errors: DealingFault(False, ()))
 
 
 # --- size ---------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
     arrays = [party.read() for party in fed.parties]
     arrays[6] = arrays[2]
     plain = secfc.Lloyd(k=2, max_iter=3, scale=result.plan.quantizer.scale)
-    start = secfc.lloyd.starts.GivenLabels(result.trace.history[0])
+    start = secfc.kmeans.starts.GivenLabels(result.trace.history[0])
     expected = secfc.fit(
         dataclasses.replace(plain, init=start), secfc.Federation.from_arrays(arrays), bound=BOUND
     )
@@ -158,7 +158,7 @@ def test_rows_of_other_data_within_the_bound_are_other_data():
 def out_of_range(monkeypatch, **options):
     """Labels, expected labels and replies of a run whose cheater passes at up to 17 times the bound."""
     monkeypatch.setattr(distances, "WORTH", 0)
-    init = secfc.lloyd.starts.GivenLabels(np.arange(70) % 2)
+    init = secfc.kmeans.starts.GivenLabels(np.arange(70) % 2)
     way = algorithm(secfc.Distances(), init=init, scale=32.0, basis=Basis(LANE_PRIMES[:3]), coarse="allow")
     fed, times = federation(), np.zeros((10, 3), np.int64)
     times[:, 0] = np.arange(8, 18) * (-1) ** np.arange(10)
@@ -184,7 +184,7 @@ def test_where_rows_are_out_of_range_all_lanes_are_asked_for(monkeypatch):
 
 
 def test_without_the_sums_nobody_would_notice_that_rows_are_out_of_range(monkeypatch):
-    monkeypatch.setattr(distances, "fits", lambda *_: True)
+    monkeypatch.setattr(distances, "fits_lanes", lambda *_: True)
     history, expected, _ = out_of_range(monkeypatch)
     assert not (history[1] == expected[1]).all()
 
@@ -202,7 +202,7 @@ def test_sums_that_are_not_due_blame_their_sender(monkeypatch, sums):
 # --- shares off the code --------------------------------------------------------------------------------
 
 
-def off_code(errors, kind="Shares"):
+def off_code(errors, kind="RowShares"):
     """A role that adds errors[lane, j] to the first word of what it deals to client number j."""
 
     def change(to, message):
@@ -230,7 +230,7 @@ def kernel(plan):
 @policies
 def test_shares_in_the_kernel_of_the_decoding_are_refused(monkeypatch, policy):
     fed, way = federation(), algorithm(policy)
-    plan = way.plan(secfc.algorithm.Public.of(fed, BOUND))
+    plan = way.plan(secfc.algorithm.PublicFacts.of(fed, BOUND))
     cheat = {"cheater": CHEATER, "change": off_code(kernel(plan))}
     with pytest.raises((FaultyClient, SuspectedParties)) as caught:
         run(way, fed, honest(fed, 6), **cheat)
@@ -274,11 +274,11 @@ def test_what_is_inconsistent_in_the_last_lane_only_is_refused(seed):
 
 def tells_another_coin(told):
     """A server that tells one client another coin of client-3, which did not commit to it there either."""
-    from secfc.roles.toss import Table
+    from secfc.roles.coin_toss import CoinToss
 
     def equivocate(envelope):
         told.append(envelope.kind)
-        if envelope.recipient != "client-1" or envelope.kind != "Tossed":
+        if envelope.recipient != "client-1" or envelope.kind != "TossedCoins":
             return (envelope,)
         values = envelope.body.values.copy()
         if envelope.round % 2 == first.first % 2:
@@ -287,11 +287,11 @@ def tells_another_coin(told):
             values[3] = np.frombuffer(b"x" * 32, np.uint8)
         return (dataclasses.replace(envelope, body=dataclasses.replace(envelope.body, values=values)),)
 
-    first: Table
+    first: CoinToss
 
     def of(plan):
         nonlocal first
-        first = validity.table_of(plan)
+        first = input_check.sign_toss(plan)
         return equivocate
 
     return of
@@ -299,28 +299,28 @@ def tells_another_coin(told):
 
 def test_a_server_that_tells_clients_different_coins_is_caught_before_anything_is_told(monkeypatch):
     fed, way, told = federation(), algorithm(secfc.AssignmentsOnly()), []
-    plan = way.plan(dataclasses.replace(secfc.algorithm.Public.of(fed, BOUND), session=bytes(32)))
+    plan = way.plan(dataclasses.replace(secfc.algorithm.PublicFacts.of(fed, BOUND), session=bytes(32)))
     faults = tells_another_coin(told)(plan)
     with pytest.raises(SuspectedParties, match="told other coins") as caught:
         run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
     assert SERVER in caught.value.parties
-    assert "Projected" not in told
+    assert "ProjectedShares" not in told
     # Positive control: where the choice of masks is bound to no coins, sums under other signs are told.
-    monkeypatch.setattr(validity, "echo_of", lambda seed: bytes(32))
+    monkeypatch.setattr(input_check, "seed_echo", lambda seed: bytes(32))
     with pytest.raises((FaultyClient, SuspectedParties)):
         run(way, fed, honest(fed, 6), cheater=CHEATER, faults=faults)
-    assert "Projected" in told
+    assert "ProjectedShares" in told
 
 
 def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
     # The server judges nothing; the verifying clients do.
-    real = validity.judge_at_server
+    real = input_check.judge_at_server
 
     def lax(plan, screening):
         role, value = real(plan, screening), None
         while True:
             with monkeypatch.context() as patch:
-                patch.setattr(validity, "verify", lambda *args: None)
+                patch.setattr(input_check, "refuse_invalid_rows", lambda *args: None)
                 try:
                     exchange = role.send(value)
                 except StopIteration as done:
@@ -332,11 +332,13 @@ def test_a_server_cannot_wave_a_cheater_through(monkeypatch):
     with pytest.raises(FaultyClient, match="beyond the public bound") as caught:
         run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
     assert caught.value.party == CHEATER
-    monkeypatch.setattr(validity, "verifiers", lambda plan, present: ())
+    monkeypatch.setattr(input_check, "choose_verifiers", lambda plan, present: ())
     run(algorithm(secfc.AssignmentsOnly()), fed, far, cheater=CHEATER)
 
 
-@pytest.mark.parametrize("kind", ["Commitment", "Coin", "Tossed", "Hiding", "Projected", "Contributors"])
+@pytest.mark.parametrize(
+    "kind", ["Commitment", "Coin", "TossedCoins", "MaskChoice", "ProjectedShares", "Contributors"]
+)
 def test_a_client_lost_while_rows_are_tested_costs_its_rows_at_most(kind):
     fed = federation()
     way = algorithm(secfc.AssignmentsOnly())

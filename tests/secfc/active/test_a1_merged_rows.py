@@ -9,15 +9,16 @@ import pytest
 
 import psu
 import secfc
-from field.code import opened
+from field.code import range_check
 from psu import merge
-from secfc.coded import hidden, validity
+from secfc.coded import input_check
+from secfc.coded import membership as hidden
 from secfc.coded.membership import Private
-from secfc.disclosure.compare.rivals import Centers
-from secfc.exact.drafts import completed
-from secfc.exact.readings import Questions
-from secfc.lloyd.loop import PlainSource, lloyd
-from secfc.lloyd.starts import GivenLabels, KMeansPlusPlus
+from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.coded_kmeans.secfc import complete_plan
+from secfc.disclosure.compare.candidates import NearestCenter
+from secfc.kmeans.loop import PlainSource, lloyd
+from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
 from tests.secfc.active.cheating import BOUND, forced, run, shameless
@@ -44,8 +45,8 @@ def way(policy=secfc.AssignmentsOnly(), merge=True, mode=None, **options):  # no
 @pytest.fixture(autouse=True)
 def _cheats_as_well_as_it_can(monkeypatch):
     """Where no mask hides what a client shares, it announces those that hide the most of it."""
-    monkeypatch.setattr(validity, "choose", shameless)
-    monkeypatch.setattr(validity, "project_integers", forced)
+    monkeypatch.setattr(input_check, "select_masks", shameless)
+    monkeypatch.setattr(input_check, "project_integers", forced)
 
 
 def dividing(held, basis):
@@ -88,7 +89,7 @@ def modulus_of(result):
     """The modulus in which the first step compared distances."""
     plan, sizes = result.plan, np.bincount(result.trace.history[0], minlength=2)
     primes = plan.code.basis.primes
-    return math.prod(primes[: Centers(sizes).contest.lanes(primes, plan.d, plan.proven)])
+    return math.prod(primes[: NearestCenter(sizes).contest.lanes(primes, plan.d, plan.proven)])
 
 
 def borders(outcome, cheater, value, integers):
@@ -162,7 +163,7 @@ def test_far_rows_are_refused_though_nobody_is_named(monkeypatch, merge):
     for seed in range(2):
         with pytest.raises(RowsRefused):
             run(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
-    monkeypatch.setattr(opened, "within", lambda code, pattern, told: True)
+    monkeypatch.setattr(range_check, "within_bound", lambda code, pattern, told: True)
     found = []
     for seed in range(24):  # starts of which some show the exploit
         outcome = run(way(merge=merge), federation, far, cheater=CHEATER, seed=seed)
@@ -253,14 +254,14 @@ def test_new_points_are_compared_with_the_same_centers(policy, monkeypatch):
     wanted = expected.predict(pooled)[0]
     assert (np.concatenate(result.predict(new)) == wanted).all()
     # Broken: new rows are left as they are, and retained centers six times as far out.
-    monkeypatch.setattr("secfc.exact.predict.multiply", lambda rows, factors: None)
+    monkeypatch.setattr("secfc.coded_kmeans.predict.scale_rows", lambda rows, factors: None)
     assert (np.concatenate(result.predict(new)) != wanted).any()
 
 
 def test_what_a_server_decodes_is_read_in_data_units():
     federation, _ = holding(COUNTS)
     result = secfc.fit(way(secfc.Distances()), federation, bound=BOUND, keep_bodies=True)
-    seen = Questions.of(result, result.plan, SERVER)
+    seen = DecodedView.of(result, result.plan, SERVER)
     question = next(iter(seen.questions()))
     points = np.zeros((len(COUNTS), 3))
     quantizer = result.plan.quantizer
@@ -334,9 +335,9 @@ def test_clients_that_are_told_different_counts_share_nothing(mode, monkeypatch)
     with pytest.raises(PlanMismatch, match=r"plan\.layout\.held") as caught:
         secfc.fit(algorithm, federation, faults=network, bound=BOUND)
     assert "client-1" in caught.value.differing or len(caught.value.differing) == N
-    assert "Shares" not in kinds
+    assert "RowShares" not in kinds
     # Broken: the plan says nothing of the counts.  Nobody notices, and labels are wrong.
-    monkeypatch.setattr(hidden, "digest_of_counts", lambda held: b"")
+    monkeypatch.setattr(hidden, "multiplicity_digest", lambda held: b"")
     wrong = secfc.fit(algorithm, federation, faults=network, bound=BOUND)
     expected = expected_of(wrong, federation)
     assert (wrong.history[1] != expected.history[1]).any()
@@ -387,10 +388,10 @@ def test_counts_whose_multiple_does_not_fit_are_refused_with_the_numbers():
     fewer, _ = holding([n, n - 1, *[1] * 60], n=n)
     assert secfc.fit(way(scale=2.0**20), fewer, bound=BOUND).plan.layout.multiple == 110
     # With a scale of its own choice a run takes what room there is.
-    draft = way().plan(secfc.algorithm.Public.of(federation, BOUND))
-    assert completed(way(), draft, np.arange(1, n + 1)).layout.multiple == 27720
+    draft = way().plan(secfc.algorithm.PublicFacts.of(federation, BOUND))
+    assert complete_plan(way(), draft, np.arange(1, n + 1)).layout.multiple == 27720
     with pytest.raises(TooManyHolders, match=r"\d+ integer steps between 0 and the bound"):
-        completed(way(), draft, np.arange(1, 24))
+        complete_plan(way(), draft, np.arange(1, 24))
     # What does not fit in any case is no matter of holders.
     with pytest.raises(ValueError, match=r"k=99 clusters of m=71"):
         secfc.fit(way(k=99), federation, bound=BOUND)

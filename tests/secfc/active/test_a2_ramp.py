@@ -15,12 +15,11 @@ from sklearn.datasets import load_digits
 
 import secfc
 from field import SeededCoins
-from field.code.lagrange import barycentric, transfer_matrix
-from field.code.lagrange_code import LagrangeCode
+from field.code.lagrange_code import LagrangeCode, barycentric_weights, transfer_matrix
 from field.ring.basis import Basis
-from secfc.exact.cautions import cautions
-from secfc.sums import SumPlan
-from tests.secfc.test_aggregate import names, run
+from secfc.coded_kmeans.parameters import segment_cautions
+from secfc.secure_sum.protocol import SumPlan
+from tests.secfc.secure_sum.test_aggregate import names, run
 
 
 def relation(code, seats, lane=0):
@@ -28,7 +27,7 @@ def relation(code, seats, lane=0):
 
     Divided differences of order ell + t, which vanish on polynomials of lower degree.
     """
-    weights = barycentric(
+    weights = barycentric_weights(
         (*code.betas[: code.ell], *(code.alphas[j] for j in seats)), code.basis.primes[lane]
     )
     return weights[: code.ell], weights[code.ell :]
@@ -93,7 +92,7 @@ def read(result, victim, seats):
     """All places of a client's points as these clients can tell them: lists of candidates, (rows, width)."""
     code, scale = result.plan.code, int(result.plan.quantizer.scale)
     assert scale == result.plan.quantizer.scale
-    shares = heard(result, victim, seats, "Shares")
+    shares = heard(result, victim, seats, "RowShares")
     shape = shares[seats[0]].shape
     values = [v * scale % code.basis.primes[0] for v in range(17)]
     flat = {j: share.reshape(-1) for j, share in shares.items()}
@@ -178,7 +177,7 @@ def test_who_packs_is_told_what_it_costs():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         secfc.fit(secfc.SecFC(k=2, t=3, max_iter=1), federation)
-    assert cautions(1, 3)[0].startswith("ell=3 buys speed and no privacy: one client learns nothing")
+    assert segment_cautions(1, 3)[0].startswith("ell=3 buys speed and no privacy: one client learns nothing")
 
 
 def test_how_far_small_goes():

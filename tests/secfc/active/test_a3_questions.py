@@ -8,19 +8,19 @@ import pytest
 
 import secfc
 from field import SeededCoins
-from field.code.blind import PairKeys
-from secfc.algorithm import Public
-from secfc.coded.messages import Assignment
-from secfc.coded.source import CodedSource, scaled
-from secfc.disclosure.compare.member import Member
-from secfc.disclosure.compare.participant import Participant
-from secfc.disclosure.compare.server import Committees
+from field.code.masking import PairKeys
+from secfc.algorithm import PublicFacts
+from secfc.coded.messages import DistanceQuery
+from secfc.coded.source import CodedSource, decode_scaled_distances
+from secfc.coded_kmeans.query_order import QueryValidator
+from secfc.disclosure.compare.client import ComparisonClient
+from secfc.disclosure.compare.computing_party import ComputingParty
+from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.decoded import distances as blinded
-from secfc.exact.course import Referee
-from secfc.lloyd.loop import Trace
-from secfc.lloyd.starts import GivenLabels
+from secfc.kmeans.loop import Trace
+from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
-from secfc.roles.messages import Final
+from secfc.roles.messages import FinalResult
 
 
 def federation(n=5, m=40, d=3, seed=0):
@@ -45,13 +45,13 @@ class Bare:
     """Coded distances before they are masked, by question and client: what no server may compute with."""
 
     def __init__(self, monkeypatch):
-        self.values, hide = {}, blinded.hidden
+        self.values, hide = {}, blinded.mask_values
 
         def hidden(plan, me, keys, colluding, question, values):
             self.values[question.round, me] = values.copy()
             return hide(plan, me, keys, colluding, question, values)
 
-        monkeypatch.setattr(blinded, "hidden", hidden)
+        monkeypatch.setattr(blinded, "mask_values", hidden)
 
 
 def told_apart(monkeypatch):
@@ -62,7 +62,7 @@ def told_apart(monkeypatch):
     bare = Bare(monkeypatch)
 
     def lie(e):
-        if e.kind == "Assignment" and e.recipient == "client-0" and e.round == ASKED:
+        if e.kind == "DistanceQuery" and e.recipient == "client-0" and e.round == ASKED:
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, labels=swapped(e.body.labels))),)
         return (e,)
 
@@ -85,7 +85,7 @@ def test_labels_told_to_one_client_only_leave_its_share_hidden(monkeypatch):
 
 
 def test_masks_that_are_not_bound_to_labels_give_the_share_away(monkeypatch):
-    monkeypatch.setattr(Assignment, "subject", b"")
+    monkeypatch.setattr(DistanceQuery, "subject", b"")
     assert told_apart(monkeypatch)
 
 
@@ -106,7 +106,11 @@ def ask_more(monkeypatch, questions, policy, **parameters):
     def lloyd(self, labels, k, max_iter):
         history = [labels]
         for method, asked, clusters in questions(labels, k):
-            ask = partial(scaled, self.quorum) if method == "distances" else getattr(self, method)
+            ask = (
+                partial(decode_scaled_distances, self.quorum)
+                if method == "distances"
+                else getattr(self, method)
+            )
             step = yield from ask(asked, clusters)
             answered.append(asked)
             history.append(step.labels if method == "step" else labels)
@@ -128,8 +132,8 @@ def ask_more(monkeypatch, questions, policy, **parameters):
 
 def unchecked(monkeypatch):
     """The variant without a referee."""
-    monkeypatch.setattr(Referee, "ask", lambda self, question, missed=0: True)
-    monkeypatch.setattr(Referee, "end", lambda self, labels, missed=0: True)
+    monkeypatch.setattr(QueryValidator, "ask", lambda self, question, missed=0: True)
+    monkeypatch.setattr(QueryValidator, "end", lambda self, labels, missed=0: True)
 
 
 def pair(i):
@@ -177,7 +181,9 @@ def test_without_a_referee_every_question_is_answered(monkeypatch, policy):
 def test_another_start_than_the_seed_gives_is_refused(monkeypatch, policy):
     answered = ask_more(monkeypatch, other_start, policy)
     assert not answered
-    assert "where the plan has Compare(k=3)" in answered.refused or "Assignment(k=3)" in answered.refused
+    assert (
+        "where the plan has CompareQuery(k=3)" in answered.refused or "DistanceQuery(k=3)" in answered.refused
+    )
     unchecked(monkeypatch)
     assert len(ask_more(monkeypatch, other_start, policy)) == 1
 
@@ -187,7 +193,7 @@ def test_distances_that_a_start_was_not_planned_to_ask_for_are_refused(monkeypat
     way = {"init": secfc.KMeansPlusPlus(), "policy": secfc.AssignmentsOnly(consent=True)}
     answered = ask_more(monkeypatch, distances, **way)
     assert not answered
-    assert "where the plan has Compare" in answered.refused
+    assert "where the plan has CompareQuery" in answered.refused
     unchecked(monkeypatch)
     assert len(ask_more(monkeypatch, distances, **way)) == 1
 
@@ -209,7 +215,7 @@ def test_centers_of_other_labels_than_the_last_are_refused(monkeypatch, policy):
 
 def test_a_final_clustering_that_nobody_found_is_refused(monkeypatch):
     def lie(e):
-        if isinstance(e.body, Final):
+        if isinstance(e.body, FinalResult):
             return (dataclasses.replace(e, body=dataclasses.replace(e.body, labels=swapped(e.body.labels))),)
         return (e,)
 
@@ -234,7 +240,7 @@ def test_without_a_seed_clients_toss_the_start_and_the_run_is_exact():
         start = GivenLabels(result.history[0])
         plain = secfc.fit(secfc.Lloyd(k=3, init=start), federation())
         assert (plain.flat == result.flat).all()
-        assert {"Commitment", "Coin", "Tossed"} <= {e.kind for e in result.transcript.envelopes}
+        assert {"Commitment", "Coin", "TossedCoins"} <= {e.kind for e in result.transcript.envelopes}
     assert len(starts) == 3
 
 
@@ -244,7 +250,7 @@ def test_a_seed_is_a_part_of_the_plan_and_gives_the_same_start_everywhere():
     plain = secfc.fit(secfc.Lloyd(k=3), federation(), seed=4)
     assert (a.history[0] == b.history[0]).all()
     assert (a.history[0] == plain.history[0]).all()
-    public = Public.of(federation())
+    public = PublicFacts.of(federation())
     digests = {
         way.plan(dataclasses.replace(public, seed=s, session=bytes(32))).digest() for s in (None, 1, 2)
     }
@@ -270,8 +276,8 @@ def test_labels_that_are_not_the_last_opened_ones_are_refused(monkeypatch, polic
 
 @pytest.mark.parametrize("policy", POLICIES[:2], ids=["dealt", "undealt"])
 def test_clients_that_take_the_servers_word_for_labels_answer_chosen_ones(monkeypatch, policy):
-    monkeypatch.setattr(Participant, "opens", False)
-    monkeypatch.setattr(Participant, "hear", lambda self, match, question, mine, due: iter(()))
+    monkeypatch.setattr(ComparisonClient, "opens", False)
+    monkeypatch.setattr(ComparisonClient, "hear", lambda self, match, question, mine, due: iter(()))
     assert len(ask_more(monkeypatch, chosen, policy)) == 2
 
 
@@ -292,14 +298,14 @@ def test_a_client_that_lacks_a_share_of_the_labels_answers_nothing_about_them():
 
 def seat(monkeypatch, friend):
     """A server that seats a friend, for no reason: the labels it gets, or why it is refused."""
-    players = Committees.players
+    players = CommitteeServer.players
 
     def seated(self, *asked):
         question = players(self, *asked)
         committee = np.array([question.committee[0], friend], np.int32)
         return dataclasses.replace(question, committee=committee)
 
-    monkeypatch.setattr(Committees, "players", seated)
+    monkeypatch.setattr(CommitteeServer, "players", seated)
     return secfc.fit(secfc.SecFC(k=3, t=1, init=secfc.RandomLabels(), max_iter=2), federation())
 
 
@@ -309,16 +315,16 @@ def test_a_friend_is_not_seated_while_others_are_there(monkeypatch):
 
 
 def test_without_an_order_any_friend_is_seated(monkeypatch):
-    monkeypatch.setattr(Participant, "check_order", lambda self, responders, committee: None)
+    monkeypatch.setattr(ComparisonClient, "check_order", lambda self, responders, committee: None)
     assert seat(monkeypatch, 2).n_iter == 2
 
 
 def test_who_was_left_out_stays_out():
-    public = Public.of(federation())
+    public = PublicFacts.of(federation())
     plan = secfc.SecFC(k=3, t=1).plan(public)
     keys = PairKeys({})
-    member = Member(plan, "client-0", "server", keys, keys, None, SeededCoins(0, "x"))
-    client = Participant(plan, "client-0", keys, member, consent=False)
+    member = ComputingParty(plan, "client-0", "server", keys, keys, None, SeededCoins(0, "x"))
+    client = ComparisonClient(plan, "client-0", keys, member, consent=False)
     client.check_order([0, 1, 2], [0, 1])
     client.check_order([0, 2, 3], [0, 2])
     with pytest.raises(FaultyServer, match="other players than the first"):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import secfc
-from field.code.blind import deal_blinding
+from field.code.masking import deal_blinding
 from field.secrets.coins import SystemCoins
-from secfc.algorithm import Public
-from secfc.coded.messages import Assignment
+from secfc.algorithm import PublicFacts
+from secfc.coded.messages import DistanceQuery
+from secfc.coded_kmeans.predict import PredictionAllowance
 from secfc.disclosure.noise import in_shares
-from secfc.disclosure.noise.in_shares import Dealer
-from secfc.exact.predict import Allowance
-from secfc.lloyd.starts import GivenLabels
+from secfc.disclosure.noise.in_shares import NoiseDealer
+from secfc.kmeans.starts import GivenLabels
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import ITERATE, STRIDE, BudgetSpent, SuspectedParties
 
@@ -50,7 +50,7 @@ def test_labels_of_chosen_points_end_with_the_budget():
 
 
 def test_without_a_budget_they_fix_where_hidden_centers_lie(monkeypatch):
-    monkeypatch.setattr(Allowance, "spend", lambda self, points: None)
+    monkeypatch.setattr(PredictionAllowance, "spend", lambda self, points: None)
     points, result = fitted(predictions=25)
     truth = (points[:20].mean() + points[20:].mean()) / 2
     assert abs(boundary(result, 8) - truth) < 0.1
@@ -105,7 +105,7 @@ def noisy(lost=1):
         return () if gone and {e.sender} & names else (e,)
 
     result = secfc.fit(way(absent=lost), federation(points, 7), bound=8.0, faults=faults)
-    return len({e.round for e in result.transcript.envelopes if e.kind == "Assignment"}), result
+    return len({e.round for e in result.transcript.envelopes if e.kind == "DistanceQuery"}), result
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -118,11 +118,11 @@ def test_questions_that_are_put_anew_cost_nothing(lost):
 
 def dealers(absent=1):
     """Seven clients that answer for two questions, and the plan."""
-    public = Public(tuple(f"c{j}" for j in range(7)), (6,) * 7, 2, 8.0)
+    public = PublicFacts(tuple(f"c{j}" for j in range(7)), (6,) * 7, 2, 8.0)
     plan = way(absent=absent).plan(public)
     policy = way(absent=absent).disclosure
     noise = policy.noise(policy.steps(plan), plan.radius)
-    return plan, [Dealer(plan, name, noise, SystemCoins(), 2) for name in plan.clients]
+    return plan, [NoiseDealer(plan, name, noise, SystemCoins(), 2) for name in plan.clients]
 
 
 def answered(plan, everybody, asked, who=range(7)):
@@ -137,7 +137,7 @@ def answered(plan, everybody, asked, who=range(7)):
     roles, sent, replies = {}, {}, {}
     for j in who:
         labels, distances = asked[j]
-        question = Assignment(9, 2, labels.astype(np.int8), np.array(list(who), np.int32))
+        question = DistanceQuery(9, 2, labels.astype(np.int8), np.array(list(who), np.int32))
         shares = dealt[id(distances)][j]
         measured = types.SimpleNamespace(distances=lambda lanes, shares=shares: shares[:lanes])
         roles[j] = everybody[j](question, measured)

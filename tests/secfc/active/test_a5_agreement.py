@@ -11,10 +11,9 @@ import pytest
 import psu
 import secfc
 from field.secrets.coins import SeededCoins
-from secfc.algorithm import Public
-from secfc.coded.layout import AllRows
-from secfc.coded.membership import Open, Private, UnionDraft
-from secfc.coded.plan import Plan
+from secfc.algorithm import PublicFacts
+from secfc.coded.membership import Open, Private, PrivateMembershipPlan
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout
 from secfc.disclosure import (
     AssignmentsOnly,
     Distances,
@@ -25,13 +24,20 @@ from secfc.disclosure import (
 )
 from secfc.feddp import FedDPKMeans, SharedNoise
 from secfc.feddp.starts import GivenCenters, SpherePacking
-from secfc.lloyd.bisecting import Bisecting
-from secfc.lloyd.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
-from secfc.privacy.bounds import Bound
-from secfc.privacy.calibration import Budget
-from secfc.privacy.neighbors import Neighbors
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
+from secfc.privacy.calibration import Bound, Budget
+from secfc.privacy.events import Neighbors
 from secfc.roles import description
-from secfc.roles.description import LOCAL, MAXIMUM, PROTOCOL, Terms, described, differences, digest_of
+from secfc.roles.description import (
+    LOCAL,
+    MAXIMUM,
+    PROTOCOL,
+    RunTerms,
+    describe_differences,
+    describe_plan,
+    description_digest,
+)
 from secfc.roles.exchange import SERVER, FaultyServer, PlanMismatch, ProtocolError
 from secfc.roles.messages import Hello
 from secfc.transport import wire
@@ -49,7 +55,7 @@ def federation(n=6, m=120, d=3, seed=0):
 
 
 FED = federation()
-PUBLIC = dataclasses.replace(Public.of(FED, 64.0), session=SESSION)
+PUBLIC = dataclasses.replace(PublicFacts.of(FED, 64.0), session=SESSION)
 EXACT = secfc.SecFC(k=3, t=2, init=secfc.RandomLabels(), disclosure=Distances(), max_iter=4)
 
 
@@ -148,7 +154,7 @@ def test_another_version_of_the_protocol(monkeypatch):
     here = EXACT.plan(PUBLIC).description
     with monkeypatch.context() as patched:
         patched.setattr(description, "PROTOCOL", PROTOCOL + 1)
-        found = differences(EXACT.plan(PUBLIC).description, here)
+        found = describe_differences(EXACT.plan(PUBLIC).description, here)
     assert [str(d) for d in found] == [f"protocol is {PROTOCOL + 1} here and {PROTOCOL} there"]
 
 
@@ -183,7 +189,7 @@ def test_and_the_plan_after_it(monkeypatch):
     complete = secfc.SecFC.complete
 
     def other(way, public, layout):
-        if isinstance(layout, AllRows) and way.threads == 2:
+        if isinstance(layout, HiddenOwnerLayout) and way.threads == 2:
             layout = dataclasses.replace(layout, m=layout.m + 1)
         return complete(way, public, layout)
 
@@ -192,7 +198,7 @@ def test_and_the_plan_after_it(monkeypatch):
     assert isinstance(error, PlanMismatch)
     facts = {d.fact for found in error.differing.values() for d in found}
     assert "plan.layout.m" in facts
-    assert not {"Shares", "PublicKey"} & {kind for _, kind in said}
+    assert not {"RowShares", "PublicKey"} & {kind for _, kind in said}
 
 
 def test_threads_are_everybodys_own_business():
@@ -237,9 +243,11 @@ def test_predictions_of_another_run_are_told_apart():
     sizes = np.array([40, 40, 40])
     plan = model.plan_for(FED, sizes, SESSION)
     assert plan.description != model.plan.description
-    (found,) = differences(plan.description, model.plan_for(FED, sizes[[0, 1, 1]] + 1, SESSION).description)
+    (found,) = describe_differences(
+        plan.description, model.plan_for(FED, sizes[[0, 1, 1]] + 1, SESSION).description
+    )
     assert (found.fact, found.here) == ("retained", "[40, 40, 40]")
-    (found,) = differences(plan.description, model.plan_for(FED, sizes, bytes(32)).description)
+    (found,) = describe_differences(plan.description, model.plan_for(FED, sizes, bytes(32)).description)
     assert found.fact == "session"
 
 
@@ -260,7 +268,7 @@ def as_it_was(monkeypatch):
             )
         ).encode()  # fmt: skip
 
-    for cls, old in ((Plan, weak), (UnionDraft, lambda draft: draft.union.digest)):
+    for cls, old in ((CodedPlan, weak), (PrivateMembershipPlan, lambda draft: draft.union.digest)):
         patched = cached_property(old)
         patched.__set_name__(cls, "description")
         monkeypatch.setattr(cls, "description", patched)
@@ -280,7 +288,7 @@ def test_the_exploits_worked_with_the_old_digest(as_it_was):
     # A site that insists on another policy has dealt its shares when it refuses.
     insists = dataclasses.replace(DEFAULT, disclosure=FinalLabelsOnly())
     _, said = mixed(DEFAULT, insists)
-    assert ("client-2", "Shares") in said
+    assert ("client-2", "RowShares") in said
     # Another session, and features in another order, pass unnoticed.
     for change in ({"session": bytes(32)}, {"features": ("age", "weight", "pulse")}):
         results, _ = mixed(EXACT, EXACT, **change)
@@ -377,8 +385,8 @@ def test_a_change_of_any_field_changes_the_description(way):
     terms = plan.terms
 
     def text(plan, terms):
-        more = {"bound": terms.public.bound} if isinstance(plan, UnionDraft) else {}
-        return described(plan, terms, **more)
+        more = {"bound": terms.public.bound} if isinstance(plan, PrivateMembershipPlan) else {}
+        return describe_plan(plan, terms, **more)
 
     whole, seen = text(plan, terms), []
     for part, build in (
@@ -406,7 +414,7 @@ def test_every_kind_of_policy_start_and_membership_is_among_them():
     policies = {p for p in policies if isinstance(p, type) and hasattr(p, "open_centers")}
     used = {type(getattr(w, "disclosure", None)) for w in WAYS}
     assert {p for p in policies if dataclasses.is_dataclass(p)} <= used
-    assert kinds("secfc.lloyd.starts") | {Bisecting} <= {type(getattr(w, "init", None)) for w in WAYS}
+    assert kinds("secfc.kmeans.starts") | {Bisecting} <= {type(getattr(w, "init", None)) for w in WAYS}
     memberships = {k for k in kinds("secfc.coded.membership") if hasattr(k, "draft")}
     assert memberships == {Open, Private}
 
@@ -425,20 +433,42 @@ def test_fields_that_are_left_out_are_these():
                         if not f.metadata.get("agreed", True)
                     }
     assert left == {
-        "SecFC.threads", "SecFC.scratch", "SecFC.coarse", "Lloyd.coarse",
+        "SecFC.threads",
+        "SecFC.scratch",
+        "SecFC.coarse",
+        "Lloyd.coarse",
         # Described beside the plan.
-        "Plan.terms", "PlainPlan.terms", "OneShotPlan.terms", "FedDPPlan.terms", "UnionDraft.terms",
+        "CodedPlan.terms",
+        "PlainPlan.terms",
+        "OneShotPlan.terms",
+        "FedDPPlan.terms",
+        "PrivateMembershipPlan.terms",
         # In the plan, if it uses them: hidden membership hides counts, private centers need no bound.
-        "Public.counts", "Public.bound", "Public.derived", "Public.server_points",
-        "Public.observed",
+        "PublicFacts.counts",
+        "PublicFacts.bound",
+        "PublicFacts.derived",
+        "PublicFacts.server_points",
+        "PublicFacts.observed",
         # The plan of the clustering after scaling is compared by its own roles; who was told is no matter.
-        "ScaledPlan.terms", "ScaledPlan.inner", "Scaled.told",
+        "ScaledPlan.terms",
+        "ScaledPlan.inner",
+        "Scaled.told",
         # Where the hub is, who vouches for it and how long to wait change nothing that another party sees.
-        "RunFile.hub", "RunFile.authority", "RunFile.waiting", "RunFile.folder",
+        "RunFile.hub",
+        "RunFile.authority",
+        "RunFile.waiting",
+        "RunFile.folder",
         # How a client clusters at home is its own matter.
-        "OverlapPlan.terms", "OpenPlan.terms", "MaskedLloyd.coarse", "Overlap2.local",
-        "MaxMin.local", "NearestMerge.local", "Constrained.local", "Synchronized.local", "Automatic.local",
-    }  # fmt: skip
+        "OverlapPlan.terms",
+        "OpenPlan.terms",
+        "MaskedLloyd.coarse",
+        "Overlap2.local",
+        "MaxMin.local",
+        "NearestMerge.local",
+        "Constrained.local",
+        "Synchronized.local",
+        "Automatic.local",
+    }
 
 
 def test_a_new_field_is_compared_from_the_day_it_exists():
@@ -451,7 +481,9 @@ def test_a_new_field_is_compared_from_the_day_it_exists():
         speed: int = dataclasses.field(default=1, metadata=LOCAL)
 
     def digest(policy):
-        return digest_of(described((), Terms(dataclasses.replace(DEFAULT, disclosure=policy), PUBLIC)))
+        return description_digest(
+            describe_plan((), RunTerms(dataclasses.replace(DEFAULT, disclosure=policy), PUBLIC))
+        )
 
     assert digest(Newer()) != digest(AssignmentsOnly())  # another kind
     assert digest(Newer(speed=2)) != digest(Newer())
@@ -481,7 +513,7 @@ def test_a_plan_is_used_by_who_made_it():
 
 
 def facts(value):
-    return described(value, None)
+    return describe_plan(value, None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -522,18 +554,18 @@ def test_whatever_a_peer_sends_has_a_difference():
         mine[:-1],
         b"\xff" * 9,
     ):
-        found = differences(mine, theirs)
+        found = describe_differences(mine, theirs)
         assert found
         assert all(str(d).isprintable() and len(str(d)) < 400 for d in found)
     evil = mine.replace(b'"protocol":', b'"\\u001b[2Jevil":"\\u001b[31m","protocol":')
-    assert all(str(d).isascii() and str(d).isprintable() for d in differences(mine, evil))
+    assert all(str(d).isascii() and str(d).isprintable() for d in describe_differences(mine, evil))
     long = mine.replace(b'"nearest"', b'"' + b"y" * 5000 + b'"')
-    assert all(len(str(d)) < 300 for d in differences(mine, long))
+    assert all(len(str(d)) < 300 for d in describe_differences(mine, long))
     with pytest.raises(ValueError, match="at most"):
         Hello(bytes(MAXIMUM + 1))
     with pytest.raises(ValueError, match=f"{MAXIMUM} are allowed"):
         facts(One("x" * MAXIMUM))
-    error = PlanMismatch({"b": differences(mine, b"{}"), "a": differences(mine, b"{}")})
+    error = PlanMismatch({"b": describe_differences(mine, b"{}"), "a": describe_differences(mine, b"{}")})
     assert str(error).startswith("a, b hold a different plan: ")
     assert "more" in str(error)
     assert len(str(error)) < 1500

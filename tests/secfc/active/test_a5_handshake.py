@@ -9,7 +9,7 @@ from field.secrets.channels import Identity
 from secfc.roles.exchange import GREET, SERVER, Exchange, PlanMismatch
 from secfc.roles.messages import Hello
 from secfc.transport import handshake
-from secfc.transport.handshake import Handshake, Refused, hash_of_parties
+from secfc.transport.handshake import Handshake, HandshakeRefused, hash_of_parties
 from secfc.transport.sealed import TamperedMessage, sealed
 from secfc.transport.simulate import simulate
 
@@ -112,11 +112,11 @@ def test_a_relay_between_one_pair_is_noticed_without_pins():
     to_b.countersign({1: b.greeting, 2: server.greeting})
     told = server.countersign({0: a.greeting, 1: b.greeting})
     for me, message in ((a, told[0]), (b, told[1])):
-        with pytest.raises(Refused, match="different greetings to different parties") as caught:
+        with pytest.raises(HandshakeRefused, match="different greetings to different parties") as caught:
             me.open(2, message)
         assert caught.value.party == 1 - me.me
     for j, message in ((0, said_a[2]), (1, said_b[2])):
-        with pytest.raises(Refused, match="different greetings to different parties") as caught:
+        with pytest.raises(HandshakeRefused, match="different greetings to different parties") as caught:
             server.open(j, message)
         assert caught.value.party == 1 - j
     # Between the relay and a all is well: nothing that b says tells a otherwise.
@@ -148,10 +148,10 @@ def exchanged(*plans):
 def test_reflected_and_misdirected_countersignatures_are_refused():
     everyone, said = exchanged(PLAN, PLAN, PLAN)
     for wrong in (said[0][1], said[1][2], said[2][1], said[2][0]):
-        with pytest.raises(Refused, match="cannot be opened came"):
+        with pytest.raises(HandshakeRefused, match="cannot be opened came"):
             everyone[0].open(1, wrong)
     assert everyone[0].open(1, said[1][0]) == PLAN
-    with pytest.raises(Refused):  # it comes again
+    with pytest.raises(HandshakeRefused):  # it comes again
         everyone[0].open(1, said[1][0])
 
 
@@ -159,12 +159,12 @@ def test_a_greeting_of_another_party_is_nobodys():
     # c, who takes part, hands on the greeting of b as its own: bound to b's number, it is not.
     everyone = {j: hands(PARTIES[j]) for j in range(3)}
     greetings = others(0, everyone) | {2: everyone[1].greeting}
-    with pytest.raises(Refused, match="wrong signature") as caught:
+    with pytest.raises(HandshakeRefused, match="wrong signature") as caught:
         everyone[0].countersign(greetings)
     assert caught.value.party == 2
     everyone = {j: hands(PARTIES[j]) for j in range(3)}
     again = Handshake(1, PARTIES[::-1], PLAN, OWN["b"], SystemCoins()).greeting  # among others
-    with pytest.raises(Refused, match="wrong signature"):
+    with pytest.raises(HandshakeRefused, match="wrong signature"):
         everyone[0].countersign(others(0, everyone) | {1: again})
 
 
@@ -188,7 +188,7 @@ def test_a_low_order_key_is_refused():
     zero = dataclasses.replace(me.greeting, ephemeral=bytes(32))
     name = handshake.hash_of_greeting(hash_of_parties(PARTIES), 1, zero.contents)
     zero = dataclasses.replace(zero, signature=me._identity.sign(handshake.greeting_to_sign(name)))
-    with pytest.raises(Refused, match="a key that is none"):
+    with pytest.raises(HandshakeRefused, match="a key that is none"):
         everyone[0].countersign(others(0, everyone) | {1: zero})
 
 
@@ -216,5 +216,5 @@ def test_a_countersignature_with_another_plan_than_its_greeting():
     everyone = {j: hands(PARTIES[j]) for j in range(3)}
     everyone[1]._description = b"another"
     said = {j: h.countersign(others(j, everyone)) for j, h in everyone.items()}
-    with pytest.raises(Refused, match="another plan than in its greeting"):
+    with pytest.raises(HandshakeRefused, match="another plan than in its greeting"):
         everyone[0].open(1, said[1][0])

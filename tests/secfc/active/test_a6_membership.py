@@ -17,7 +17,7 @@ from psu import align, disjoint, kernels, masked, merge, opening, sharing
 from psu.identify import tags
 from psu.keys import deal_keys
 from psu.messages import HeldOnce, KeyPacket, UnionTags
-from psu.plan import Plan
+from psu.plan import UnionPlan
 from secfc.coded import union as alignment
 from secfc.coded.membership import Private
 from secfc.roles.exchange import SERVER, FaultyServer, SharedIds, UnionFailed
@@ -124,8 +124,8 @@ def unchecked(monkeypatch):
     def nothing(*_):
         yield from ()
 
-    monkeypatch.setattr("secfc.coded.hidden.require_disjoint", nothing)
-    monkeypatch.setattr(alignment.Relay, "require_disjoint", nothing)
+    monkeypatch.setattr("secfc.coded.membership.require_disjoint", nothing)
+    monkeypatch.setattr(alignment.UnionRelay, "require_disjoint", nothing)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -142,7 +142,7 @@ def test_shared_ids_are_refused_before_any_point_is_shared(mode, counts, ids):
     with pytest.raises(SharedIds, match=r"merge=False.*m=1[01] .*Private\(merge=True\)") as caught:
         secfc.fit(asking(mode), federation, faults=network)
     assert "patient" not in str(caught.value)
-    assert not {"Shares", "Multiplicities"} & set(kinds)
+    assert not {"RowShares", "Multiplicities"} & set(kinds)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -166,7 +166,7 @@ def test_without_the_question_a_shared_point_counts_as_a_multiple_of_itself(mode
 
 def opened(mode, held, m):
     """What the relay gets from clients that hold these rows of m, and one client's secrets and the union."""
-    plan = Plan(len(held), mode, bytes(16), bound=8, sized=False)
+    plan = UnionPlan(len(held), mode, bytes(16), bound=8, sized=False)
     secrets, sheet = secrets_of(plan), disjoint.sheet()
     union = UnionTags(*np.arange(2 * m, dtype=np.uint64).reshape(2, m))
     made = [
@@ -181,7 +181,7 @@ def opened(mode, held, m):
     for s, table in zip(secrets, made, strict=True):
         for i, block in sharing.deal(plan, s, sheet, table, 0).items():
             holdings[i] = sharing.absorb(plan, secrets[i], holdings[i], block)
-    _, turn = opening.ask(sheet, opening.Poll(plan))
+    _, turn = opening.ask(sheet, opening.OpeningPoll(plan))
     answers = {}
     for i in plan.committee:
         settled = sharing.settle(plan, secrets[i], holdings[i], range(plan.n))
@@ -299,12 +299,12 @@ def saying(word):
 def test_a_server_cannot_say_that_shared_ids_are_disjoint(mode, monkeypatch):
     federation, _ = sharing_points([2, *ONCE])
     for word in (0, 1, MERSENNE_61 - 1):
-        monkeypatch.setattr(alignment.Relay, "require_disjoint", saying(word))
+        monkeypatch.setattr(alignment.UnionRelay, "require_disjoint", saying(word))
         with pytest.raises(SharedIds):
             secfc.fit(asking(mode), federation)
     # Broken: a pad that the server knows.
     monkeypatch.setattr(disjoint, "pad", lambda secrets: 17)
-    monkeypatch.setattr(alignment.Relay, "require_disjoint", saying(17))
+    monkeypatch.setattr(alignment.UnionRelay, "require_disjoint", saying(17))
     assert secfc.fit(asking(mode), federation, bound=32.0).converged
 
 
@@ -404,15 +404,15 @@ def test_a_server_that_withholds_digests_cannot_tell_two_unions(monkeypatch):
         return (e,)
 
     # To the simulation such a message came, so that nobody is taken for dead; to the client none did.
-    numbered = alignment.numbered
+    numbered = alignment.by_client_number
     monkeypatch.setattr(
         alignment,
-        "numbered",
+        "by_client_number",
         lambda inbox, *more: numbered(
             {c: m for c, m in inbox.items() if getattr(m, "sealed", b"") != b"withheld"}, *more
         ),
     )
-    monkeypatch.setattr("secfc.coded.hidden.tags", made)
+    monkeypatch.setattr("secfc.coded.membership.tags", made)
     monkeypatch.setattr(merge, "counts", lambda values, n: np.ones(len(values), np.int64))
     monkeypatch.setattr(merge, "disagreeing", lambda values: np.empty(0, np.int64))
     coins = partial(SeededCoins, 3)

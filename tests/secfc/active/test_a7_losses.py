@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import secfc
-from field.compare import dealt
-from field.kernels.threads import spread
-from secfc.coded.messages import LabelShare, Unheard
-from secfc.coded.silence import left_out
+from field.compare import dealer_protocol
+from field.kernels.threads import run_parallel
+from secfc.coded.messages import LabelShare, MissingMessages
+from secfc.coded.quorum import exclude_dropouts
 from secfc.disclosure.compare import server as compared
 from secfc.disclosure.decoded import distances
 from secfc.roles.exchange import SERVER, FaultyClient, Indispensable, SuspectedParties, TooFewReplies
@@ -144,7 +144,7 @@ def many_die(disclosure):
 @pytest.mark.parametrize("disclosure", [secfc.AssignmentsOnly(), secfc.AssignmentsOnly(dealer=None)])
 def test_many_more_may_die_where_the_code_leaves_room(disclosure, monkeypatch):
     many_die(disclosure)
-    monkeypatch.setattr(compared, "left_out", all_of_them)
+    monkeypatch.setattr(compared, "exclude_dropouts", all_of_them)
     with pytest.raises(TooFewReplies, match="3 replies are needed"):
         many_die(disclosure)
 
@@ -160,7 +160,7 @@ def test_who_lacks_something_of_a_dead_client_is_not_taken_for_dead(name, monkey
 
     all_survive()
     if name == "distances":
-        monkeypatch.setattr(distances, "left_out", all_of_them)
+        monkeypatch.setattr(distances, "exclude_dropouts", all_of_them)
         with pytest.raises(TooFewReplies, match="5 replies are needed, 4 came"):
             all_survive()
 
@@ -170,19 +170,20 @@ def test_whoever_hears_nobody_is_left_out_alone():
 
     def said(**missing):
         return {
-            f"client-{c[1:]}": Unheard(step, np.array(who, np.int32)) for c, (step, who) in missing.items()
+            f"client-{c[1:]}": MissingMessages(step, np.array(who, np.int32))
+            for c, (step, who) in missing.items()
         }
 
-    assert left_out(plan, {"client-3"}, said(c0=(2, [3]), c1=(2, [3]))) == {"client-3"}
-    assert left_out(plan, (), said(c0=(2, [1, 2, 3]))) == {"client-0"}
-    assert left_out(plan, (), said(c0=(2, [1]))) == {"client-1"}
-    assert left_out(plan, (), said(c0=(2, [1])), spared=("client-1",)) == {"client-0"}
-    assert left_out(plan, (), said(c0=(2, [1]), c1=(2, [0]), c2=(2, [1]))) == {"client-1"}
+    assert exclude_dropouts(plan, {"client-3"}, said(c0=(2, [3]), c1=(2, [3]))) == {"client-3"}
+    assert exclude_dropouts(plan, (), said(c0=(2, [1, 2, 3]))) == {"client-0"}
+    assert exclude_dropouts(plan, (), said(c0=(2, [1]))) == {"client-1"}
+    assert exclude_dropouts(plan, (), said(c0=(2, [1])), spared=("client-1",)) == {"client-0"}
+    assert exclude_dropouts(plan, (), said(c0=(2, [1]), c1=(2, [0]), c2=(2, [1]))) == {"client-1"}
     # Later reports follow from earlier ones; and who misses nobody says nothing about anybody.
-    assert left_out(plan, (), said(c0=(4, [2]), c1=(1, [3]), c2=(0, []))) == {"client-3"}
-    assert left_out(plan, (), said(c0=(4, []), c1=(1, []))) == set()
+    assert exclude_dropouts(plan, (), said(c0=(4, [2]), c1=(1, [3]), c2=(0, []))) == {"client-3"}
+    assert exclude_dropouts(plan, (), said(c0=(4, []), c1=(1, []))) == set()
     with pytest.raises(FaultyClient, match="other numbers than 0 to 6"):
-        left_out(plan, (), said(c0=(0, [7])))
+        exclude_dropouts(plan, (), said(c0=(0, [7])))
 
 
 # --- the server, and a client that deals -----------------------------------------------------------
@@ -250,7 +251,11 @@ def test_a_label_that_no_cluster_has_is_an_error_that_names_the_committee(disclo
     assert "client-1" in caught.value.parties
     assert len(caught.value.parties) < 5
 
-    monkeypatch.setattr(dealt, "labels", lambda s, planes: s.labels[dealt.bitslice.numbers(planes, s.m)])
+    monkeypatch.setattr(
+        dealer_protocol,
+        "labels_from_code",
+        lambda s, planes: s.labels[dealer_protocol.bitslice.from_planes(planes, s.m)],
+    )
     with pytest.raises(IndexError):
         run()
 
@@ -259,7 +264,7 @@ def test_only_the_committee_sends_shares_of_labels():
     words = next(e.body.words for e in sent("labels only") if e.kind == "LabelShare")
 
     def lie(e):
-        if e.kind != "Unheard":
+        if e.kind != "MissingMessages":
             return (e,)
         return (dataclasses.replace(e, body=LabelShare(words), kind="LabelShare"),)
 
@@ -272,7 +277,7 @@ def test_only_the_committee_sends_shares_of_labels():
 
 
 def work(threads):
-    return spread([lambda i=i: i for i in range(4)], threads)
+    return run_parallel([lambda i=i: i for i in range(4)], threads)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

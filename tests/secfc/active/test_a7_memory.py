@@ -12,14 +12,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from secfc.coded.messages import Assignment, CodedDistances
-from secfc.roles.ending import Ending
+from secfc.coded.messages import CodedDistances, DistanceQuery
+from secfc.roles.abort import Abort
 from secfc.roles.exchange import END, Exchange
 from secfc.transport import wire
 from secfc.transport.mailbox import Mailbox
 from secfc.transport.network import run_party
-from tests.secfc.test_sealed import at, pair
-from tests.secfc.test_wire import examples, mesh
+from tests.secfc.transport.test_sealed import at, pair
+from tests.secfc.transport.test_wire import examples, mesh
 
 SHORT, LONG = 1 << 20, 1 << 27
 SLACK = 1 << 17
@@ -120,15 +120,15 @@ def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
         assert len(set(numbers.tolist())) <= len(numbers)
 
     monkeypatch.setattr("secfc.coded.messages.check_numbers", check)
-    assert worst(EXAMPLES["Assignment"], SHORT)[0] > 8
+    assert worst(EXAMPLES["DistanceQuery"], SHORT)[0] > 8
 
 
 def test_more_numbers_than_clients_are_refused_at_once():
     labels = np.zeros(3, np.int8)
     with pytest.raises(ValueError, match="responders are at most 65536"):
-        Assignment(0, 2, labels, np.arange(1 << 17, dtype=np.int32))
+        DistanceQuery(0, 2, labels, np.arange(1 << 17, dtype=np.int32))
     with pytest.raises(ValueError, match="distinct"):
-        Assignment(0, 2, labels, np.array([1, 2, 1], np.int32))
+        DistanceQuery(0, 2, labels, np.array([1, 2, 1], np.int32))
 
 
 # --- on the way ------------------------------------------------------------------------------------
@@ -191,14 +191,14 @@ def test_a_message_beyond_what_one_call_seals_arrives():
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
 def test_who_runs_ahead_waits_by_bytes_and_its_last_word_is_heard_all_the_same(ends, monkeypatch):
     # b says forty times a megabyte that a, who waits for c, does not take; then, perhaps, that it ends.
-    block = Assignment(1, 2, np.zeros(1 << 20, np.int8), np.zeros(0, np.int32))
+    block = DistanceQuery(1, 2, np.zeros(1 << 20, np.int8), np.zeros(0, np.int32))
     most = 0
 
     def ahead():
         for number in range(1, 41 if not ends else 9):
             yield Exchange({"a": block}, round=number)
         if ends:
-            yield Exchange({"a": Ending("ValueError", "", 1)}, round=END)
+            yield Exchange({"a": Abort("ValueError", "", 1)}, round=END)
 
     def waits():
         begin = time.monotonic()

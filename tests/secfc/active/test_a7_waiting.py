@@ -18,7 +18,7 @@ from secfc.transport import network, wire
 from secfc.transport.link import Link
 from secfc.transport.network import run_party
 from secfc.transport.simulate import simulate
-from tests.secfc.test_wire import mesh, over_sockets, roles_of
+from tests.secfc.transport.test_wire import mesh, over_sockets, roles_of
 
 PULSE = 0.4
 

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 
 import secfc
-from field.compare.contest import Contest
-from field.compare.dealt import Schedule, hide
+from field.compare.argmin import ArgminContest
+from field.compare.dealer_protocol import DealerSchedule, rerandomize
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.noise import SAMPLED, discrete_gaussian
-from secfc.coded.layout import OwnRows
-from secfc.coded.union_messages import Disputes
-from secfc.disclosure.noise.budgeted import Steps
+from secfc.coded.plan import PublicOwnerLayout
+from secfc.coded.union import Disputes
+from secfc.disclosure.noise.budgeted import ReleaseCounts
 from secfc.disclosure.noise.noise import Noise
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import SERVER
-from secfc.transport.checkpoint import path_of
-from secfc.transport.journal import Journal, digest_of
+from secfc.transport.checkpoint import journal_path
+from secfc.transport.journal import Journal, exchange_digest
 from tests.field.committee import shared, tournament
 
 # --- shares of labels are re-randomized before they leave the committee ------------------------------
@@ -62,17 +62,17 @@ def law_of_label_shares(contest, kind, scaled, members, *, masked=True):
             drawn = bits[number * size : (number + 1) * size] if masked else (0,) * size
             for j in pair:
                 streams[j].append(Bits(drawn, contest.places, m))
-        sent = [hide(share, zeros) for share, zeros in zip(shares, streams, strict=True)]
+        sent = [rerandomize(share, zeros) for share, zeros in zip(shares, streams, strict=True)]
         # Words have bits for 64 points and more; those of no point are all alike.
         seen[tuple(tuple(int(w) % 2**m for w in share[:, 0]) for share in sent)] += 1
     return seen
 
 
 @pytest.mark.parametrize(("k", "members", "m", "kind"), [
-    (3, 2, 2, Schedule), (3, 3, 1, Schedule), (4, 3, 1, Schedule), (9, 2, 1, tournament),
+    (3, 2, 2, DealerSchedule), (3, 3, 1, DealerSchedule), (4, 3, 1, DealerSchedule), (9, 2, 1, tournament),
 ])  # fmt: skip
 def test_what_members_send_a_dealer_depends_on_the_labels_alone(k, members, m, kind):
-    contest, rng = Contest.nearest(np.full(k, 2)), np.random.default_rng(k)
+    contest, rng = ArgminContest.nearest(np.full(k, 2)), np.random.default_rng(k)
     # Cluster 1 wins always; all that differs is how the others compare with one another.
     worlds = [np.vstack([rng.integers(5, 99, (k, m)).astype(object)]) for _ in range(12)]
     for world in worlds:
@@ -93,7 +93,7 @@ def test_what_members_send_a_dealer_depends_on_the_labels_alone(k, members, m, k
 
 def label_shares_are_hidden(monkeypatch, replacement=None):
     """Whether, in a whole run, each member's share leaves under a mask that is fresh and sums to zero."""
-    calls, real = [], hide
+    calls, real = [], rerandomize
 
     def spy(share, streams):
         streams = list(streams)
@@ -101,7 +101,7 @@ def label_shares_are_hidden(monkeypatch, replacement=None):
         calls.append((share.copy(), len(streams), out.copy()))
         return out
 
-    monkeypatch.setattr("field.compare.dealt.hide", spy)
+    monkeypatch.setattr("field.compare.dealer_protocol.rerandomize", spy)
     points = np.random.default_rng(0).normal(size=(5, 40, 2))
     way = secfc.SecFC(k=4, t=2, max_iter=3, init=secfc.RandomLabels())
     result = secfc.fit(way, secfc.Federation.from_arrays(points), keep_bodies=True, seed=1)
@@ -133,7 +133,7 @@ def test_members_hide_their_label_shares_in_every_question(monkeypatch):
     with monkeypatch.context() as patch:
         assert not label_shares_are_hidden(patch, lambda share, streams: share.copy())
     with monkeypatch.context() as patch:
-        assert not label_shares_are_hidden(patch, lambda share, streams: hide(share, streams[:1]))
+        assert not label_shares_are_hidden(patch, lambda share, streams: rerandomize(share, streams[:1]))
 
 
 # --- what is sent is on the disk before -------------------------------------------------------------
@@ -164,7 +164,7 @@ def what_left_was_on_the_disk(directory, monkeypatch):
     disk, early = Disk(monkeypatch), []
 
     def watch(name, exchange):
-        path, digest = path_of(directory, name), digest_of(exchange.round, exchange.send)
+        path, digest = journal_path(directory, name), exchange_digest(exchange.round, exchange.send)
         # The last record is what leaves now: its contents are that digest.
         if not disk.of(path).endswith(digest) or disk.of(path) != path.read_bytes():
             early.append((name, exchange.round))
@@ -175,7 +175,7 @@ def what_left_was_on_the_disk(directory, monkeypatch):
     way = secfc.SecFC(k=2, t=1, max_iter=2, disclosure=secfc.Distances())
     federation = secfc.Federation.from_arrays(points)
     secfc.fit(way, federation, checkpoint=directory, watch=watch, seed=0)
-    paths = [path_of(directory, name) for name in (*federation.names, SERVER)]
+    paths = [journal_path(directory, name) for name in (*federation.names, SERVER)]
     return not early and all(disk.of(path) == path.read_bytes() for path in paths)
 
 
@@ -212,7 +212,7 @@ def covers(sigma, squared, multiplier, entries, honest):
 
 def wide_enough(noise, labels, k, honest):
     """Whether the noise on distances and on sums of 6 features covers any one data point."""
-    m, layout = len(labels), OwnRows((len(labels),))
+    m, layout = len(labels), PublicOwnerLayout((len(labels),))
     alive = [s for s in np.bincount(labels, minlength=k).tolist() if s]
     spread = max(16 * len(alive) + (m - 1) * (4 * (2 - Fraction(1, s)) * Fraction(1, s)) ** 2 for s in alive)
     sigma = noise.on_distances(layout, labels, k)
@@ -246,7 +246,7 @@ def test_rounding_never_makes_noise_narrower_than_the_budget(distances, honest, 
     (partial(secfc.NoiseInShares, absent=2), 7 - 2 - 2),
 ])  # fmt: skip
 def test_the_noise_of_those_who_are_honest_suffices_alone(policy, honest):
-    noise = policy(Budget(1.0, 1e-6), Bound.given(1.0)).noise(Steps(7, 2, 3, 4, 0), 1000)
+    noise = policy(Budget(1.0, 1e-6), Bound.given(1.0)).noise(ReleaseCounts(7, 2, 3, 4, 0), 1000)
     labels = np.arange(30, dtype=np.int32) % 3
     assert wide_enough(noise, labels, 3, honest)
     assert not wide_enough(replace(noise, honest=honest + 1), labels, 3, honest)
@@ -263,7 +263,7 @@ def test_one_honest_client_is_somebody():
 def test_the_widest_noise_that_a_plan_makes_room_for_is_that_of_the_worst_labels(m, k, distances):
     noise = Noise(discrete_gaussian, Neighbors("replace"), 50, distances, 1.0, 2)
     all_labels = (np.array(labels, np.int32) for labels in itertools.product(range(k), repeat=m))
-    worst = max(noise.on_distances(OwnRows((m,)), labels, k) for labels in all_labels) / 50**2
+    worst = max(noise.on_distances(PublicOwnerLayout((m,)), labels, k) for labels in all_labels) / 50**2
     assert worst <= Fraction(noise.largest(m, k, 1)) <= worst * Fraction(3, 2)
 
 

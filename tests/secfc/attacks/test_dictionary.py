@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from field import SeededCoins
-from secfc.attacks.dictionary import Game
+from secfc.attacks.dictionary import DictionaryGame
 from secfc.cli import main
 
 
@@ -19,10 +19,10 @@ def test_t_clients_find_what_their_quotas_buy_and_the_server_alone_nothing(n, t)
     guesses = rng.permutation(300).tolist()
     truth = set().union(*sets[t:])
     # The control: whoever has the key finds everybody, and nobody else.
-    shared = Game.of(sets, t, 0, coins)
+    shared = DictionaryGame.of(sets, t, 0, coins)
     control = shared.by_key(guesses)
     assert (control.tested, control.found, control.wrong) == (300, len(truth), 0)
-    game = Game.of(sets, t, quota, coins)
+    game = DictionaryGame.of(sets, t, quota, coins)
     assert len(game.union) == len(truth)
     looked = game.by_questions(guesses)
     bought = t * (quota + 1)

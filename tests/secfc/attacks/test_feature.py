@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from secfc.attacks.feature import guesses
-from secfc.attacks.halves import Opened
-from secfc.attacks.judging import explained
-from secfc.attacks.membership import Law
+from secfc.attacks.judging import explained_share
+from secfc.attacks.membership import DistributionLaw, OpenedRun, guess_feature
 from tests.secfc.attacks.test_membership import D, K, clustered, drawn
 
 
@@ -16,21 +14,21 @@ def test_members_lose_one_over_size_of_the_variance_and_others_gain_it(size, run
     for seed in range(runs):
         points, means, rng = drawn(size, seed)
         inside = np.isin(np.arange(len(points)), rng.permutation(len(points))[: len(points) // 2])
-        opened = Opened(*clustered(points[inside], means))
-        law = Law(means, np.eye(D) / 2, np.full(K, 1 / K))
+        opened = OpenedRun(*clustered(points[inside], means))
+        law = DistributionLaw(means, np.eye(D) / 2, np.full(K, 1 / K))
         for feature in range(0, D, 10):
             hidden = points.copy()
             hidden[:, feature] = np.nan  # nobody may look
-            found, public = guesses(opened, law, hidden, feature)
+            found, public = guess_feature(opened, law, hidden, feature)
             truth = points[:, feature]
-            members.append(explained(found[inside], truth[inside], public[inside]))
-            others.append(explained(found[~inside], truth[~inside], public[~inside]))
+            members.append(explained_share(found[inside], truth[inside], public[inside]))
+            others.append(explained_share(found[~inside], truth[~inside], public[~inside]))
     assert np.mean(members) == pytest.approx(1 / size, abs=0.02)
     assert np.mean(others) == pytest.approx(-1 / size, abs=0.02)
     assert np.mean(members) > np.mean(others)
 
 
 def test_a_feature_that_there_is_not_is_refused():
-    law = Law(np.zeros((1, 2)), np.eye(2), np.ones(1))
+    law = DistributionLaw(np.zeros((1, 2)), np.eye(2), np.ones(1))
     with pytest.raises(ValueError, match="feature 2 of d=2"):
-        guesses(Opened(np.zeros((1, 2)), np.ones(1)), law, np.zeros((1, 2)), 2)
+        guess_feature(OpenedRun(np.zeros((1, 2)), np.ones(1)), law, np.zeros((1, 2)), 2)

@@ -7,9 +7,9 @@ import pytest
 
 import secfc
 from psu.identify import digests, pair_digests, row_digests, tags
-from secfc.coded import hidden
+from secfc.coded import membership as hidden
 from secfc.coded.membership import Private
-from secfc.disclosure.own.owners import HiddenOwners
+from secfc.disclosure.owner_labels.output import HiddenOwners
 from secfc.roles.exchange import DisputedRows, SharedIds
 
 AGES = np.arange(16.0)
@@ -30,7 +30,7 @@ def clinics(guess=None):
 def attacked(monkeypatch, federation, disclosure, **options):
     """A run, and what client-0 has after the union: a function from digests to rows of them, -1 for none."""
     kept = {}
-    seat, found = hidden.take_seat, hidden.find_union
+    seat, found = hidden.join_union, hidden.find_union
 
     def sit(plan, clients, me, *rest, **more):
         kept[me] = yield from seat(plan, clients, me, *rest, **more)
@@ -42,7 +42,7 @@ def attacked(monkeypatch, federation, disclosure, **options):
         return union
 
     with monkeypatch.context() as patch:
-        patch.setattr(hidden, "take_seat", sit)
+        patch.setattr(hidden, "join_union", sit)
         patch.setattr(hidden, "find_union", find)
         way = secfc.SecFC(
             2, t=1, max_iter=2, membership=Private(**options), disclosure=disclosure, coarse="allow"
@@ -149,7 +149,7 @@ def test_whether_ids_are_disjoint_tells_nobody_who_is_shared():
                 kinds = Counter(
                     (e.sender, e.kind, e.nbytes) for e in words if e.kind not in ("Turn", "Opening")
                 )
-                heard[name] = (str(error), {k: n for k, n in kinds.items() if k[1] != "Ended"})
+                heard[name] = (str(error), {k: n for k, n in kinds.items() if k[1] != "RunEnded"})
         unions[shared] = heard
     assert (unions[1]["opened"], unions[5]["opened"]) == (1, 5)  # the control: it knows them one by one
     assert unions[1]["asked"] == unions[5]["asked"]

@@ -10,19 +10,18 @@ from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Simplex, labels_only
 from secfc.attacks.history import (
     APART,
-    Answered,
+    AnsweredLabeling,
     History,
     _Likelihood,
-    answering,
-    counting,
-    directions,
-    fit,
-    history,
+    fit_axes,
+    informative_answers,
+    label_history,
+    linked_answers,
+    main_directions,
 )
-from secfc.attacks.judging import aligned, judge
-from secfc.exact.readings import Questions
-from secfc.exact.replay import Witness
-from secfc.report.curious import curious_server
+from secfc.attacks.judging import align_guess, judge_guess
+from secfc.coded_kmeans.adversary_view import DecodedView, QueryRecorder
+from secfc.report.leakage import curious_server
 from secfc.roles.exchange import SERVER
 from tests.nightly import by_night, short
 from tests.secfc.attacks.test_geometry import mixture
@@ -46,7 +45,7 @@ def seen(runs, k, d):
 
 
 def share(guess, points):
-    return judge(guess, points).share[-1]
+    return judge_guess(guess, points).share[-1]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def gaussian():
 def test_steps_and_restarts_say_more_than_final_labels(gaussian):
     points, runs = gaussian
     final = share(Simplex((SERVER,), (runs[0][-1],), 4), points)
-    curve = judge(seen(runs, 4, 6), points).share
+    curve = judge_guess(seen(runs, 4, 6), points).share
     fewer = short((1, 3), nightly=(1, 2, 4))
     shares = [*(share(seen(runs[:n], 4, 6), points) for n in fewer), curve[-1]]
     # Must succeed: 0.3 of final labels becomes 0.8 and more.
@@ -83,12 +82,12 @@ def test_baseline_permuted_labels_say_nothing(gaussian):
 def test_the_fit_finds_what_directions_forget(gaussian):
     # The control of the fit: which means were compared.  With pairs of mixed-up restarts it is lost.
     points, runs = gaussian
-    pairs = [Answered(a, b, 4) for run in runs for a, b in pairwise(run[:5])]
-    start = directions([pair.answer for pair in pairs], [4] * len(pairs), 6)
+    pairs = [AnsweredLabeling(a, b, 4) for run in runs for a, b in pairwise(run[:5])]
+    start = main_directions([pair.answer for pair in pairs], [4] * len(pairs), 6)
 
     def found(pairs):
-        columns, weights = fit(pairs, start)
-        moved = aligned(columns * weights, points, "similarity")
+        columns, weights = fit_axes(pairs, start)
+        moved = align_guess(columns * weights, points, "similarity")
         return 1 - ((moved - points) ** 2).sum() / ((points - points.mean(axis=0)) ** 2).sum()
 
     mixed = [pair._replace(asked=pairs[(i + 5) % len(pairs)].asked) for i, pair in enumerate(pairs)]
@@ -101,7 +100,7 @@ def test_the_gradient_of_the_likelihood_is_that_of_its_value():
     pairs = [(rng.integers(-1, 3, 40), rng.integers(0, 3, 40)) for _ in range(3)]
     pairs[0][0][pairs[0][0] == 2] = 1  # an empty cluster,
     pairs[0][1][pairs[0][1] == 2] = 0  # which nobody is in
-    value = _Likelihood([Answered(a, b, 3) for a, b in pairs])
+    value = _Likelihood([AnsweredLabeling(a, b, 3) for a, b in pairs])
     at, way = rng.normal(size=80), rng.normal(size=80)
     slope = (value(at + 1e-2 * way)[0] - value(at - 1e-2 * way)[0]) / 2e-2
     assert slope == pytest.approx(float(value(at)[1] @ way), rel=1e-2)
@@ -118,7 +117,7 @@ def test_the_gradient_of_the_likelihood_is_that_of_its_value():
 def test_the_final_labels_alone_give_what_final_labels_allow():
     points = mixture(300, 8, 4, 20)
     final = lloyd(points, 4, 1)[0][-1]
-    alone = judge(seen([[final]], 4, 8), points)
+    alone = judge_guess(seen([[final]], 4, 8), points)
     simplex = share(Simplex((SERVER,), (final,), 4), points)
     # Directions of one labeling are the simplex; the judge may choose powers and ranks besides.
     # The search for it ends within a millionth, on any processor.
@@ -134,7 +133,7 @@ def test_the_final_labels_alone_give_what_final_labels_allow():
 )
 def test_a_report_uses_all_labels_that_its_policy_shows_and_no_others(policy, n_init):
     points = mixture(300, 8, 4, 30, seed=4)
-    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), Witness()
+    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), QueryRecorder()
     way = secfc.SecFC(k=4, t=1, n_init=n_init, disclosure=policy)
     result: Clustering = secfc.fit(way, federation, watch=witness, keep_bodies=True)
     found = curious_server(witness, result, policy, federation).judgements["labels alone"]
@@ -148,8 +147,10 @@ def test_a_report_uses_all_labels_that_its_policy_shows_and_no_others(policy, n_
     assert found.share[-1] > final + 0.03
     # Any client saw the same.
     for party in (SERVER, "client-3"):
-        view = Questions.of(result, result.plan, party, federation)
-        np.testing.assert_allclose(judge(history(view, result), truth).share, found.share, rtol=1e-8)
+        view = DecodedView.of(result, result.plan, party, federation)
+        np.testing.assert_allclose(
+            judge_guess(label_history(view, result), truth).share, found.share, rtol=1e-8
+        )
         assert found.share[-1] > share(labels_only(view), truth)
 
 
@@ -160,14 +161,22 @@ def test_starts_are_told_from_answers(gaussian):
     _, runs = gaussian
     starts = np.cumsum([0, *map(len, runs[:-1])])
     assert (
-        np.flatnonzero(~np.array(answering(seen(runs, 4, 6).labelings, [4] * sum(map(len, runs))))).tolist()
+        np.flatnonzero(
+            ~np.array(linked_answers(seen(runs, 4, 6).labelings, [4] * sum(map(len, runs))))
+        ).tolist()
         == starts.tolist()
     )
     # A start that is repeated, as somebody fell silent, and one that leaves points out.
     first, second = runs[0][:2]
     chosen = np.full_like(first, -1)
     chosen[:4] = np.arange(4)
-    assert answering([first, first, second, chosen, second], [4] * 5) == [False, False, True, False, True]
+    assert linked_answers([first, first, second, chosen, second], [4] * 5) == [
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_halves_answer_halves_of_the_same_clusters():
@@ -178,9 +187,9 @@ def test_halves_answer_halves_of_the_same_clusters():
     others = [2 * split + rng.integers(0, 2, 40) for _ in range(2)]
     labelings, ks = [*halves, split, *others, split], [4, 4, 4, 3, 6, 6, 3]
     halved = frozenset({0, 1, 2, 4, 5})
-    assert answering(labelings, ks, halved)[:2] == [False, True]
+    assert linked_answers(labelings, ks, halved)[:2] == [False, True]
     # Splits, halves of other clusters, and whole clusters after halves.
-    assert answering(labelings, ks, halved)[3:] == [False, False, True, False]
+    assert linked_answers(labelings, ks, halved)[3:] == [False, False, True, False]
 
 
 def halving(points, clusters, rng, steps=4):
@@ -196,14 +205,14 @@ def halving(points, clusters, rng, steps=4):
 def test_halves_of_clusters_say_more(gaussian):
     points, runs = gaussian
     rng = np.random.default_rng(5)
-    steps = [Answered(a, b, 4) for run in runs[:4] for a, b in pairwise(run[:5])]
+    steps = [AnsweredLabeling(a, b, 4) for run in runs[:4] for a, b in pairwise(run[:5])]
     levels = [halving(points, run[-1], rng) for run in runs[:4]]
-    halves = [Answered(a, b, 8) for level in levels for a, b in pairwise(level)]
+    halves = [AnsweredLabeling(a, b, 8) for level in levels for a, b in pairwise(level)]
 
     def found(pairs):
-        start = directions([pair.answer for pair in pairs], [pair.k for pair in pairs], 6)
-        columns, weights = fit(pairs, start)
-        moved = aligned(columns * weights, points, "similarity")
+        start = main_directions([pair.answer for pair in pairs], [pair.k for pair in pairs], 6)
+        columns, weights = fit_axes(pairs, start)
+        moved = align_guess(columns * weights, points, "similarity")
         return 1 - ((moved - points) ** 2).sum() / ((points - points.mean(axis=0)) ** 2).sum()
 
     swapped = [pair._replace(answer=pair.answer ^ (rng.random(400) < 0.5)) for pair in halves]
@@ -217,16 +226,16 @@ def test_what_moved_few_points_does_not_count():
     for s, row in enumerate(moved):
         row[: 4 * s] = 1  # four more a step: every third counts, and the last
     answers = [False, True, True, True, True, True]
-    assert counting(moved, answers, APART, 99) == [1, 4, 5]
-    assert counting(moved, answers, 0.0, 99) == [1, 2, 3, 4, 5]
-    assert counting(moved, answers, APART, 2) == [1, 5]  # a larger share is asked for
-    assert counting(moved, answers, APART, 1) == [1]
-    assert counting(moved, [False] * 6, APART, 99) == []
+    assert informative_answers(moved, answers, APART, 99) == [1, 4, 5]
+    assert informative_answers(moved, answers, 0.0, 99) == [1, 2, 3, 4, 5]
+    assert informative_answers(moved, answers, APART, 2) == [1, 5]  # a larger share is asked for
+    assert informative_answers(moved, answers, APART, 1) == [1]
+    assert informative_answers(moved, [False] * 6, APART, 99) == []
 
 
 def test_points_without_clusters_or_features_without_spread_are_no_error():
     nobody = np.full(30, -1, np.int32)
-    judgement = judge(History((SERVER,), (nobody,), (3,), 2), np.zeros((30, 2)))
+    judgement = judge_guess(History((SERVER,), (nobody,), (3,), 2), np.zeros((30, 2)))
     assert judgement.share == (0.0,)
     one = np.zeros(30, np.int32)
     single = History((SERVER,), (one, one), (1, 1), 2)

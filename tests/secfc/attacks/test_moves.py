@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import secfc
-from secfc.attacks.moves import Sums, moves
+from secfc.attacks.reconstruction import KnownSums, single_row_moves
 from secfc.attacks.views import View
 from secfc.overlap.readings import others_sums
 from secfc.roles.exchange import SERVER
@@ -40,7 +40,7 @@ def fitted(lone=(1,), **more):
 
 
 def guesses(result, *parties):
-    return moves(others_sums(View.of(result, result.plan, parties)))
+    return single_row_moves(others_sums(View.of(result, result.plan, parties)))
 
 
 def real(result, parts, guess, step):
@@ -96,13 +96,15 @@ def test_a_move_is_one_more_one_less_and_the_same_gained_and_lost():
     sums = np.array([[[5, 1], [7, 0]], [[9, 1], [3, 0]], [[9, 5], [3, -4]]])
     group = np.array([0, 1])
     counts = np.array([[[2, 1], [3, 1]], [[3, 1], [2, 1]], [[3, 1], [2, 1]]])
-    (found,) = moves(Sums(sums, counts, group))
+    (found,) = single_row_moves(KnownSums(sums, counts, group))
     assert (found.step, found.group, found.values.tolist(), found.before, found.after) == (1, 0, [4], 1, 0)
     assert (
-        moves(Sums(sums + np.array([[[0, 0], [0, 0]], [[1, 0], [0, 0]], [[1, 0], [0, 0]]]), counts, group))
+        single_row_moves(
+            KnownSums(sums + np.array([[[0, 0], [0, 0]], [[1, 0], [0, 0]], [[1, 0], [0, 0]]]), counts, group)
+        )
         == []
     )
-    assert moves(Sums(sums, counts, np.array([-1, -1]))) == []
+    assert single_row_moves(KnownSums(sums, counts, np.array([-1, -1]))) == []
 
 
 @pytest.mark.parametrize("lone", [(1,), (1, 2)])

@@ -13,7 +13,7 @@ def owners(view, m):
     """A guess (m,) of the client of every row, from the sizes of what others dealt to one of them."""
     dealt = {}
     for e in view.received():
-        if e.kind in ("Shares", "ShareBlock"):
+        if e.kind in ("RowShares", "ShareBlock"):
             dealt[e.sender] = dealt.get(e.sender, 0) + e.body.values.shape[1]
     sent = np.array([dealt.get(name, 0) for name in view.plan.clients[1:]], float)
     # One client after the other, each with its part of the rows that are not the coalition's own.

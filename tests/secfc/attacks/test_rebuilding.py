@@ -5,17 +5,25 @@ import pytest
 from sklearn.datasets import load_iris
 
 import secfc
-from secfc.attacks.judging import Rebuilt, found
-from secfc.attacks.moves import Sums, nested
-from secfc.attacks.plain import site_messages
-from secfc.attacks.rebuilding import REMEDIES, Rows, lone, run_differences, site_differences, step_differences
-from secfc.attacks.views import OUTSIDER, Output, View
+from secfc.attacks.judging import RebuiltRows, judge_rows
+from secfc.attacks.reconstruction import (
+    REMEDIES,
+    KnownSums,
+    RowGuesses,
+    nested_differences,
+    run_differences,
+    singleton_rows,
+    site_differences,
+    site_messages,
+    step_differences,
+)
+from secfc.attacks.views import OUTSIDER, PublicOutput, View
 from secfc.feddp import FedDPKMeans, ServerNoise, SharedNoise
 from secfc.feddp.readings import step_sums, sums
-from secfc.kfed import merged_centers, sent_centers
+from secfc.kfed import visible_local_centers, visible_merged_centers
 from secfc.overlap.readings import others_sums
 from secfc.roles.exchange import SERVER
-from secfc.sums import CodedSum
+from secfc.secure_sum.protocol import CodedSum
 
 # Without structure, so that rows move for many steps.
 POINTS = np.rint(np.random.default_rng(0).normal(size=(500, 8)) * 16).clip(-48, 48)
@@ -39,22 +47,22 @@ def test_two_steps_that_differ_by_a_row_give_it(run, who):
     data, result = run
     unit = result.plan.quantizer.scale
     seen = others_sums(View.of(result, result.plan, who, data))
-    alone = found(step_differences(seen, unit), POINTS, 1 / unit)
-    any_two = found(step_differences(seen, unit, low=LOW, high=HIGH), POINTS, 1 / unit)
+    alone = judge_rows(step_differences(seen, unit), POINTS, 1 / unit)
+    any_two = judge_rows(step_differences(seen, unit, low=LOW, high=HIGH), POINTS, 1 / unit)
     assert any_two.exact > alone.exact
     assert any_two.exact >= 8
     assert any_two.false <= 0.25 * any_two.exact
     if who != SERVER:  # it knows its own rows, and guesses others'
         others = [p.points for p in data.parties if p.name != who]
         guessed = step_differences(seen, unit, low=LOW, high=HIGH)
-        assert found(guessed, np.concatenate(others), 1 / unit).exact == any_two.exact
+        assert judge_rows(guessed, np.concatenate(others), 1 / unit).exact == any_two.exact
 
 
 def test_control_guesses_at_other_data_are_false(run):
     _, result = run
     unit = result.plan.quantizer.scale
     rows = step_differences(others_sums(View.of(result, result.plan, SERVER)), unit, low=LOW, high=HIGH)
-    judged = found(rows, OTHERS, 1 / unit)
+    judged = judge_rows(rows, OTHERS, 1 / unit)
     assert judged.exact == 0
     assert judged.false >= 8
     assert judged.error > 0.3
@@ -81,7 +89,7 @@ def test_noisy_sums_and_shares_give_no_row():
     assert len(sums(view)) == 8
     unit = result.plan.scale
     rows = step_differences(step_sums(view), unit, low=LOW, high=HIGH)
-    assert found(rows, POINTS, 1 / unit).exact == 0
+    assert judge_rows(rows, POINTS, 1 / unit).exact == 0
     # Exact sums at the server are what `ServerNoise` says it sees; clients see none of either.
     exact = secfc.fit(
         FedDPKMeans(10, 1.0, 1e-6, steps=1, noise=ServerNoise()), data, seed=0, keep_bodies=True
@@ -97,7 +105,7 @@ def test_noisy_sums_and_shares_give_no_row():
 def test_messages_of_each_site_give_many_rows():
     parts = np.array_split(POINTS.astype(np.int64), 20)
     sites = site_messages(parts, 10, seed=0)
-    judged = found(site_differences(sites, 1.0, low=LOW, high=HIGH), POINTS)
+    judged = judge_rows(site_differences(sites, 1.0, low=LOW, high=HIGH), POINTS)
     assert judged.exact > 100
     assert judged.false < 0.1 * judged.exact
     assert "messages of each site" in judged.sentence
@@ -114,27 +122,30 @@ def test_two_runs_that_differ_by_a_row_give_it():
     rows = run_differences(*outputs)
     np.testing.assert_allclose(rows.values, points[77:78], rtol=1e-9)
     np.testing.assert_allclose(run_differences(*outputs[::-1]).values, rows.values)
-    assert found(rows, points).exact == 1
+    assert judge_rows(rows, points).exact == 1
     # One row more somewhere and other labels as well: nothing is claimed.
     centers = outputs[1].centers.copy()
     centers[0] += 0.01
-    assert len(run_differences(outputs[0], Output(centers, outputs[1].sizes)).values) == 0
+    assert len(run_differences(outputs[0], PublicOutput(centers, outputs[1].sizes)).values) == 0
     assert len(run_differences(outputs[0], outputs[0]).values) == 0
 
 
 def test_a_cluster_of_one_is_its_row_and_of_two_the_other():
     centers = np.array([[1.0, 2.0], [5.0, 5.0], [np.nan, np.nan], [9.0, 0.0]])
-    output = Output(centers, np.array([1, 2, 0, 5]))
-    assert lone(output).values.tolist() == [[1.0, 2.0]]
-    assert lone(output, np.array([[5.5, 4.0], [9.0, 1.0]])).values.tolist() == [[1.0, 2.0], [4.5, 6.0]]
+    output = PublicOutput(centers, np.array([1, 2, 0, 5]))
+    assert singleton_rows(output).values.tolist() == [[1.0, 2.0]]
+    assert singleton_rows(output, np.array([[5.5, 4.0], [9.0, 1.0]])).values.tolist() == [
+        [1.0, 2.0],
+        [4.5, 6.0],
+    ]
     # Both are mine: nothing to learn.
-    assert lone(output, np.array([[5.5, 4.0], [4.5, 6.0]])).values.tolist() == [[1.0, 2.0]]
+    assert singleton_rows(output, np.array([[5.5, 4.0], [4.5, 6.0]])).values.tolist() == [[1.0, 2.0]]
 
 
 def test_what_was_not_opened_is_not_attacked():
-    for closed in (Output(None, np.array([1, 2])), Output(np.ones((2, 2)), None)):
+    for closed in (PublicOutput(None, np.array([1, 2])), PublicOutput(np.ones((2, 2)), None)):
         with pytest.raises(ValueError, match="nothing to attack"):
-            lone(closed)
+            singleton_rows(closed)
         with pytest.raises(ValueError, match="nothing to attack"):
             run_differences(closed, closed)
 
@@ -146,11 +157,13 @@ def test_a_difference_that_no_label_rule_allows_is_no_row():
     sums_[2] += np.array([[40, 7], [60 - 100, -7]])
     group = np.zeros(2, int)
     low, high = np.array([-200, -200]), np.array([200, 200])
-    (row,) = nested(Sums(sums_, counts[:, :, None], group), low, high)
+    (row,) = nested_differences(KnownSums(sums_, counts[:, :, None], group), low, high)
     assert row.values.tolist() == [40, 7]
-    assert nested(Sums(sums_, counts[:, :, None], group), low, np.array([30, 30])) == []
+    assert nested_differences(KnownSums(sums_, counts[:, :, None], group), low, np.array([30, 30])) == []
     far = sums_ + np.array([[[0, 0]] * 2, [[0, 0]] * 2, [[50, 0], [-50, 0]]])
-    assert nested(Sums(far, counts[:, :, None], group), low, high) == []  # 90 is nearest to the other
+    assert (
+        nested_differences(KnownSums(far, counts[:, :, None], group), low, high) == []
+    )  # 90 is nearest to the other
 
 
 @pytest.mark.parametrize(
@@ -173,17 +186,17 @@ def test_every_algorithm_has_views(way):
     assert (outside.output.centers is None) == (result.centers is None)
     assert repr(outside).startswith("View(outsider")
     if isinstance(way, secfc.KFed):
-        assert set(sent_centers(view)) == set(data.names)
-        assert set(sent_centers(View.of(result, result.plan, "client-1"))) == {"client-1"}
-        np.testing.assert_array_equal(merged_centers(view), result.centers)
+        assert set(visible_local_centers(view)) == set(data.names)
+        assert set(visible_local_centers(View.of(result, result.plan, "client-1"))) == {"client-1"}
+        np.testing.assert_array_equal(visible_merged_centers(view), result.centers)
 
 
 def test_findings_have_a_sentence_figures_and_a_picture():
-    rows = Rows(np.array([[1.0, np.nan], [3.0, 3.0]]), np.zeros(2), "clusters of one")
-    judged = found(rows, np.array([[1.0, 7.0], [2.0, 2.0]]))
+    rows = RowGuesses(np.array([[1.0, np.nan], [3.0, 3.0]]), np.zeros(2), "clusters of one")
+    judged = judge_rows(rows, np.array([[1.0, 7.0], [2.0, 2.0]]))
     assert (judged.exact, judged.false, judged.m) == (1, 1, 2)
     assert judged.figures()["exact"] == 1
     assert REMEDIES["clusters of one"] in judged.sentence
     assert judged.picture().axes
-    nothing = Rebuilt("clusters of one", 5, 0, 0, None)
+    nothing = RebuiltRows("clusters of one", 5, 0, 0, None)
     assert nothing.sentence == "From clusters of one no row could be rebuilt."

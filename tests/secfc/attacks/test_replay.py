@@ -7,13 +7,12 @@ import pytest
 
 import secfc
 from field.secrets.coins import SeededCoins
-from secfc.attacks.geometry import Simplex, attack, locate
-from secfc.attacks.judging import judge
-from secfc.exact.readings import Questions
-from secfc.exact.replay import Replay, Witness
-from secfc.lloyd.starts import KMeansPlusPlus, RandomLabels
+from secfc.attacks.geometry import Simplex, locate_points, reconstruct_geometry
+from secfc.attacks.judging import judge_guess
+from secfc.coded_kmeans.adversary_view import DecodedView, QueryRecorder, ServerView
+from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
-from secfc.report.curious import curious_server
+from secfc.report.leakage import curious_server
 from secfc.roles.exchange import SERVER
 from tests.secfc.attacks.test_geometry import mixture
 
@@ -21,7 +20,7 @@ from tests.secfc.attacks.test_geometry import mixture
 def witnessed(points, n=5, **parameters):
     """(result with a full transcript, federation, witness)."""
     federation = secfc.Federation.from_arrays(np.array_split(points, n))
-    witness = Witness()
+    witness = QueryRecorder()
     way = secfc.SecFC(k=4, t=1, **{"disclosure": secfc.Distances(), **parameters})
     return secfc.fit(way, federation, keep_bodies=True, watch=witness), federation, witness
 
@@ -33,8 +32,8 @@ def test_the_replay_is_what_was_recorded(init, blind):
     result, federation, witness = witnessed(
         mixture(200, 6, 4, 20), init=init, n_init=2, ell=2, disclosure=disclosure
     )
-    recorded = Questions.of(result, result.plan, (SERVER, federation.names[1]), federation)
-    replay = Replay.witnessed(witness, result, federation, federation.names[1])
+    recorded = DecodedView.of(result, result.plan, (SERVER, federation.names[1]), federation)
+    replay = ServerView.witnessed(witness, result, federation, federation.names[1])
     pairs = list(zip(recorded.questions(), replay.questions(), strict=True))
     # Restarts and starts are among the questions, more than the history of the best start.
     assert len(pairs) > len(result.history)
@@ -53,19 +52,21 @@ def test_what_the_curious_server_finds_is_what_the_attack_on_the_transcript_find
     assert found.used == found.asked == len(witness.questions)
     quantizer = result.plan.quantizer
     points = np.concatenate([quantizer(p.read()) for p in federation.parties]) / quantizer.scale
-    alone = judge(attack(Questions.of(result, result.plan, SERVER)), points)
+    alone = judge_guess(reconstruct_geometry(DecodedView.of(result, result.plan, SERVER)), points)
     assert found.judgements["distances"].ranks == alone.ranks
     assert found.judgements["distances"].parties == (SERVER,)
     assert np.allclose(found.judgements["distances"].error, alone.error, atol=1e-6)
     # The first of the clients with most points is the one that helps.
-    joint = judge(locate(Questions.of(result, result.plan, (SERVER, "client-0"), federation)), points)
+    joint = judge_guess(
+        locate_points(DecodedView.of(result, result.plan, (SERVER, "client-0"), federation)), points
+    )
     assert np.allclose(found.judgements["distances and the points of client-0"].error, joint.error, atol=1e-6)
     # Controls: all is recovered here; labels alone, and the distances of another run, do not do it.
     assert alone.share[-1] > 1 - 1e-9
     assert found.judgements["labels alone"].share[-1] < 0.9
     other = secfc.Federation.from_arrays(np.array_split(mixture(203, 6, 4, 20, seed=1), 5))
-    wrong = Replay.witnessed(witness, result, other)
-    assert judge(attack(wrong), points).share[-1] < 0.5
+    wrong = ServerView.witnessed(witness, result, other)
+    assert judge_guess(reconstruct_geometry(wrong), points).share[-1] < 0.5
 
 
 def test_the_policy_says_what_is_tried():
@@ -99,7 +100,7 @@ def test_points_that_several_clients_hold_count_once():
         for j, rows in enumerate([*np.split(np.arange(120), 3), np.arange(30, 60), np.arange(10)])
     ]
     federation = secfc.Federation(tuple(parties))
-    witness = Witness()
+    witness = QueryRecorder()
     result = secfc.fit(secfc.SecFC(k=4, t=1, membership=secfc.Private()), federation, watch=witness)
     found = curious_server(witness, result, secfc.Distances(), federation)
     assert found.judgements["distances"].m == 120
@@ -109,15 +110,15 @@ def test_points_that_several_clients_hold_count_once():
 def test_a_run_that_left_rows_out_is_not_replayed():
     result, federation, witness = witnessed(mixture(60, 3, 4, 20))
     with pytest.raises(ValueError, match="left out a client's rows"):
-        Replay.witnessed(witness, dataclasses.replace(result, excluded=("client-1",)), federation)
+        ServerView.witnessed(witness, dataclasses.replace(result, excluded=("client-1",)), federation)
 
 
 def test_a_run_that_was_resumed_is_witnessed_whole(tmp_path):
     federation = secfc.Federation.from_arrays(np.array_split(mixture(100, 4, 4, 20), 5))
-    algorithm, whole = secfc.SecFC(k=4, t=1), Witness()
+    algorithm, whole = secfc.SecFC(k=4, t=1), QueryRecorder()
     secfc.fit(algorithm, federation, watch=whole)
     assert len(whole.questions) > 3
-    seen = Witness()
+    seen = QueryRecorder()
 
     def crash(party, exchange):
         seen(party, exchange)
@@ -126,7 +127,7 @@ def test_a_run_that_was_resumed_is_witnessed_whole(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         secfc.fit(algorithm, federation, watch=crash, checkpoint=tmp_path)
-    resumed = Witness()
+    resumed = QueryRecorder()
     secfc.fit(algorithm, federation, watch=resumed, checkpoint=tmp_path)
     for a, b in zip(whole.questions, resumed.questions, strict=True):
         assert (a.labels == b.labels).all()
@@ -137,18 +138,18 @@ def noisy(epsilon, points):
     bound = float(np.abs(points).max())
     radius = Bound.given(float(np.linalg.norm(points, axis=1).max()))
     policy = secfc.NoiseInShares(Budget(epsilon, 1e-6), radius=radius)
-    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), Witness()
+    federation, witness = secfc.Federation.from_arrays(np.array_split(points, 5)), QueryRecorder()
     way = secfc.SecFC(k=4, t=1, max_iter=6, disclosure=policy)
     options = {"keep_bodies": True, "watch": witness, "coins": lambda name: SeededCoins(5, name)}
     result = secfc.fit(way, federation, seed=0, bound=bound, **options)
     found = curious_server(witness, result, policy, federation)
-    view = Questions.of(result, result.plan, SERVER, federation)
+    view = DecodedView.of(result, result.plan, SERVER, federation)
 
     def deviation(question):
         return policy.deviation(result.plan, question.labels, question.k)
 
-    truth = Replay.witnessed(witness, result, federation).points
-    return found, judge(attack(view, deviation=deviation), truth)
+    truth = ServerView.witnessed(witness, result, federation).points
+    return found, judge_guess(reconstruct_geometry(view, deviation=deviation), truth)
 
 
 def test_noisy_distances_are_attacked_as_such():
@@ -175,10 +176,10 @@ def test_noise_that_is_taken_for_data_is_no_direction():
     # The control: the attack on the same view, told that its distances are exact.
     points = mixture(200, 4, 4, 2)
     result, federation, witness = witnessed(points)
-    view = Replay.witnessed(witness, result, federation)
-    assert max(attack(dataclasses.replace(view, deviation=lambda q: 1e6)).ranks) > 0
+    view = ServerView.witnessed(witness, result, federation)
+    assert max(reconstruct_geometry(dataclasses.replace(view, deviation=lambda q: 1e6)).ranks) > 0
     loud = dataclasses.replace(view, deviation=lambda q: 1e6)
-    assert max(attack(loud, deviation=loud.deviation).ranks) == 0
+    assert max(reconstruct_geometry(loud, deviation=loud.deviation).ranks) == 0
 
 
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(consent=True), secfc.FinalLabelsOnly(consent=True)])
@@ -190,8 +191,8 @@ def test_distances_that_a_start_opens_are_attacked(policy, trials, rank):
     # With single draws the server knows all distances of all points but the last that it chose: they span two
     # dimensions.  Of ten points that were drawn: all of them.
     assert found["distances"].ranks[-1] == rank
-    truth = Replay.witnessed(witness, result, federation).points
-    final = judge(Simplex((SERVER,), (result.history[-1],), 4), truth)
+    truth = ServerView.witnessed(witness, result, federation).points
+    final = judge_guess(Simplex((SERVER,), (result.history[-1],), 4), truth)
     assert found["distances"].share[-1] > final.share[-1]
     # The control: the same policy with a start that opens nothing.
     result, federation, witness = witnessed(points, disclosure=policy)
@@ -204,6 +205,6 @@ def test_the_last_labels_are_attacked_where_others_are_hidden():
     found = curious_server(witness, result, secfc.FinalLabelsOnly(), federation)
     (share,) = found.judgements["labels alone"].share
     assert len(result.history) == 2  # the first are random
-    points = Replay.witnessed(witness, result, federation).points
-    final = judge(Simplex((SERVER,), result.history[-1:], 4), points).share[0]
+    points = ServerView.witnessed(witness, result, federation).points
+    final = judge_guess(Simplex((SERVER,), result.history[-1:], 4), points).share[0]
     assert final <= share + 1e-9 < final + 0.05

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from secfc.data.inputs import seeded
-from secfc.deploy.keys import draw
+from secfc.data.inputs import seeded_generator
 from secfc.deploy.runfile import RunFile, Waiting
+from secfc.deploy.site import create_key_file
 
 ROOT = Path(__file__).parents[3]
 QUICK = Waiting(arrival=120.0, patience=60.0, rejoin=30.0, pulse=15.0)
@@ -39,7 +39,7 @@ class Sites:
         keys = {}
         for name in (*rows, "server"):
             (folder / name).mkdir()
-            keys[name] = draw(folder / name / "site.key").public
+            keys[name] = create_key_file(folder / name / "site.key").public
         self.run = RunFile(
             "a test", terms.pop("session", os.urandom(32)), f"ws://127.0.0.1:{self.port}", keys,
             self.features,
@@ -171,6 +171,6 @@ def sites(folder, rows, **more):
 
 def blobs(counts, seed=1, d=3):
     """Rows by client, of three clusters."""
-    rng = seeded(seed)
+    rng = seeded_generator(seed)
     rows = [rng.normal(rng.integers(0, 3, (m, 1)) * 6.0, 1.0, (m, d)).round(3) for m in counts]
     return {f"site-{i}": own for i, own in enumerate(rows)}

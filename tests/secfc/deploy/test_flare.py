@@ -19,10 +19,10 @@ pytest.importorskip("websockets")
 import secfc
 from benchmarks.flare import DONE, LEAD, Farm
 from field.secrets.coins import SystemCoins
-from secfc.cli.deploy.building import built
+from secfc.cli.deploy.run_file import built
 from secfc.deploy.flare.policy import fit as fitted
 from secfc.deploy.flare.project import write
-from secfc.deploy.keys import draw
+from secfc.deploy.site import create_key_file
 from secfc.roles.exchange import SERVER
 
 pytestmark = [pytest.mark.deployment, pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
@@ -42,7 +42,7 @@ class Runs(Farm):
     """A farm, and runs on it that are submitted in turn."""
 
     def __init__(self, home):
-        super().__init__(home, {party: draw(home / f"{party}.key").public for party in PARTIES})
+        super().__init__(home, {party: create_key_file(home / f"{party}.key").public for party in PARTIES})
         self.number = 0
 
     def run(self, **words):

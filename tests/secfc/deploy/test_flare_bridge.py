@@ -13,11 +13,11 @@ pytest.importorskip("websockets")
 
 import secfc
 from secfc.deploy.flare.bridge import PIECE, WINDOW, Bridge
-from secfc.deploy.holding import NotAdmitted
-from secfc.deploy.local import meet, over
+from secfc.deploy.local import local_carrier, meet_locally
+from secfc.deploy.reconnect import NotAdmitted
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.simulate import simulate
-from tests.secfc.test_wire import roles_of
+from tests.secfc.transport.test_wire import roles_of
 
 FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 3))
 NAMES = (*FED.names, SERVER)
@@ -52,7 +52,7 @@ async def bridges(*names, late=0.0, broken=lambda method: False):
 
 async def everybody(paths, roles):
     async def party(me, role):
-        return await over(paths[me], **WAITING)(role, tuple(p for p in roles if p != me))
+        return await local_carrier(paths[me], **WAITING)(role, tuple(p for p in roles if p != me))
 
     done = await asyncio.wait_for(asyncio.gather(*(party(me, role) for me, role in roles.items())), 60)
     return dict(zip(roles, done, strict=True))
@@ -105,12 +105,12 @@ def test_pieces_come_in_order_however_late_and_a_slow_reader_holds_few_of_them()
 
     async def run():
         async with bridges("a", "b", "c", late=0.02) as (made, paths):
-            mine, theirs = await asyncio.gather(meet(paths["a"], "b"), meet(paths["b"], "a"))
+            mine, theirs = await asyncio.gather(meet_locally(paths["a"], "b"), meet_locally(paths["b"], "a"))
             writing = asyncio.create_task(mine.write(data))
             await asyncio.sleep(0.5)
             # Nobody reads: what is under way is bounded, and another pair goes on.
             assert made["a"].bytes < (WINDOW + 4) * PIECE
-            one, other = await asyncio.gather(meet(paths["a"], "c"), meet(paths["c"], "a"))
+            one, other = await asyncio.gather(meet_locally(paths["a"], "c"), meet_locally(paths["c"], "a"))
             await one.write(b"hear me")
             assert await asyncio.wait_for(other.read(7), 5) == b"hear me"
             came = bytearray()
@@ -133,12 +133,14 @@ def test_pieces_come_in_order_however_late_and_a_slow_reader_holds_few_of_them()
 def test_what_was_said_to_an_older_connection_reaches_no_newer_one():
     async def run():
         async with bridges("a", "b") as (made, paths):
-            mine, theirs = await asyncio.gather(meet(paths["a"], "b"), meet(paths["b"], "a"))
+            mine, theirs = await asyncio.gather(meet_locally(paths["a"], "b"), meet_locally(paths["b"], "a"))
             old = made["b"].ends["a"].name
             first = made["a"].ends["b"].name
             theirs.abort()
             assert await mine.read(1) == b""
-            again = await asyncio.wait_for(asyncio.gather(meet(paths["a"], "b"), meet(paths["b"], "a")), 10)
+            again = await asyncio.wait_for(
+                asyncio.gather(meet_locally(paths["a"], "b"), meet_locally(paths["b"], "a")), 10
+            )
             assert not await made["b"].deliver("a", first, old, 0, b"late")
             assert not await made["b"].deliver("a", first, made["b"].ends["a"].name, 0, b"late")
             assert not await made["b"].deliver("stranger", first, old, 0, b"late")
@@ -157,7 +159,7 @@ def test_a_party_ends_with_its_carrier_at_once_and_says_so():
     async def run():
         async with bridges("a", "b") as (made, paths):
             parties = asyncio.gather(
-                *(over(paths[me], **WAITING)(waits(peer), (peer,)) for me, peer in ("ab", "ba")),
+                *(local_carrier(paths[me], **WAITING)(waits(peer), (peer,)) for me, peer in ("ab", "ba")),
                 return_exceptions=True,
             )
             await asyncio.sleep(0.3)

@@ -22,8 +22,8 @@ from secfc.data.inputs import InputError
 from secfc.deploy.flare import policy
 from secfc.deploy.flare.cards import BadCard, Card, Kit
 from secfc.deploy.flare.project import job, project
-from secfc.deploy.keys import draw
 from secfc.deploy.runfile import RunFile
+from secfc.deploy.site import create_key_file
 from secfc.roles.exchange import SERVER
 
 NAMES = ("north", "south", SERVER)
@@ -87,7 +87,7 @@ def run(tmp_path):
     identities = {}
     for name in NAMES:
         (tmp_path / name).mkdir()
-        identities[name] = draw(tmp_path / name / "key").public
+        identities[name] = create_key_file(tmp_path / name / "key").public
         data = "" if name == SERVER else '[data]\npath = "rows.csv"\n'
         text = f'[site]\nparty = "{name}"\nrun = "../run.toml"\nkey = "key"\n{data}'
         (tmp_path / name / "site.toml").write_text(text)

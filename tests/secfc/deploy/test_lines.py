@@ -25,8 +25,8 @@ from cryptography.x509.oid import NameOID
 
 import secfc
 from field.secrets.coins import SystemCoins
-from secfc.deploy.keys import load
-from secfc.deploy.meeting import take_part
+from secfc.deploy.rendezvous import take_part_at_hub
+from secfc.deploy.site import load_key_file
 from secfc.roles.exchange import Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.sealed import sealed
@@ -321,7 +321,7 @@ def test_what_parties_tell_each_other_is_nowhere_in_the_hub(tmp_path, nursery, h
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
         run.start("hub")
         pair = ("site-0", "site-1")
-        keys = {name: load(tmp_path / name / "site.key") for name in pair}
+        keys = {name: load_key_file(tmp_path / name / "site.key") for name in pair}
         pins = {name: key.public for name, key in keys.items()}
 
         async def party(name):
@@ -330,7 +330,7 @@ def test_what_parties_tell_each_other_is_nowhere_in_the_hub(tmp_path, nursery, h
             if how == "sealed":
                 role = sealed(role, name, pair, b"", SystemCoins(), identity=keys[name], identities=pins)
             session = run.run.session.hex()
-            await take_part(role, run.run.hub, session, name, (peer,), keys[name], patience=30.0)
+            await take_part_at_hub(role, run.run.hub, session, name, (peer,), keys[name], patience=30.0)
 
         async def both():
             await asyncio.gather(*map(party, pair))

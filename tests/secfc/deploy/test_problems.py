@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import psu.errors
-from secfc.deploy import floors, holding
+from secfc.deploy import floors, reconnect
 from secfc.roles.exchange import Exchange, Inbox, ProtocolError, TooFewReplies
-from secfc.roles.problems import PROBLEMS, problem
+from secfc.roles.problems import PROBLEMS, problem_id
 from secfc.transport import journal
 from secfc.transport.checkpoint import checkpointed
 from secfc.transport.journal import Journal, JournalError
@@ -28,14 +28,14 @@ ERRORS = sorted(set(below(ProtocolError)), key=lambda kind: kind.__name__)
 
 
 def test_every_error_has_its_number_and_its_line_on_the_page():
-    numbered = {*ERRORS, floors.BelowFloor, holding.NotAdmitted}
+    numbered = {*ERRORS, floors.BelowFloor, reconnect.NotAdmitted}
     for kind in numbered:
         if kind.__module__.startswith(("secfc", "psu")) and kind.__name__ != "FaultyParty":
             assert kind.__name__ in PROBLEMS, kind
     assert len(set(PROBLEMS.values())) == len(PROBLEMS)
     lines = re.findall(r"^\| (SECFC-\d+) \| `(\w+)` \|", PAGE, re.M)
     assert [(f"SECFC-{number}", name) for name, number in PROBLEMS.items()] == lines
-    assert problem(ValueError()) is None
+    assert problem_id(ValueError()) is None
     assert psu.errors.UnionAborted.__name__ not in PROBLEMS  # reaches users as UnionFailed
 
 

@@ -6,17 +6,15 @@ from dataclasses import replace
 import pytest
 
 import secfc
-from secfc.cli.deploy.building import built
+from secfc.cli.deploy.run_file import built
 from secfc.data.dialects import Dialect
 from secfc.data.inputs import InputError
-from secfc.data.linkage import Field, Linkage
-from secfc.deploy.floors import BelowFloor, Floors, Stakes
-from secfc.deploy.keys import draw, fingerprint, load
-from secfc.deploy.remembered import Remembered
+from secfc.data.linkage import Linkage, LinkageField
+from secfc.deploy.floors import BelowFloor, Floors, SiteHistory, Stakes
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile
-from secfc.deploy.tables import Table
-from secfc.roles.description import differences
+from secfc.deploy.site import SiteFile, create_key_file, identity_fingerprint, load_key_file
+from secfc.deploy.toml_tables import TomlTable
+from secfc.roles.description import describe_differences
 
 IDENTITIES = {name: bytes([i]) * 32 for i, name in enumerate(("b", "a", "c", "server"), 1)}
 
@@ -29,7 +27,7 @@ def runfile(algorithm="secfc", options=None, preparing=None, **more):
 
 
 def read(text):
-    return RunFile.of(Table(tomllib.loads(text), "run file"))
+    return RunFile.of(TomlTable(tomllib.loads(text), "run file"))
 
 
 ASKED = [
@@ -66,25 +64,26 @@ def test_the_algorithm_is_that_of_the_words():
     ({"preparing": {"standardize": True}}, "preparing.standardize"), ({"seed": 3}, "seed"),
     ({"identities": {**IDENTITIES, "a": bytes(32)}}, "identities.a"),
     ({"identities": {"a": IDENTITIES["a"], **IDENTITIES}}, "clients"),
-    ({"schema": Linkage((Field("number", width=10),))}, "schema"),
+    ({"schema": Linkage((LinkageField("number", width=10),))}, "schema"),
 ])  # fmt: skip
 def test_each_difference_is_named(change, fact):
     one, other = runfile(), runfile(**change)
     assert one.digest != other.digest
-    assert fact in str(differences(one.description, other.description)[0])
+    assert fact in str(describe_differences(one.description, other.description)[0])
 
 
 def test_a_schema_is_part_of_the_run_file_and_another_is_told_by_its_field():
     private = {"membership": "private"}
     one, other = (
         runfile(
-            options=private, schema=Linkage((Field("number", width=size, missing=("NA",)), Field("name")))
+            options=private,
+            schema=Linkage((LinkageField("number", width=size, missing=("NA",)), LinkageField("name"))),
         )
         for size in (10, 9)
     )
     assert read(one.toml()).description == one.description
     assert built(read(one.toml())).algorithm.membership.schema == one.schema
-    found = list(map(str, differences(one.description, other.description)))
+    found = list(map(str, describe_differences(one.description, other.description)))
     assert found == ["run.schema.fields.0.width is 10 here and 9 there"]
     with pytest.raises(InputError, match="there is no 'with'"):
         read(one.toml().replace("width", "with"))
@@ -161,9 +160,9 @@ def test_quotas_of_guesses_add_up_and_a_shared_key_is_more_than_any(tmp_path):
     Floors().check(stakes())
     floors.check(MILD)
     # Written down before a run, once for each, and there after it.
-    memory = Remembered.load(tmp_path / "remembered.json").with_run(session, None, None, 600)
+    memory = SiteHistory.load(tmp_path / "remembered.json").with_run(session, None, None, 600)
     memory.with_run(session, None, None, 600).write()
-    memory = Remembered.load(tmp_path / "remembered.json")
+    memory = SiteHistory.load(tmp_path / "remembered.json")
     assert (memory.granted(session), memory.granted(b"another")) == (0, 600)
 
 
@@ -227,16 +226,16 @@ def test_a_site_file_reads_and_an_unknown_key_refuses_to_start(tmp_path):
 
 def test_a_key_is_its_owners_alone(tmp_path):
     path = tmp_path / "a.key"
-    made = draw(path)
+    made = create_key_file(path)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert load(path).public == made.public
-    assert len(fingerprint(made.public)) == 39
+    assert load_key_file(path).public == made.public
+    assert len(identity_fingerprint(made.public)) == 39
     with pytest.raises(InputError, match="exists"):
-        draw(path)
+        create_key_file(path)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
-        load(path)
+        load_key_file(path)
     path.chmod(0o600)
     path.write_text("something else")
     with pytest.raises(InputError, match="no key"):
-        load(path)
+        load_key_file(path)

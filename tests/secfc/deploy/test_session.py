@@ -9,15 +9,15 @@ import psu
 import secfc
 from field import SeededCoins
 from field.secrets.channels import Identity
-from secfc.algorithm import LIMIT, Public
+from secfc.algorithm import LIMIT, PublicFacts
 from secfc.coded.membership import Private
-from secfc.data.inputs import seeded
+from secfc.data.inputs import seeded_generator
 from secfc.deploy import session
 from secfc.roles.exchange import SERVER, FaultyClient, PlanMismatch
 from secfc.scaling.algorithm import Scaled
 from secfc.transport.simulate import simulate
 
-START = int(seeded(5).integers(2**63))  # as `fit` makes it of seed=5
+START = int(seeded_generator(5).integers(2**63))  # as `fit` makes it of seed=5
 RNG = np.random.default_rng(2)
 POINTS = RNG.normal(RNG.integers(0, 3, (60, 1)) * 4, 0.5, (60, 3))
 FED = secfc.Federation.from_arrays(np.split(POINTS, [11, 27, 40, 50]))
@@ -31,10 +31,12 @@ KEYS = {name: Identity(SeededCoins(3, name).bytes(32)) for name in (*FED.names, 
 
 
 def work_of(algorithm, federation, bound=None):
-    public = Public.of(federation, bound or 1.0)
+    public = PublicFacts.of(federation, bound or 1.0)
     blank = replace(public, counts=(1,) * federation.n, session=bytes(32), seed=START)
     pins = {name: key.public for name, key in KEYS.items()}
-    return session.Work(algorithm, blank, bound is None, (*federation.names, SERVER), pins, b"the run file")
+    return session.AgreedWork(
+        algorithm, blank, bound is None, (*federation.names, SERVER), pins, b"the run file"
+    )
 
 
 def roles(work, federation):
@@ -42,10 +44,10 @@ def roles(work, federation):
     for name in work.parties:
         coins = SeededCoins(1, name)
         if name == SERVER:
-            role = session.server(work, coins, np.random.default_rng(START))
+            role = session.server_role(work, coins, np.random.default_rng(START))
         else:
-            role = session.client(work, federation.parties[federation.names.index(name)], coins)
-        made[name] = session.protected(work, name, role, KEYS[name], coins)
+            role = session.client_role(work, federation.parties[federation.names.index(name)], coins)
+        made[name] = session.protected_role(work, name, role, KEYS[name], coins)
     return made
 
 
@@ -69,8 +71,8 @@ def without_seal(work, federation):
     """The same roles unsealed, so that what they say can be read."""
     made = {}
     for party in federation.parties:
-        made[party.name] = session.client(work, party, SeededCoins(1, party.name))
-    made[SERVER] = session.server(work, SeededCoins(1, SERVER), np.random.default_rng(START))
+        made[party.name] = session.client_role(work, party, SeededCoins(1, party.name))
+    made[SERVER] = session.server_role(work, SeededCoins(1, SERVER), np.random.default_rng(START))
     return made
 
 
@@ -138,7 +140,7 @@ def test_another_run_file_is_named_before_anything_is_told():
     first = FED.parties[0]
     other = replace(work, description=b'{"k":4}')
     coins = SeededCoins(9, first.name)
-    role = session.client(other, first, coins)
-    made[first.name] = session.protected(other, first.name, role, KEYS[first.name], coins)
+    role = session.client_role(other, first, coins)
+    made[first.name] = session.protected_role(other, first.name, role, KEYS[first.name], coins)
     with pytest.raises(PlanMismatch):
         simulate(made, keep_bodies=True)

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("websockets")
 
 import secfc
-from secfc.data.kept import Kept
-from secfc.deploy.keys import draw
+from secfc.data.model_file import ModelFile
+from secfc.deploy.site import create_key_file
 from tests.secfc.deploy.nursery import Nursery
 from tests.secfc.deploy.sites import HERE, QUICK, blobs, sites
 
@@ -243,7 +243,7 @@ def test_another_run_file_is_named_to_all_at_once(tmp_path, nursery, change, why
 
 def test_a_key_that_the_run_file_does_not_have_is_refused_at_home_and_at_the_hub(tmp_path, nursery):
     with sites(tmp_path, ROWS, k=3, options=BASE, nursery=nursery) as run:
-        other = draw(tmp_path / "other.key")
+        other = create_key_file(tmp_path / "other.key")
         key = tmp_path / "site-2" / "site.key"
         kept = key.read_bytes()
         key.write_bytes((tmp_path / "other.key").read_bytes())
@@ -335,7 +335,7 @@ def test_new_rows_are_labeled_by_all_sites_together(tmp_path, nursery, options, 
             for again in range(2):
                 assert run.labels(name, tmp_path / f"{name}.{again}.csv").tolist() == want[name].tolist()
         # Nothing is labeled beyond what sites agreed on, also after many calls.
-        left = Kept.read(tmp_path / "site-0" / "results" / "model.npz").left
+        left = ModelFile.read(tmp_path / "site-0" / "results" / "model.npz").left
         assert left == 10 * len(POOL) - 2 * sum(map(len, points))
 
 

@@ -17,7 +17,7 @@ from benchmarks.shaping import Proxy, Shape
 from secfc.roles.exchange import SERVER
 from secfc.transport.simulate import simulate
 from tests.nightly import NIGHTLY
-from tests.secfc.test_deploy_hub import (
+from tests.secfc.deploy.test_hub import (
     FED,
     KEYS,
     NAMES,
@@ -25,12 +25,12 @@ from tests.secfc.test_deploy_hub import (
     everybody,
     hears,
     hub,
-    meet,
+    meet_at_hub,
     party,
     says,
     url_of,
 )
-from tests.secfc.test_wire import roles_of
+from tests.secfc.transport.test_wire import roles_of
 
 pytestmark = pytest.mark.deployment
 
@@ -181,7 +181,7 @@ def test_noise_of_a_peer_breaks_its_connection_and_what_it_really_says_is_heard(
             url = url_of(server)
             hearing = asyncio.create_task(party(hears("a"), url, "b", ("a",), **CLOCKS))
             for number in range(after):
-                channel = await meet(url, RUN, "a", "b", KEYS["a"])
+                channel = await meet_at_hub(url, RUN, "a", "b", KEYS["a"])
                 await channel.write((b"\xff" * 64, bytes(16) + b"\x05" * 64, b"\x03" + bytes(18))[number])
                 with contextlib.suppress(OSError):
                     while await asyncio.wait_for(channel.read(100), 5):  # until the other end has had enough

@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 
 from field.secrets.coins import SystemCoins
-from secfc.deploy.keys import load
-from secfc.deploy.local import over
+from secfc.deploy.local import local_carrier
 from secfc.deploy.runfile import RunFile
-from secfc.deploy.site import SiteFile
+from secfc.deploy.site import SiteFile, load_key_file
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.sealed import sealed
@@ -37,10 +36,10 @@ def main(how, marker, site, socket):
     if how == "sealed":
         role = sealed(
             role, own.party, run.parties, run.description, SystemCoins(),
-            identity=load(own.key), identities=run.identities,
+            identity=load_key_file(own.key), identities=run.identities,
         )  # fmt: skip
     others = tuple(party for party in run.parties if party != own.party)
-    asyncio.run(over(Path(socket), patience=5.0, grace=1.0, pulse=10.0)(role, others))
+    asyncio.run(local_carrier(Path(socket), patience=5.0, grace=1.0, pulse=10.0)(role, others))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from field import SeededCoins
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.feddp import OURS, FedDPInit, FedDPKMeans, GivenCenters, ServerNoise, SharedNoise
 from secfc.feddp.messages import NoisyCenters, Project
-from secfc.feddp.noise import Gaussian
+from secfc.feddp.noise import GaussianStep
 from secfc.privacy import Neighbors
 from secfc.privacy.audit import audit
 from secfc.roles.exchange import SERVER
@@ -52,7 +52,7 @@ class Stingy(SharedNoise):
     factor: float = 1.0
 
     def share(self, noise, sensitivity, values, honest, coins):
-        less = Gaussian(noise.multiplier / self.factor)
+        less = GaussianStep(noise.multiplier / self.factor)
         return super().share(less, sensitivity, values, honest, coins)
 
 
@@ -88,7 +88,7 @@ def audited(step, unit, factor, *, shared=False):
         1, CLAIM, DELTA,
         variant=variant, start=start, neighbors=neighbors, rows_per_client=rows, noise=noise,
     )  # fmt: skip
-    plan = one.plan(Public.of(data[0]))
+    plan = one.plan(PublicFacts.of(data[0]))
     if not shared:
         noises = plan.noises
         less = (

@@ -7,14 +7,14 @@ import pytest
 
 import secfc
 from field import SeededCoins
-from secfc.attacks.rates import rates
+from secfc.attacks.rates import score_rates
 from secfc.attacks.views import View
 from secfc.feddp import PAPER, FedDPKMeans, ServerNoise, SharedNoise, clients
-from secfc.feddp.auditing import Public, audit_run, canary_score, without_client, without_row
-from secfc.feddp.noise import Gaussian
+from secfc.feddp.auditing import AuditedTranscript, audit_run, canary_score, without_client, without_row
+from secfc.feddp.noise import GaussianStep
 from secfc.feddp.readings import sums
 from secfc.privacy import Neighbors, many_gaussian_runs, many_runs
-from secfc.privacy.tradeoff import Shift
+from secfc.privacy.audit import GaussianShift
 from secfc.roles.exchange import SERVER
 from tests.nightly import short
 
@@ -52,7 +52,7 @@ def score(algorithm, planted, number):
     data = federation()
     others = without_row(data, data.names[0], ROWS)
     canary = {data.names[0]: data.parties[0].read()}
-    return canary_score(Public.of(played(algorithm, planted, number)), others, canary)
+    return canary_score(AuditedTranscript.of(played(algorithm, planted, number)), others, canary)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ class Stingy(SharedNoise):
     part: float = 0.5
 
     def share(self, noise, sensitivity, values, honest, coins):
-        return super().share(Gaussian(noise.multiplier * self.part), sensitivity, values, honest, coins)
+        return super().share(GaussianStep(noise.multiplier * self.part), sensitivity, values, honest, coins)
 
 
 def test_noise_in_layers_is_what_it_claims_and_half_of_it_is_refuted_in_one_run():
@@ -108,7 +108,7 @@ class Quieter(ServerNoise):
     part: float = 0.5
 
     def release(self, noise, sensitivity, total, honest, coins, **more):
-        less = Gaussian(noise.multiplier * self.part)
+        less = GaussianStep(noise.multiplier * self.part)
         return super().release(less, sensitivity, total, honest, coins, **more)
 
 
@@ -141,7 +141,7 @@ def test_a_contribution_beyond_its_sensitivity_is_refuted_in_one_run(monkeypatch
 def test_the_attacker_who_knows_everyone_else_is_sure_where_there_is_hardly_noise(epsilon, least, most):
     way = FedDPKMeans(3, epsilon, 1e-6)
     scores = [np.array([score(way, i % 2 == 0, i)]) for i in range(16)]
-    found = rates(scores, [np.array([i % 2 == 0]) for i in range(16)], alarms=())
+    found = score_rates(scores, [np.array([i % 2 == 0]) for i in range(16)], alarms=())
     # A budget beyond what sampling proves is not spent to its end: mu is 3.8, an area of .996.
     assert least <= found.auc.value <= most
 
@@ -153,10 +153,10 @@ def test_exact_sums_tell_who_adds_the_noise_and_knows_everyone_else_for_sure():
     for planted in (True, False):
         result = played(FedDPKMeans(3, 0.01, 1e-6), planted)
         exact = sums(View.of(result, result.plan, SERVER))
-        expected = [np.concatenate(vectors) for _, vectors in Public.of(result).statistics(others)]
+        expected = [np.concatenate(vectors) for _, vectors in AuditedTranscript.of(result).statistics(others)]
         left = [bool((a != b).any()) for a, b in zip(exact, expected, strict=True)]
         assert left == [planted] * len(expected)
-    released = Public.of(result).released
+    released = AuditedTranscript.of(result).released
     assert all((np.concatenate(noisy) != total).any() for noisy, total in zip(released, exact, strict=True))
 
 
@@ -165,7 +165,7 @@ def test_the_attacker_reads_what_is_public_and_nothing_else():
     others = without_row(data, data.names[0], ROWS)
     canary = {data.names[0]: data.parties[0].read()}
     result = played(FedDPKMeans(3, 4, 1e-6))
-    public = Public.of(result)
+    public = AuditedTranscript.of(result)
     before = canary_score(public, others, canary)
     for labels in result.labels:
         labels[:] = -7
@@ -180,9 +180,9 @@ def test_its_rates_are_those_of_the_budget(epsilon, runs):
     way = FedDPKMeans(3, epsilon, 1e-6)
     scores = [np.array([score(way, i % 2 == 0, i)]) for i in range(2 * runs)]
     members = [np.array([i % 2 == 0]) for i in range(2 * runs)]
-    found = rates(scores, members, alarms=())
+    found = score_rates(scores, members, alarms=())
     claim = played(way).plan.event
-    law = Shift.of_event(claim)
+    law = GaussianShift.of_event(claim)
     assert law.auc in found.auc
     assert law.mu in found.shift
     present, absent = (np.concatenate(scores[side::2]) for side in (0, 1))
@@ -204,11 +204,11 @@ def test_what_cannot_be_audited_is_refused():
     others = without_row(data, data.names[0], ROWS)
     result = played(way)
     with pytest.raises(ValueError, match="client-1 took no part to the end"):
-        Public.of(replace(result, excluded=("client-1",)))
+        AuditedTranscript.of(replace(result, excluded=("client-1",)))
     with pytest.raises(ValueError, match="keep_bodies=True"):
-        Public.of(secfc.fit(way, data, seed=0))
+        AuditedTranscript.of(secfc.fit(way, data, seed=0))
     with pytest.raises(ValueError, match="OneShotPlan: only FedDPKMeans"):
-        Public.of(secfc.fit(secfc.KFed(3, 2), data, seed=0, keep_bodies=True))
+        AuditedTranscript.of(secfc.fit(secfc.KFed(3, 2), data, seed=0, keep_bodies=True))
     laplace = secfc.fit(replace(way, variant=PAPER), data, seed=0, bound=1e6, keep_bodies=True)
     with pytest.raises(ValueError, match="Laplace noise: only Gaussian"):
         audit_run(laplace, data, others)

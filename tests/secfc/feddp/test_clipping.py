@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from field import SeededCoins
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.feddp import FedDPKMeans, ServerLloyds
 from secfc.feddp.aggregator import Aggregator
-from secfc.feddp.estimates import clipping, clipping_error, group_about, seen_by
+from secfc.feddp.server_estimates import clipping_effect, clipping_error, group_about, reweighted_groups
 from secfc.privacy import Neighbors
 
 K, D, EACH = 5, 12, 60
@@ -46,7 +46,7 @@ def test_the_error_foreseen_is_that_of_points_unseen(skew):
     there = np.ones(len(groups.weights), bool)
     for quantile in (0.3, 0.6, 0.9):
         radius = float(np.quantile(groups.residuals, quantile))
-        kept = clipping(groups, there, radius)[2]
+        kept = clipping_effect(groups, there, radius)[2]
         off = shortened(rows, labels, anchors, radius, kept) - anchors
         true = (np.bincount(labels) * (off**2).sum(axis=1)).sum()
         found = clipping_error(groups, there, radius, 0.0, 0.0, np.full(K, 1e-9))
@@ -66,7 +66,7 @@ def test_clipping_keeps_of_a_small_move_what_is_said():
     rows = rng.normal(size=(200_000, 4))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     groups = group_about(rows, np.ones(len(rows)), np.zeros((1, 4)))
-    share, _, kept = clipping(groups, np.ones(len(rows), bool), 0.5)
+    share, _, kept = clipping_effect(groups, np.ones(len(rows), bool), 0.5)
     moved = rows + np.array([0.01, 0, 0, 0])
     clipped = moved * np.minimum(1, 0.5 / np.linalg.norm(moved, axis=1))[:, None]
     left = (clipped.mean(axis=0) - (0.5 * rows).mean(axis=0))[0] / 0.01
@@ -81,7 +81,7 @@ def aggregator(noise=1.0, **more):
     groups, rows, _, _ = seen(more.pop("skew", False))
     held, _ = points(K * EACH, rng, False, groups.anchors)
     data = Federation.from_arrays(np.array_split(rows, 5), server_points=held)
-    plan = FedDPKMeans(K, noise, 1e-6, **more).plan(Public.of(data))
+    plan = FedDPKMeans(K, noise, 1e-6, **more).plan(PublicFacts.of(data))
     return Aggregator(plan, SeededCoins(0, "server"), rng), groups
 
 
@@ -107,4 +107,4 @@ def test_where_rows_are_clipped_depends_on_public_points_and_weights_alone():
     # Weights of all weigh in: those that were dropped to find clusters say how far rows lie.
     lone = groups.weights * (np.arange(len(groups.weights)) < 2 * K)
     points_ = groups.anchors[groups.labels] + groups.away
-    assert one.reach(seen_by(groups, points_, lone), 1) != one.reach(groups, 1)
+    assert one.reach(reweighted_groups(groups, points_, lone), 1) != one.reach(groups, 1)

@@ -14,7 +14,7 @@ from dp_accounting import get_epsilon_gaussian, pld
 
 import secfc
 from field import SeededCoins
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
 from secfc.data.mixtures import server_side_mixture
@@ -31,10 +31,10 @@ from secfc.feddp import (
     SharedNoise,
     SpherePacking,
 )
-from secfc.feddp.clients import Statistics
-from secfc.feddp.estimates import leading_directions
+from secfc.feddp.clients import ClientStatistics
 from secfc.feddp.messages import GroupAbout
-from secfc.feddp.noise import Gaussian, Honest, Laplace
+from secfc.feddp.noise import GaussianStep, HonestCounts, Laplace
+from secfc.feddp.server_estimates import leading_directions
 from secfc.metrics import accuracy
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError, accountant
 from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
@@ -61,7 +61,7 @@ def test_a_plan_says_where_sums_of_clients_drown_in_the_noise_that_hides_one():
     """A census of 51 states by k=10, d=124: a quarter of the noise at epsilon 1, whatever the bound is."""
 
     def plan(n, epsilon, unit="client", d=124):
-        public = Public(
+        public = PublicFacts(
             tuple(f"c{i}" for i in range(n)), (20,) * n, d, 8.0,
             server_points=np.random.default_rng(0).normal(size=(30, d)),
         )  # fmt: skip
@@ -130,10 +130,10 @@ def test_gaussian_totals_equal_the_composition_by_hand(data):
 
 
 def test_the_papers_total_equals_the_composition_by_hand(data):
-    plan = algorithm(variant=PAPER).plan(Public.of(data))
+    plan = algorithm(variant=PAPER).plan(PublicFacts.of(data))
     noises = plan.noises
     steps = (noises.outer, noises.sums, noises.weights, noises.counts)
-    assert [type(n) for n in steps] == [Gaussian, Gaussian, Laplace, Laplace]
+    assert [type(n) for n in steps] == [GaussianStep, GaussianStep, Laplace, Laplace]
     build = pld.privacy_loss_distribution
     total = build.from_gaussian_mechanism(noises.outer.multiplier).compose(
         build.from_gaussian_mechanism(noises.sums.multiplier)
@@ -147,7 +147,7 @@ def test_the_papers_total_equals_the_composition_by_hand(data):
 
 
 def test_more_than_the_budget_is_refused_before_data_is_touched(data):
-    plan = algorithm().plan(Public.of(data))
+    plan = algorithm().plan(PublicFacts.of(data))
     with pytest.raises(OverBudget, match="more than the budget of epsilon=1"):
         replace(plan, budget=Budget(1.0, DELTA))
 
@@ -158,7 +158,7 @@ def test_noise_of_different_steps_is_independent(data):
     drawn = []
     for seed in range(400):
         coins = SeededCoins(seed, "noise")
-        parts = [Gaussian(3.0).mechanism(100.0), Laplace(0.5).mechanism(10.0)]
+        parts = [GaussianStep(3.0).mechanism(100.0), Laplace(0.5).mechanism(10.0)]
         drawn.append(np.concatenate([p(np.zeros(12 + 8 * i, np.int64), coins=coins).values
                                      for i, p in enumerate(parts)]))  # fmt: skip
     correlation = np.corrcoef(np.array(drawn).T)[:12, 12:]
@@ -166,8 +166,12 @@ def test_noise_of_different_steps_is_independent(data):
     # Control: one stream for both.
     twins = []
     for seed in range(400):
-        twins.append([m(np.zeros(1, np.int64), coins=SeededCoins(seed, "noise")).values[0]
-                      for m in (Gaussian(3.0).mechanism(100.0), Gaussian(1.0).mechanism(10.0))])  # fmt: skip
+        twins.append(
+            [
+                m(np.zeros(1, np.int64), coins=SeededCoins(seed, "noise")).values[0]
+                for m in (GaussianStep(3.0).mechanism(100.0), GaussianStep(1.0).mechanism(10.0))
+            ]
+        )
     assert np.corrcoef(np.array(twins).T)[0, 1] > 5.5 / 20
 
 
@@ -185,7 +189,7 @@ def test_shared_noise_hides_exact_sums_from_the_server_too(data):
     assert {(e.event.honest, e.event.further) for e in one.ledger.entries} == {(6, 8 / 6 - 1)}
     assert one.ledger.epsilon(DELTA) <= 8.0
     # A committee that must do without five of its members has no quorum for layers.
-    assert algorithm(noise=SharedNoise(), losses=5).plan(Public.of(data)).sums.quorum is None
+    assert algorithm(noise=SharedNoise(), losses=5).plan(PublicFacts.of(data)).sums.quorum is None
 
 
 def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
@@ -204,7 +208,7 @@ def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
         result = run(replace(way, noise=noise), one, faults=faults)
         part, there = result.plan.outer_parts()[0], [c for c in range(15) if not lost or c != 5]
         parties = [one.parties[j] for j in there]
-        exact = sum(Statistics(result.plan, party.read()).outer()[0] for party in parties)
+        exact = sum(ClientStatistics(result.plan, party.read()).outer()[0] for party in parties)
         off = result.details.server.released[0].values - exact
         assert np.mean((off / part.deviation) ** 2) == pytest.approx(expected, rel=0.25)
         assert result.ledger.epsilon(DELTA) <= 1.0
@@ -212,9 +216,11 @@ def test_noise_for_losses_stays_out_where_nobody_is_lost(data):
 
 def test_the_honest_clients_noise_reaches_sigma():
     # 2000 numbers from 6 of 12 clients: the sample variance is off by 15 % about once in 10**5.
-    noise, place = Gaussian(4.0), SharedNoise()
+    noise, place = GaussianStep(4.0), SharedNoise()
     total = sum(
-        place.share(noise, 1000.0, np.zeros(2000, np.int64), Honest(6, 6), SeededCoins(7, f"client-{j}"))
+        place.share(
+            noise, 1000.0, np.zeros(2000, np.int64), HonestCounts(6, 6), SeededCoins(7, f"client-{j}")
+        )
         for j in range(6)
     )
     assert np.std(total) == pytest.approx(4000.0, rel=0.075)
@@ -223,7 +229,7 @@ def test_the_honest_clients_noise_reaches_sigma():
 @pytest.mark.parametrize(("place", "most"), [(ServerNoise(), 25), (SharedNoise(), 2000)])
 def test_enormous_budgets_are_not_spent_to_the_end(data, place, most):
     # Noise below what samplers or bounds prove anything of is never added.
-    public = Public.of(data)
+    public = PublicFacts.of(data)
     for epsilon in (30.0, 1e9):
         plan = algorithm(epsilon=epsilon, noise=place).plan(public)
         assert 20 < accountant.epsilon(plan.event, DELTA) <= min(epsilon, most)
@@ -231,7 +237,7 @@ def test_enormous_budgets_are_not_spent_to_the_end(data, place, most):
 
 def test_shared_noise_with_laplace_steps_is_refused(data):
     with pytest.raises(ValueError, match="Gaussian"):
-        algorithm(noise=SharedNoise(), variant=PAPER).plan(Public.of(data))
+        algorithm(noise=SharedNoise(), variant=PAPER).plan(PublicFacts.of(data))
 
 
 # --- inputs stay, bounds are enforced --------------------------------------------------------------
@@ -254,7 +260,7 @@ def test_callers_arrays_stay_as_they_are(variant, neighbors):
 def test_every_step_clips_also_those_of_the_baselines(data):
     # One point far away moves what a client adds by the bound and no more, in FedDP-Lloyds as well.
     for start, steps in ((ServerLloyds(), 1), (FedDPInit(), 0)):
-        plan = algorithm(start=start, variant=PAPER).plan(Public.of(data))
+        plan = algorithm(start=start, variant=PAPER).plan(PublicFacts.of(data))
         rows = data.parties[0].read()
         far = np.append(rows, [np.full(8, 1e9)], axis=0)
         centers = plan.points[:3]
@@ -262,14 +268,15 @@ def test_every_step_clips_also_those_of_the_baselines(data):
             projection = np.eye(8) if number == 0 else None
             origins = np.zeros((3, 8))
             one, two = (
-                Statistics(plan, x).groups(projection, centers, origins, plan.reach) for x in (rows, far)
+                ClientStatistics(plan, x).groups(projection, centers, origins, plan.reach)
+                for x in (rows, far)
             )
             assert np.linalg.norm(two[0] - one[0]) <= plan.reach
             assert np.abs(two[1] - one[1]).sum() == secfc.feddp.statistics.UNIT
 
 
 def test_bounds_come_from_public_points_or_the_caller(data):
-    public = Public.of(data)
+    public = PublicFacts.of(data)
     assert algorithm().plan(public).radius.source == "public data"
     assert algorithm(bound=2.0).plan(public).radius == Bound.given(2.0)
     with pytest.raises(PrivacyError, match="read off private data"):
@@ -284,7 +291,7 @@ def test_plans_do_not_depend_on_private_data(data, variant):
         [np.ones((5, 8)) * 1e6 for _ in data.parties], server_points=data.server_points
     )
     for neighbors in (Neighbors(), CLIENT):
-        publics = [replace(Public.of(f), session=bytes(32)) for f in (data, other)]
+        publics = [replace(PublicFacts.of(f), session=bytes(32)) for f in (data, other)]
         plans = [algorithm(neighbors, variant=variant).plan(public) for public in publics]
         assert plans[0].digest() == plans[1].digest()
 
@@ -292,7 +299,7 @@ def test_plans_do_not_depend_on_private_data(data, variant):
 def test_one_thread_holds_for_libraries_that_come_later():
     # The server needs scikit-learn, with threads of its own, after clients have used matrix products.
     code = (
-        "from secfc.feddp.threads import one_thread\n"
+        "from secfc.feddp.server_estimates import one_thread\n"
         "with one_thread():\n    pass\n"
         "import sklearn.cluster\n"
         "from threadpoolctl import threadpool_info as info\n"
@@ -405,7 +412,7 @@ def test_spheres_are_packed_apart():
 
 
 def test_a_step_of_lloyd_is_taken_and_the_start_has_more_of_a_small_budget(data):
-    public = Public.of(data)
+    public = PublicFacts.of(data)
 
     def steps(one):
         return len(one.plan(public).noises.lloyd)
@@ -432,7 +439,7 @@ def test_a_step_of_lloyd_is_taken_and_the_start_has_more_of_a_small_budget(data)
 def test_many_server_points_are_merged_and_share_weights():
     data = federation(per_component=60, uniform=120, k=2)
     one = algorithm(k=2, variant=replace(OURS, merged=20))
-    assert one.plan(Public.of(data)).bins == 40
+    assert one.plan(PublicFacts.of(data)).bins == 40
     result = run(one, data)
     proxies = result.details.server.proxies
     assert proxies.weights.shape == (240,)
@@ -466,7 +473,7 @@ def test_the_elbow_finds_k_at_no_cost():
 
 
 def test_elbows_by_hand():
-    from secfc.feddp.elbow import elbow
+    from secfc.feddp.server_estimates import elbow
 
     assert elbow(np.array([100.0, 60, 10, 9, 8, 7])) == 3
     assert elbow(np.array([5.0, 5, 5])) == 1
@@ -482,9 +489,15 @@ def test_golden_views(data):
     assert to_server == {"Hello": n, "Contributors": c * sums, "CodedSum": c * sums}
     to_client = Counter(e.kind for e in done.transcript.received("client-3"))
     assert to_client == {
-        "Hello": n, "SumShares": (n - 1) * sums, "SumOf": (n - 1) * sums, "Contributors": sums, "Project": 1,
-        "Choose": 1, "GroupAbout": 2, "NoisyCenters": 1,
-    }  # fmt: skip
+        "Hello": n,
+        "SumShares": (n - 1) * sums,
+        "SumDigest": (n - 1) * sums,
+        "Contributors": sums,
+        "Project": 1,
+        "Choose": 1,
+        "GroupAbout": 2,
+        "NoisyCenters": 1,
+    }
 
 
 def test_clients_outside_the_committee_speak_to_it_and_the_server_alone():
@@ -501,7 +514,7 @@ def test_clients_outside_the_committee_speak_to_it_and_the_server_alone():
 
 def test_a_server_that_asks_for_more_steps_than_planned_is_refused(data):
     one = algorithm()
-    plan = one.plan(Public.of(data))
+    plan = one.plan(PublicFacts.of(data))
 
     def twice(role):
         """The server's role, asking once more at the end."""

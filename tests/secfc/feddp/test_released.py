@@ -8,10 +8,10 @@ integers, so these are inequalities without tolerance; those of the sensitivitie
 import numpy as np
 import pytest
 
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.feddp import OURS, PAPER, FedDPKMeans
-from secfc.feddp.clients import Statistics
+from secfc.feddp.clients import ClientStatistics
 from secfc.feddp.noise import Laplace
 from secfc.feddp.statistics import UNIT
 from secfc.privacy import Neighbors
@@ -40,7 +40,7 @@ def planned(variant, neighbors):
         K, 1.0, 1e-6, variant=variant, neighbors=neighbors, rows_per_client=rows, steps=1, bound=1.0
     )
     arrays = [np.zeros((5, D))] * 4
-    return one.plan(Public.of(Federation.from_arrays(arrays, server_points=HELD)))
+    return one.plan(PublicFacts.of(Federation.from_arrays(arrays, server_points=HELD)))
 
 
 def release(plan, step):
@@ -67,7 +67,7 @@ def release(plan, step):
     }[step]  # fmt: skip
 
     def added(rows):
-        one = Statistics(plan, rows + plan.origin)
+        one = ClientStatistics(plan, rows + plan.origin)
         return one.bounded(parts, statistic(one), bounds)
 
     return parts, added

@@ -11,7 +11,7 @@ from field.secrets.coins import SeededCoins
 from secfc import Federation, report
 from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import OURS, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise
-from secfc.feddp.reported import drowned
+from secfc.feddp.algorithm import noise_warning
 from secfc.privacy import Bound, Budget, Neighbors
 
 
@@ -41,11 +41,13 @@ def test_the_noise_that_is_told_of_centers_is_that_of_centers(data, shrunk):
 def test_centers_that_noise_can_confuse_are_told(data):
     server = secfc.fit(FedDPKMeans(3, 8.0, 1e-6), data, seed=0).details.server
     centers = np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]])
-    assert drowned(replace(server, centers=centers, blur=np.array([0.5, 0.5, 4.0])), 1.0) is None
-    told = drowned(replace(server, centers=centers, blur=np.array([0.51, 0.5, 4.0])), 1.0)
+    assert noise_warning(replace(server, centers=centers, blur=np.array([0.5, 0.5, 4.0])), 1.0) is None
+    told = noise_warning(replace(server, centers=centers, blur=np.array([0.51, 0.5, 4.0])), 1.0)
     assert told.startswith("1 center lies nearer to another of the k=3 than twice the noise on it")
-    assert drowned(replace(server, centers=centers, blur=np.full(3, 5.0)), 1.0).startswith("3 centers lie")
-    assert drowned(replace(server, centers=centers[:1], blur=np.full(1, 5.0)), 1.0) is None
+    assert noise_warning(replace(server, centers=centers, blur=np.full(3, 5.0)), 1.0).startswith(
+        "3 centers lie"
+    )
+    assert noise_warning(replace(server, centers=centers[:1], blur=np.full(1, 5.0)), 1.0) is None
 
 
 def test_runs_whose_clusters_are_noise_say_so_and_others_do_not(data):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secfc.feddp.estimates import nearest
+from secfc.feddp.server_estimates import nearest_proxy
 from secfc.feddp.statistics import (
     PLAIN,
     SYMMETRIC,
@@ -28,7 +28,7 @@ from secfc.feddp.statistics import (
     sums_sensitivity,
     symmetric_matrix,
 )
-from secfc.privacy.neighbors import Neighbors
+from secfc.privacy.events import Neighbors
 
 ADD, REPLACE = Neighbors("add/remove"), Neighbors("replace")
 RELATIONS = pytest.mark.parametrize("neighbors", [ADD, REPLACE], ids=str)
@@ -210,7 +210,7 @@ def test_control_in_floats_they_may():
             {
                 int(label)
                 for m in BESIDE
-                for label in nearest(np.repeat(row, m, axis=0) / 512 @ projection, centers)
+                for label in nearest_proxy(np.repeat(row, m, axis=0) / 512 @ projection, centers)
             }
         )
         for row, projection, centers in near_ties()

@@ -12,13 +12,22 @@ from secfc.cli import main
 from secfc.data.inputs import InputError
 from secfc.feddp import PAPER, Cones, Elbow, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise, Votes
 from secfc.feddp.auditing import audit_run, without_row
-from secfc.feddp.clients import Statistics
-from secfc.feddp.estimates import nearest
+from secfc.feddp.clients import ClientStatistics
 from secfc.feddp.messages import GroupAbout, Project
-from secfc.feddp.noise import Gaussian
+from secfc.feddp.noise import GaussianStep
 from secfc.feddp.plan import PLACES
+from secfc.feddp.server_estimates import nearest_proxy
+from secfc.feddp.starts import (
+    PointSpread,
+    candidate_weights,
+    fit_histograms,
+    mean_square_along,
+    random_directions,
+    resample_candidates,
+    sample_ball,
+    vote_positions,
+)
 from secfc.feddp.statistics import histogram_sensitivity, sums_sensitivity
-from secfc.feddp.votes import Spread, along, descendants, directions, elected, explained, in_ball, places
 from secfc.metrics import accuracy
 from secfc.privacy import Neighbors
 from secfc.roles.exchange import FaultyServer
@@ -76,13 +85,13 @@ def test_no_fact_of_the_data_is_in_the_plan():
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_votes_move_within_their_sensitivity(relation):
     """Neighbors that are on candidates, between them, at the wall and far beyond it, where votes tie."""
-    plan = way(neighbors=Neighbors(relation)).plan(secfc.algorithm.Public.of(federation(), 8.0))
-    candidates = in_ball(plan.bins, 2, RADIUS, np.random.default_rng(1))
+    plan = way(neighbors=Neighbors(relation)).plan(secfc.algorithm.PublicFacts.of(federation(), 8.0))
+    candidates = sample_ball(plan.bins, 2, RADIUS, np.random.default_rng(1))
     adversaries = [*candidates[:6], (candidates[0] + candidates[1]) / 2, [RADIUS, 0], [1e9, -1e9], [0, 0]]
     rows = np.random.default_rng(2).normal(size=(5, 2))
 
     def votes(more):
-        return Statistics(plan, np.vstack([rows, *more])).weights(np.eye(2), candidates)[0]
+        return ClientStatistics(plan, np.vstack([rows, *more])).weights(np.eye(2), candidates)[0]
 
     outs = [[]] if relation == "add/remove" else [[np.array([a])] for a in adversaries]
     moved = [np.linalg.norm(votes(out) - votes([np.array([a])])) for out in outs for a in adversaries]
@@ -95,17 +104,17 @@ def test_votes_move_within_their_sensitivity(relation):
 def test_votes_along_a_line_move_within_their_sensitivity(relation):
     """Neighbors at places of the line, half way between, across it, at the wall and far beyond."""
     plan = way(neighbors=Neighbors(relation), start=Votes(lines=1)).plan(
-        secfc.algorithm.Public.of(federation(), 8.0)
+        secfc.algorithm.PublicFacts.of(federation(), 8.0)
     )
-    line = directions(1, 2, np.random.default_rng(1)).T
-    along_it = places(PLACES, RADIUS)
+    line = random_directions(1, 2, np.random.default_rng(1)).T
+    along_it = vote_positions(PLACES, RADIUS)
     middle = (along_it[3] + along_it[4]) / 2
     adversaries = [*(line.T * along_it[:, None])[::6], middle * line[:, 0], [-line[1, 0], line[0, 0]]]
     adversaries += [[RADIUS, 0], [1e9, -1e9], [0, 0]]
     rows = np.random.default_rng(2).normal(size=(5, 2))
 
     def votes(more):
-        return Statistics(plan, np.vstack([rows, *more])).weights(line, along_it[:, None])[0]
+        return ClientStatistics(plan, np.vstack([rows, *more])).weights(line, along_it[:, None])[0]
 
     outs = [[]] if relation == "add/remove" else [[np.array([a])] for a in adversaries]
     moved = [np.linalg.norm(votes(out) - votes([np.array([a])])) for out in outs for a in adversaries]
@@ -116,9 +125,9 @@ def test_votes_along_a_line_move_within_their_sensitivity(relation):
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_sums_over_cones_move_within_their_sensitivity(relation):
     """More groups than clusters change nothing: a point is in one, or moves from one to another."""
-    plan = wide_way(neighbors=Neighbors(relation)).plan(secfc.algorithm.Public.of(wide(), 8.0))
+    plan = wide_way(neighbors=Neighbors(relation)).plan(secfc.algorithm.PublicFacts.of(wide(), 8.0))
     rng = np.random.default_rng(3)
-    centers = Spread.of([30.0], 30, 40.0).cones(9, rng)  # 30 from 0, where bounds are 10
+    centers = PointSpread.of([30.0], 30, 40.0).cones(9, rng)  # 30 from 0, where bounds are 10
     origins, reach = centers, plan.reach // 4
     (part,) = plan.group_parts(2, 9, reach, ())
     far = [1e6 * sign * center for center in centers[:2] for sign in (1, -1)]
@@ -127,7 +136,7 @@ def test_sums_over_cones_move_within_their_sensitivity(relation):
     rows = rng.normal(size=(5, 30))
 
     def sums(more):
-        return Statistics(plan, np.vstack([rows, *more])).groups(None, centers, origins, reach)[0]
+        return ClientStatistics(plan, np.vstack([rows, *more])).groups(None, centers, origins, reach)[0]
 
     outs = [[]] if relation == "add/remove" else [[np.array([a])] for a in adversaries]
     moved = [np.linalg.norm(sums(out) - sums([np.array([a])])) for out in outs for a in adversaries]
@@ -139,7 +148,7 @@ class Quieter(ServerNoise):
     """Half the declared noise."""
 
     def release(self, noise, sensitivity, total, honest, coins, **more):
-        return super().release(Gaussian(noise.multiplier / 2), sensitivity, total, honest, coins, **more)
+        return super().release(GaussianStep(noise.multiplier / 2), sensitivity, total, honest, coins, **more)
 
 
 def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise():
@@ -155,14 +164,14 @@ def test_an_audit_of_a_run_spends_at_most_the_claim_and_refutes_half_the_noise()
 
 def test_candidates_come_of_those_with_votes_and_stay_in_the_ball():
     rng = np.random.default_rng(0)
-    first = in_ball(60, 3, RADIUS, rng)
+    first = sample_ball(60, 3, RADIUS, rng)
     weights = np.zeros(60)
     weights[[3, 8]] = 50.0, 400.0
-    then = descendants(first, weights, RADIUS, rng)
+    then = resample_candidates(first, weights, RADIUS, rng)
     np.testing.assert_array_equal(then[:2], first[[3, 8]])
     assert then.shape == first.shape
     assert np.linalg.norm(then, axis=1).max() <= RADIUS * (1 + 1e-12)
-    alone = descendants(first, np.eye(60)[0], RADIUS, rng)  # one alone reaches as far as the ball
+    alone = resample_candidates(first, np.eye(60)[0], RADIUS, rng)  # one alone reaches as far as the ball
     assert len(alone) == 60
 
 
@@ -171,12 +180,15 @@ def test_votes_of_all_rounds_say_more_than_those_of_the_last():
     rng = np.random.default_rng(4)
     points = np.repeat(CENTERS, 300, axis=0) + 0.1 * rng.normal(size=(900, 2))
     asked = [
-        np.concatenate([CENTERS + 0.2 * rng.normal(size=(3, 2)), in_ball(30, 2, 9.0, rng)]) for _ in "12345"
+        np.concatenate([CENTERS + 0.2 * rng.normal(size=(3, 2)), sample_ball(30, 2, 9.0, rng)])
+        for _ in "12345"
     ]
-    votes = [np.bincount(nearest(points, each), minlength=33) + 60.0 * rng.normal(size=33) for each in asked]
-    able = [elected(v, 60.0, 3) > 0 for v in votes]
+    votes = [
+        np.bincount(nearest_proxy(points, each), minlength=33) + 60.0 * rng.normal(size=33) for each in asked
+    ]
+    able = [candidate_weights(v, 60.0, 3) > 0 for v in votes]
     every = np.concatenate([each[there] for each, there in zip(asked, able, strict=True)])
-    weights = explained(every, asked, votes, 60.0, 3)
+    weights = fit_histograms(every, asked, votes, 60.0, 3)
 
     def astray(candidates, found):
         away = np.linalg.norm(candidates[:, None] - CENTERS, axis=2).min(axis=1) > 1
@@ -184,10 +196,10 @@ def test_votes_of_all_rounds_say_more_than_those_of_the_last():
 
     assert weights.min() >= 0
     assert 600 < weights.sum() < 1100  # of 900 votes; what is drawn to 0 is some of each
-    last = max(astray(each, elected(v, 60.0, 3)) for each, v in zip(asked, votes, strict=True))
+    last = max(astray(each, candidate_weights(v, 60.0, 3)) for each, v in zip(asked, votes, strict=True))
     assert last > 100  # in one round alone noise is as good as a cluster
     assert astray(every, weights) < last / 2
-    assert np.count_nonzero(explained(every, asked, [-v for v in votes], 60.0, 3)) == 3
+    assert np.count_nonzero(fit_histograms(every, asked, [-v for v in votes], 60.0, 3)) == 3
 
 
 def test_the_spread_of_points_follows_from_their_votes_along_lines():
@@ -195,10 +207,12 @@ def test_the_spread_of_points_follows_from_their_votes_along_lines():
     points = rng.normal(size=(4000, 40)) * 0.5 + 0.2
     found = []
     for _ in range(20):
-        on = points @ directions(1, 40, rng)[0]
-        counts = np.bincount(nearest(on[:, None], places(PLACES, 20.0)[:, None]), minlength=PLACES)
-        found.append(along(counts + 100.0 * rng.normal(size=PLACES), 100.0, 20.0))
-    spread = Spread.of(found, 40, 20.0)
+        on = points @ random_directions(1, 40, rng)[0]
+        counts = np.bincount(
+            nearest_proxy(on[:, None], vote_positions(PLACES, 20.0)[:, None]), minlength=PLACES
+        )
+        found.append(mean_square_along(counts + 100.0 * rng.normal(size=PLACES), 100.0, 20.0))
+    spread = PointSpread.of(found, 40, 20.0)
     square = (points**2).sum(axis=1).mean()
     assert 0.7 * square < spread.square < 1.4 * square
     about = spread.about(points.mean(axis=0)[None])
@@ -211,7 +225,7 @@ def test_the_spread_of_points_follows_from_their_votes_along_lines():
 
 
 def test_cones_are_fewer_where_noise_is_more_and_begin_at_the_mean():
-    spread = Spread.of([1.0], 40, 20.0)
+    spread = PointSpread.of([1.0], 40, 20.0)
     assert [spread.groups(2000.0, noise, 4, 12) for noise in (1.0, 10.0, 1000.0)] == [12, 9, 4]
     centers = spread.cones(6, np.random.default_rng(0))
     away = np.linalg.norm(centers - spread.mean, axis=1)

@@ -6,7 +6,7 @@ import numpy as np
 
 import secfc
 from secfc.overlap.local import LocalKMeans
-from secfc.overlap.starts.grouping import Groups
+from secfc.overlap.starts.grouping import MatchedGroups
 
 NAMES = tuple("abcdefghijklmnop")
 CHAIN = ((0, 1), (1, 2), (2, 3), (3, 4))
@@ -47,7 +47,7 @@ class Turned:
 
     def groups(self, found, k):
         within = np.arange(len(found.values)) - np.searchsorted(found.owner, found.owner)
-        return Groups((within + found.owner) % k)
+        return MatchedGroups((within + found.owner) % k)
 
 
 KMEANS = LocalKMeans()

@@ -14,16 +14,20 @@ import secfc
 from field import SeededCoins
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.data.inputs import InputError
 from secfc.metrics import accuracy
-from secfc.overlap.apart import Measure, dealt, measured, opened
 from secfc.overlap.local import LocalKMeans
-from secfc.overlap.messages import CentroidShares, CodedApart
-from secfc.overlap.starts import named
-from secfc.overlap.starts.spectral import spectral
-from secfc.overlap.starts.synchronized import Synchronized
+from secfc.overlap.messages import CentroidShares, CodedPairDistances
+from secfc.overlap.pairwise_distances import (
+    DistanceMeasure,
+    deal_centroids,
+    measure_distances,
+    reconstruct_distances,
+)
+from secfc.overlap.starts import matching_start_named
+from secfc.overlap.starts.grouping import Synchronized, spectral
 from secfc.roles.exchange import SERVER, FaultyClient, SuspectedParties, TooFewReplies
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, clusters, federation
 
@@ -33,13 +37,14 @@ WAY = secfc.MaskedLloyd(3, start=Synchronized(over="distances"))
 def measure_of(observed, k=3, bound=None):
     parts, _ = clusters(observed, 2, 8, np.random.default_rng(0))
     way = secfc.MaskedLloyd(k)
-    return Measure(way.plan(Public.of(federation(parts, observed), bound)))
+    return DistanceMeasure(way.plan(PublicFacts.of(federation(parts, observed), bound)))
 
 
 def dealings(measure, centroids):
     """What every member holds of these centroids of each client, in integer steps."""
     per_client = {
-        c: dealt(measure, c, own, SeededCoins(3, c)) for c, own in zip(measure.names, centroids, strict=True)
+        c: deal_centroids(measure, c, own, SeededCoins(3, c))
+        for c, own in zip(measure.names, centroids, strict=True)
     }
     return [{c: per_client[c][seat] for c in measure.names} for seat in range(measure.code.n)]
 
@@ -60,13 +65,15 @@ def test_distances_are_exact_from_any_members(observed, seed, edge):
         )
         centroids.append(values.astype(np.int64))
     replies = {
-        c: measured(measure, held)
+        c: measure_distances(measure, held)
         for c, held in zip(measure.names, dealings(measure, centroids), strict=True)
     }
     for message in replies.values():
         assert message.counts.tolist() == counts.tolist()
     some = rng.permutation(len(measure.names))[: measure.code.threshold(2)]
-    found = opened(measure, {measure.names[s]: replies[measure.names[s]].values for s in some}, counts)
+    found = reconstruct_distances(
+        measure, {measure.names[s]: replies[measure.names[s]].values for s in some}, counts
+    )
     wide = np.full((counts.sum(), len(columns.shared)), np.nan)
     for j, client in enumerate(measure.names):
         wide[np.ix_(found.of(j), columns.mine(client).shared)] = centroids[j]
@@ -111,12 +118,14 @@ def law(x, y, zeros_of=PAIR):
     views = Counter()
     for noise in itertools.product(range(7), repeat=3):
         both = {
-            "a": dealt(TINY, "a", np.array([[x]]), Script([3, 1, 4])),
-            "b": dealt(TINY, "b", np.array([[y]]), Script(noise)),
+            "a": deal_centroids(TINY, "a", np.array([[x]]), Script([3, 1, 4])),
+            "b": deal_centroids(TINY, "b", np.array([[y]]), Script(noise)),
         }
         for client in set(PAIR) - set(zeros_of):
             both[client] = [CentroidShares(m.values, np.zeros_like(m.zeros)) for m in both[client]]
-        said = [int(measured(TINY, {c: both[c][seat] for c in PAIR}).values[0, 0]) for seat in range(3)]
+        said = [
+            int(measure_distances(TINY, {c: both[c][seat] for c in PAIR}).values[0, 0]) for seat in range(3)
+        ]
         seen = both["b"][0]
         views[int(seen.values[0, 0, 0]), int(seen.zeros[0, 0, 0, 0]), *said] += 1
     return views
@@ -171,7 +180,12 @@ def test_clusters_are_found_and_no_centroid_is_sent(observed):
     assert accuracy(data.truth, result.flat) == 1
     n, sums = data.n, result.n_iter + 1
     kinds = View.of(result, result.plan, SERVER).kinds()
-    assert kinds["received"] == {"Hello": n, "CodedApart": n, "Contributors": n * sums, "CodedSum": n * sums}
+    assert kinds["received"] == {
+        "Hello": n,
+        "CodedPairDistances": n,
+        "Contributors": n * sums,
+        "CodedSum": n * sums,
+    }
     assert Counter(e.kind for e in result.transcript.envelopes)["CentroidShares"] == n * (n - 1)
     assert "no centroid" in result.learned[0]
     assert ("3 pairs share one" in result.learned[0]) == (observed == CHAIN)
@@ -179,7 +193,7 @@ def test_clusters_are_found_and_no_centroid_is_sent(observed):
     # From the same start the same labels as in the clear.
     clear = secfc.fit(secfc.MaskedLloyd(3, start=Synchronized()), data)
     assert accuracy(clear.flat, result.flat) == 1
-    assert named("synchronized-distances", LocalKMeans()) == WAY.start
+    assert matching_start_named("synchronized-distances", LocalKMeans()) == WAY.start
 
 
 # --- what goes wrong
@@ -202,7 +216,7 @@ def shares(observed=CHAIN):
     ids=["features", "clusters", "zeros", "residues"],
 )
 def test_shares_of_another_form_name_their_sender(change):
-    from secfc.overlap.apart import check_dealt
+    from secfc.overlap.pairwise_distances import check_dealt
 
     measure, (held, *_) = shares()
     check_dealt(measure, "client-1", held["client-1"])
@@ -212,20 +226,22 @@ def test_shares_of_another_form_name_their_sender(change):
 
 def faulty(change):
     """A network in which what client-1 tells the server of distances is changed."""
-    return lambda e: change(e) if (e.kind, e.sender) == ("CodedApart", "client-1") else (e,)
+    return lambda e: change(e) if (e.kind, e.sender) == ("CodedPairDistances", "client-1") else (e,)
 
 
 def test_members_that_contradict_each_other_are_suspected_and_a_lost_client_is_no_guess():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(1))
     data = federation(parts, CHAIN)
-    longer = faulty(lambda e: (replace(e, body=CodedApart(e.body.values, e.body.counts + 1)),))
+    longer = faulty(lambda e: (replace(e, body=CodedPairDistances(e.body.values, e.body.counts + 1)),))
     with pytest.raises(SuspectedParties, match="count different local clusters"):
         secfc.fit(WAY, data, faults=longer)
     with pytest.raises(FaultyClient, match="client-1"):
         secfc.fit(
             WAY,
             data,
-            faults=faulty(lambda e: (replace(e, body=CodedApart(e.body.values[:, 1:], e.body.counts)),)),
+            faults=faulty(
+                lambda e: (replace(e, body=CodedPairDistances(e.body.values[:, 1:], e.body.counts)),)
+            ),
         )
     # 2 t + 1 = 3 of four members are enough, and every client's shares are needed.
     assert secfc.fit(WAY, data, faults=faulty(lambda e: ())).n_iter >= 1

@@ -8,7 +8,7 @@ import pytest
 import secfc
 from secfc.data.inputs import Caution, InputError
 from secfc.metrics import accuracy
-from secfc.overlap.common import refined
+from secfc.overlap.common import refine_labels
 from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
 
 
@@ -55,15 +55,15 @@ def test_labels_without_refinement_are_those_of_the_algorithm_on_common_columns(
 def test_refinement_moves_points_to_centers_of_ones_own_columns():
     common, others = np.array([[0.0], [0.9], [1.1], [2.0]]), np.array([[0.0], [0.0], [0.2], [9.0]])
     labels = np.array([0, 0, 1, 1], np.int32)
-    found, own = refined(common, others, np.array([[0.0], [2.0]]), labels, 5)
+    found, own = refine_labels(common, others, np.array([[0.0], [2.0]]), labels, 5)
     assert found.tolist() == [0, 0, 0, 1]
     np.testing.assert_allclose(own, [[0.2 / 3], [9]])
     # A cluster that the client has nothing of is not offered to it.
     only = np.zeros(4, np.int32)
-    found, own = refined(common, others, np.array([[0.0], [2.0]]), only, 5)
+    found, own = refine_labels(common, others, np.array([[0.0], [2.0]]), only, 5)
     assert found.tolist() == [0, 0, 0, 0]
     assert np.isnan(own[1])
-    assert refined(common, others, np.array([[0.0], [2.0]]), labels, 0)[1] is None
+    assert refine_labels(common, others, np.array([[0.0], [2.0]]), labels, 0)[1] is None
 
 
 def test_new_points_may_have_any_columns_where_clients_know_centers():

@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secfc
-from secfc.algorithm import Public
+from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
 from secfc.data.inputs import Caution, InputError
-from secfc.lloyd.starts import GivenLabels
+from secfc.kmeans.starts import GivenLabels
 from secfc.metrics import accuracy, observed_cost
-from secfc.overlap.lloyd import Known, nearest, possible, sums_of
-from secfc.overlap.local import Clusterer, LocalKMeans
+from secfc.overlap.local import ExternalClusterer, LocalKMeans
 from secfc.overlap.masked import MaskedLloyd
-from secfc.overlap.starts.automatic import Automatic
-from secfc.overlap.starts.synchronized import Synchronized
+from secfc.overlap.missing_features import KnownCenters, nearest_offered, possible_sums, sums_of
+from secfc.overlap.starts.grouping import Automatic, Synchronized
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, TooFewReplies
 from tests.oracles.overlap import masked_lloyd
 from tests.secfc.overlap.cases import CHAIN, COMMON, SAME, Blocks, Turned, clusters, federation
@@ -104,14 +103,14 @@ def centers(result, data, k):
 def test_a_tie_to_the_last_digit_goes_to_the_lowest_index():
     # Floats cannot tell 1/3 of these from their thirds; the exact comparison can, either way.
     sums = np.array([[3 * 2**40 + 1], [-3 * 2**40 - 1], [3 * 2**40 + 2]], np.int64)
-    known = Known(sums, np.full((3, 1), 3, np.int64), np.ones(3, bool))
-    assert nearest(np.array([[0]]), known).tolist() == [0]
-    assert nearest(np.array([[2**41]]), known).tolist() == [2]
-    closer = Known(sums + np.array([[0], [1], [0]]), known.counts, known.there)
-    assert nearest(np.array([[0]]), closer).tolist() == [1]
-    denominators = Known(np.array([[2**50], [3 * 2**50 + 1]]), np.array([[1], [3]]), np.ones(2, bool))
-    assert nearest(np.array([[2**51]]), denominators).tolist() == [1]
-    assert nearest(np.array([[0]]), denominators).tolist() == [0]
+    known = KnownCenters(sums, np.full((3, 1), 3, np.int64), np.ones(3, bool))
+    assert nearest_offered(np.array([[0]]), known).tolist() == [0]
+    assert nearest_offered(np.array([[2**41]]), known).tolist() == [2]
+    closer = KnownCenters(sums + np.array([[0], [1], [0]]), known.counts, known.there)
+    assert nearest_offered(np.array([[0]]), closer).tolist() == [1]
+    denominators = KnownCenters(np.array([[2**50], [3 * 2**50 + 1]]), np.array([[1], [3]]), np.ones(2, bool))
+    assert nearest_offered(np.array([[2**51]]), denominators).tolist() == [1]
+    assert nearest_offered(np.array([[0]]), denominators).tolist() == [0]
 
 
 @settings(max_examples=40, deadline=None)
@@ -121,13 +120,13 @@ def test_the_filter_never_decides_wrongly(seed, shift, d):
     points = shift + rng.integers(-2, 3, (30, d))
     counts = np.repeat(rng.integers(1, 4, (4, 1)), d, axis=1)
     sums = shift * counts + rng.integers(-6, 7, (4, d))
-    known = Known(sums, counts, np.ones(4, bool))
+    known = KnownCenters(sums, counts, np.ones(4, bool))
     exact = [
         min((sum((int(x) * int(n) - int(s)) ** 2 * int(36 // n) ** 2 for x, s, n in zip(row, s_, n_,
         strict=True)), h) for h, (s_, n_) in enumerate(zip(sums, counts, strict=True)))[1]
         for row in points
     ]  # fmt: skip
-    assert nearest(points, known).tolist() == exact
+    assert nearest_offered(points, known).tolist() == exact
 
 
 @pytest.mark.parametrize("most", [3, 2**40])
@@ -135,7 +134,7 @@ def test_what_no_points_sum_to_is_told_from_what_some_do(most):
     pattern, rows = np.array([0, 0, 1]), np.array([5, 2**20])
 
     def fits(sums, counts):
-        return possible(np.array([sums]), np.array([counts]), pattern, rows, most)
+        return possible_sums(np.array([sums]), np.array([counts]), pattern, rows, most)
 
     assert fits([5 * most, -5 * most, 2**20 * most], [5, 2**20])
     assert fits([0, 0, 0], [0, 0])
@@ -148,7 +147,7 @@ def test_what_no_points_sum_to_is_told_from_what_some_do(most):
         ([0, 0, -(2**63)], [0, 2**20]),
     ):
         assert not fits(sums, counts)
-    assert not possible(np.zeros((3, 1), int), np.full((3, 1), 2**62), pattern[:1], rows[:1], most)
+    assert not possible_sums(np.zeros((3, 1), int), np.full((3, 1), 2**62), pattern[:1], rows[:1], most)
 
 
 def test_impossible_sums_end_a_run_with_suspicion_or_blame(run):
@@ -256,7 +255,7 @@ def test_golden_kinds_of_messages(run):
     client = View.of(result, result.plan, "client-1")
     assert Counter(e.kind for e in client.received()) == {
         "Hello": n, "LocalGroups": 1, "Contributors": sums, "SharedSums": sums, "SumShares": (n - 1) * sums,
-        "SumOf": (n - 1) * sums,
+        "SumDigest": (n - 1) * sums,
     }  # fmt: skip
 
 
@@ -351,7 +350,7 @@ def test_a_client_lost_in_the_middle_counts_no_more_where_sums_still_hide_the_ot
 def test_on_a_chain_a_client_lost_in_the_middle_ends_the_run_by_name():
     parts, _ = clusters(CHAIN, 3, 12, np.random.default_rng(7), spread=8.0)
     data = federation(parts, CHAIN)
-    assert MaskedLloyd(3).plan(Public.of(data)).sums.losses == 0
+    assert MaskedLloyd(3).plan(PublicFacts.of(data)).sums.losses == 0
     with pytest.raises(TooFewReplies, match="4 replies are needed, 3 came") as caught:
         secfc.fit(MaskedLloyd(3), data, faults=dying("client-2", 1))
     assert "client-2" not in caught.value.got
@@ -399,7 +398,7 @@ def test_what_cannot_be_is_refused(build, message):
 
 def test_other_columns_than_planned_are_refused_at_the_site():
     parts, _ = clusters(CHAIN, 2, 8, np.random.default_rng(0))
-    plan = MaskedLloyd(2).plan(Public.of(federation(parts, CHAIN)))
+    plan = MaskedLloyd(2).plan(PublicFacts.of(federation(parts, CHAIN)))
     wrong = secfc.Party("client-1", parts[1], features=("b", "q"))
     with pytest.raises(InputError, match=r"client 'client-1' has 'b', 'q', and the plan .* 'b', 'c'"):
         plan.columns.rows(wrong)
@@ -441,7 +440,9 @@ def test_noise_of_a_local_clusterer_joins_at_the_first_step():
     parts, truth = clusters(COMMON, 2, 20, np.random.default_rng(6), apart=40.0)
     parts[1][0] += 15
     data = federation(parts, COMMON, truth=truth)
-    result = secfc.fit(MaskedLloyd(2, start=Automatic(local=Clusterer(DBSCAN(eps=6.0, min_samples=3)))), data)
+    result = secfc.fit(
+        MaskedLloyd(2, start=Automatic(local=ExternalClusterer(DBSCAN(eps=6.0, min_samples=3)))), data
+    )
     assert (result.history[0] == -1).any()
     assert accuracy(data.truth, result.flat) > 0.97
 

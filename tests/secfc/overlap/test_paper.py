@@ -11,10 +11,10 @@ import secfc
 from secfc.attacks.views import View
 from secfc.data.inputs import InputError
 from secfc.metrics import accuracy
-from secfc.overlap import forces
-from secfc.overlap.gaussians import drawn, factor
+from secfc.overlap import attraction as forces
 from secfc.overlap.local import LocalKMeans, Silhouette
-from secfc.overlap.overlap1 import stepped
+from secfc.overlap.overlap1 import damped_update
+from secfc.overlap.overlap2 import covariance_factor, draw_gaussian
 from secfc.roles.exchange import SERVER
 from tests.secfc.overlap.cases import CHAIN, COMMON, clusters, federation
 
@@ -51,8 +51,8 @@ def test_moments_are_the_expected_squared_distance():
     rng = np.random.default_rng(0)
     means = np.array([[0.0, 1, NAN], [4, 2, NAN], [NAN, 3, 5]])
     variances = np.where(np.isnan(means), NAN, [1.0, 4.0, 9.0])
-    span = forces.extent(means - 2 * np.sqrt(variances), means + 2 * np.sqrt(variances))
-    found = forces.of_moments(means, variances, 2.0)
+    span = forces.feature_extent(means - 2 * np.sqrt(variances), means + 2 * np.sqrt(variances))
+    found = forces.attraction_of_moments(means, variances, 2.0)
     for i, j in ((0, 1), (0, 2), (1, 2)):
         on = ~np.isnan(means[i]) & ~np.isnan(means[j])
         a, b = (
@@ -60,7 +60,9 @@ def test_moments_are_the_expected_squared_distance():
         )
         measured = ((a - b) ** 2).sum(axis=1).mean()
         assert 1 / found[i, j] == pytest.approx(measured / (span[on] ** 2).sum(), rel=0.02)
-    apart = forces.of_moments(np.array([[1.0, NAN], [NAN, 1.0]]), np.array([[1.0, NAN], [NAN, 1.0]]), 2.0)
+    apart = forces.attraction_of_moments(
+        np.array([[1.0, NAN], [NAN, 1.0]]), np.array([[1.0, NAN], [NAN, 1.0]]), 2.0
+    )
     assert np.isnan(apart[0, 1])
 
 
@@ -71,7 +73,7 @@ def test_forces_between_proxies_are_means_over_all_pairs(seed, w):
     owner = np.array([0, 0, 1, 2])
     mask = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]], bool)
     proxies = [np.where(mask[j], rng.normal(size=(5, 3)), NAN) for j in owner]
-    found = forces.of_proxies(proxies, owner, w)
+    found = forces.attraction_of_points(proxies, owner, w)
     flat = np.concatenate(proxies)
     span = np.nanmax(flat, axis=0) - np.nanmin(flat, axis=0)
     for i in range(4):
@@ -83,7 +85,7 @@ def test_forces_between_proxies_are_means_over_all_pairs(seed, w):
                 gaps = [((x[on] - y[on]) ** 2).sum() for x in proxies[i] for y in proxies[j]]
                 expected = np.mean(np.maximum(np.array(gaps) / (span[on] ** 2).sum(), 1e-12) ** (-w / 2))
                 assert found[i, j] == pytest.approx(expected, rel=2e-5)
-    assert np.isnan(forces.of_proxies(proxies, owner, w, within=False)[0, 1])
+    assert np.isnan(forces.attraction_of_points(proxies, owner, w, within=False)[0, 1])
 
 
 @pytest.mark.parametrize("gap", [1e-4, 1e-2, 0.1, 0.2, 1.0])
@@ -95,23 +97,23 @@ def test_forces_between_close_points_far_from_the_middle_are_not_lost_to_roundin
     span = np.ptp(np.concatenate([one, other, ends]), axis=0)
     squared = ((one[:, None] - other[None]) ** 2).sum(axis=2) / (span**2).sum()
     expected = pytest.approx(np.mean(1 / squared), rel=2e-5)
-    assert forces.of_proxies([one, other, ends], np.arange(3), 2.0)[0, 1] == expected
+    assert forces.attraction_of_points([one, other, ends], np.arange(3), 2.0)[0, 1] == expected
     if gap == 1e-2:  # 32 bits alone would lose it, whichever order a processor adds in
         monkeypatch.setattr(forces, "FAR", 0)
-        assert forces.of_proxies([one, other, ends], np.arange(3), 2.0)[0, 1] != expected
+        assert forces.attraction_of_points([one, other, ends], np.arange(3), 2.0)[0, 1] != expected
 
 
 def test_drawn_points_have_the_covariance_also_for_fewer_points_than_features():
     rng = np.random.default_rng(1)
     for rows in (3, 40):
         points = rng.normal(size=(rows, 5)) @ rng.normal(size=(5, 5))
-        factors = factor(points)
+        factors = covariance_factor(points)
         np.testing.assert_allclose(factors.T @ factors, np.cov(points.T, bias=True), atol=1e-10)
         none = np.empty((0, 5))
-        many = drawn(points.mean(axis=0), factors, points.var(axis=0), none, 100_000, rng)
+        many = draw_gaussian(points.mean(axis=0), factors, points.var(axis=0), none, 100_000, rng)
         np.testing.assert_allclose(np.cov(many.T), np.cov(points.T, bias=True), atol=0.15 * points.var())
         box = np.stack([points.min(axis=0), points.max(axis=0)])
-        inside = drawn(points.mean(axis=0), none, points.var(axis=0), box, 1000, rng)
+        inside = draw_gaussian(points.mean(axis=0), none, points.var(axis=0), box, 1000, rng)
         assert (inside >= box[0]).all()
         assert (inside <= box[1]).all()
 
@@ -133,7 +135,7 @@ FORCE = np.array(
 def test_only_comparable_pairs_are_summed_and_counted():
     """Eq. 11 divided by all pairs is lower for sets of clients that cannot be compared, and merges others."""
     owner = np.array([0, 1, 0, 1, 2])
-    steps = forces.merges(FORCE, owner, apart=False)
+    steps = forces.agglomerate(FORCE, owner, apart=False)
     assert [step.tolist() for step in steps[:4]] == [
         [0, 1, 2, 3, 4], [0, 0, 2, 3, 4], [0, 0, 2, 2, 4], [0, 0, 2, 2, 0],
     ]  # fmt: skip
@@ -142,9 +144,16 @@ def test_only_comparable_pairs_are_summed_and_counted():
     more = np.full((6, 6), NAN)
     more[:5, :5] = FORCE
     more[5, :2] = more[:2, 5] = 20
-    joined = forces.merges(more, np.array([0, 1, 0, 1, 2, 3]), apart=False)[3]
+    joined = forces.agglomerate(more, np.array([0, 1, 0, 1, 2, 3]), apart=False)[3]
     assert joined.tolist() == [0, 0, 2, 2, 4, 0]
-    assert forces.merges(more, np.array([0, 1, 0, 1, 2, 3]), apart=False)[4].tolist() == [0, 0, 2, 2, 0, 0]
+    assert forces.agglomerate(more, np.array([0, 1, 0, 1, 2, 3]), apart=False)[4].tolist() == [
+        0,
+        0,
+        2,
+        2,
+        0,
+        0,
+    ]
     by_all = {"first": 4 / 3, "second": 3 / 2}
     assert by_all["first"] < by_all["second"]
 
@@ -156,10 +165,10 @@ def test_on_a_chain_dividing_by_all_pairs_merges_ends_and_comparable_pairs_find_
     means, owner = np.full((60, 31), NAN), np.repeat(np.arange(30), 2)
     for j in range(30):
         means[2 * j : 2 * j + 2, j : j + 2] = [[0.0], [3]] + 0.3 * rng.normal(size=(2, 2))
-    force = forces.of_moments(means, np.where(np.isnan(means), NAN, 1.0), 2.0)
+    force = forces.attraction_of_moments(means, np.where(np.isnan(means), NAN, 1.0), 2.0)
     truth = np.arange(60) % 2
-    ours = forces.merges(force, owner, apart=False)[58]
-    printed = forces.merges(np.nan_to_num(force), owner, apart=False)[58]
+    ours = forces.agglomerate(force, owner, apart=False)[58]
+    printed = forces.agglomerate(np.nan_to_num(force), owner, apart=False)[58]
     assert accuracy(truth, ours) == 1
     assert accuracy(truth, printed) < 0.6
 
@@ -167,11 +176,11 @@ def test_on_a_chain_dividing_by_all_pairs_merges_ends_and_comparable_pairs_find_
 def test_clusters_of_one_client_stay_apart_if_asked():
     force = np.array([[0, 9, 1.0], [9, 0, 2], [1, 2, 0]])
     owner = np.array([0, 0, 1])
-    assert forces.merges(force, owner, apart=False)[1].tolist() == [0, 0, 2]
-    assert forces.merges(force, owner, apart=True)[1].tolist() == [0, 1, 1]
-    assert len(forces.merges(force, owner, apart=True)) == 2
-    left = forces.merges(force, owner, apart=True)[-1]
-    assert forces.kept(force, left, np.ones(3), 1).tolist() == [0, 0, 0]
+    assert forces.agglomerate(force, owner, apart=False)[1].tolist() == [0, 0, 2]
+    assert forces.agglomerate(force, owner, apart=True)[1].tolist() == [0, 1, 1]
+    assert len(forces.agglomerate(force, owner, apart=True)) == 2
+    left = forces.agglomerate(force, owner, apart=True)[-1]
+    assert forces.keep_largest(force, left, np.ones(3), 1).tolist() == [0, 0, 0]
 
 
 @settings(max_examples=30, deadline=None)
@@ -183,7 +192,7 @@ def test_incremental_merges_are_those_computed_anew(seed, apart):
     force = force + force.T
     hidden = rng.random((4, 4)) < 0.2
     force[(hidden | hidden.T)[owner][:, owner]] = NAN
-    steps = forces.merges(force, owner, apart=apart)
+    steps = forces.agglomerate(force, owner, apart=apart)
     for before, after in pairwise(steps):
         best, chosen = -1.0, None
         for r in np.unique(before):
@@ -230,7 +239,7 @@ def test_separated_clusters_are_found(observed, way):
 
 def test_a_step_takes_what_is_new_and_keeps_what_has_no_news():
     old, new = np.array([[0.0, NAN, 4]]), np.array([[10.0, 6, NAN]])
-    np.testing.assert_array_equal(stepped(old, new, 0.8), [[8, 6, 4]])
+    np.testing.assert_array_equal(damped_update(old, new, 0.8), [[8, 6, 4]])
     assert np.isnan((1 - 0.8) * old + 0.8 * new)[0, 1:].all()  # as printed
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import secfc
 from secfc.data.inputs import Caution, InputError
-from secfc.overlap.centroids import Centroids, distances, merged
-from secfc.overlap.local import Clusterer, LocalKMeans, Silhouette, kmeans, numbered
+from secfc.overlap.centroids import Centroids, common_distances, merge_centroids
+from secfc.overlap.local import ExternalClusterer, LocalKMeans, Silhouette, kmeans, renumber_labels
 from secfc.overlap.starts import Automatic, Constrained, MaxMin, NearestMerge, Synchronized
 from tests.secfc.overlap.cases import CHAIN, clusters, federation
 
@@ -33,28 +33,28 @@ def test_a_merged_centroid_is_a_mean_of_each_coordinate_over_those_who_observe_i
     """
     first = np.array([[1.0, 2, NAN], [3, 4, NAN]])
     values = np.array([first.mean(axis=0), [NAN, 6, 5]])
-    np.testing.assert_array_equal(merged(values, np.array([2.0, 1.0])), [2, 4, 5])
+    np.testing.assert_array_equal(merge_centroids(values, np.array([2.0, 1.0])), [2, 4, 5])
     # As printed, eq. 1 divides sums by at most one: (4, 12, 5).
     printed = np.nansum(np.array([*first, [NAN, 6, 5]]), axis=0)
     assert printed.tolist() == [4, 12, 5]
-    assert np.isnan(merged(values[:1], np.ones(1))[2])
+    assert np.isnan(merge_centroids(values[:1], np.ones(1))[2])
 
 
 def test_distances_are_over_common_features_and_their_span():
     left, right = np.array([[0.0, 0, NAN]]), np.array([[NAN, 3, 7], [4, 3, NAN], [NAN, NAN, 1]])
-    found = distances(left, right, np.array([8.0, 6.0, 1.0]))
+    found = common_distances(left, right, np.array([8.0, 6.0, 1.0]))
     np.testing.assert_allclose(found, [[0.5, 0.5, NAN]])
-    assert distances(left, left, np.zeros(3)).tolist() == [[0]]
+    assert common_distances(left, left, np.zeros(3)).tolist() == [[0]]
 
 
 def test_one_feature_rescaled_changes_which_is_nearer_and_a_common_scale_does_not():
     """Hand case 4."""
     origin, others, span = np.zeros((1, 2)), np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([4.0, 3.0])
-    found = distances(origin, others, span)[0]
+    found = common_distances(origin, others, span)[0]
     np.testing.assert_allclose(found, [0.82, 0.63], atol=5e-3)
-    scaled = distances(origin, others * [1, 10], span * [1, 10])[0]
+    scaled = common_distances(origin, others * [1, 10], span * [1, 10])[0]
     np.testing.assert_allclose(scaled, [0.36, 0.99], atol=6e-3)
-    np.testing.assert_allclose(distances(origin, 8 * others, 8 * span)[0], found)
+    np.testing.assert_allclose(common_distances(origin, 8 * others, 8 * span)[0], found)
 
 
 # --- starts
@@ -146,7 +146,7 @@ def test_local_clusters_are_as_many_as_told_or_as_the_silhouette_says():
     assert len(set(Silhouette().labels(points, 6, 0, "a").tolist())) == 3
     assert Silhouette().labels(points[:2], 6, 0, "a").tolist() == [0, 0]
     assert kmeans(np.ones((4, 2)), 3, 0, 1).tolist() == [0, 0, 0, 0]
-    assert numbered(np.array([5, -1, 2, 5])).tolist() == [1, -1, 0, 1]
+    assert renumber_labels(np.array([5, -1, 2, 5])).tolist() == [1, -1, 0, 1]
 
 
 def test_what_is_no_clusterer_is_refused_by_name():
@@ -158,7 +158,7 @@ def test_what_is_no_clusterer_is_refused_by_name():
             return np.zeros(len(points) + 1)
 
     with pytest.raises(InputError, match=r"Wrong labels 3 points by an array of shape \(4,\), float64"):
-        Clusterer(Wrong()).labels(np.zeros((3, 1)), 2, 0, "a")
+        ExternalClusterer(Wrong()).labels(np.zeros((3, 1)), 2, 0, "a")
     with pytest.raises(InputError, match="k=0"):
         LocalKMeans(0)
 

@@ -25,10 +25,10 @@ from secfc.privacy import (
     Pure,
     RoundedGaussian,
     gaussian_multiplier,
-    solve,
-    split,
+    least_factor,
+    split_budget,
 )
-from secfc.privacy.accountant import SMOOTH, Cost, epsilon, pld_epsilon, rdp_epsilon
+from secfc.privacy.accountant import SMOOTH, CompositionCost, epsilon, pld_epsilon, rdp_epsilon
 from secfc.privacy.events import _ripple
 
 DELTA = 1e-6
@@ -75,7 +75,7 @@ def test_the_two_accountants_agree_as_far_as_they_can(event, count):
     many = several(*[event] * count)
     loose = rdp_epsilon(many, DELTA)
     tight = pld_epsilon(many, DELTA)
-    if Cost.of(event).rho:
+    if CompositionCost.of(event).rho:
         assert tight == math.inf  # only the zCDP bound is known
         assert epsilon(many, DELTA) == loose
     else:
@@ -232,9 +232,9 @@ def test_a_sum_of_discrete_noise_costs_what_the_continuous_one_does_that_it_is_a
 def test_noise_that_is_too_narrow_to_be_smooth_is_known_by_its_zcdp_bound_alone():
     narrow, smooth = (DistributedDiscreteGaussian(2.0, sigma, 7, 30) for sigma in (2.6, 2.75))
     assert narrow.distance > 30 * SMOOTH >= smooth.distance
-    assert Cost.of(narrow).rho == narrow.rho
-    assert Cost.of(smooth).rho == 0
-    assert Cost.of(smooth).distance == smooth.distance
+    assert CompositionCost.of(narrow).rho == narrow.rho
+    assert CompositionCost.of(smooth).rho == 0
+    assert CompositionCost.of(smooth).distance == smooth.distance
     # So is what costs so much that a distance of 2**-100 outweighs delta.
     wild = DistributedDiscreteGaussian(0.05, 3.0, 2, 1 << 30)
     known = DiscreteGaussian((2 * wild.rho) ** -0.5)
@@ -257,7 +257,7 @@ def test_noise_of_colluders_does_not_count():
 @pytest.mark.parametrize("e", [1e-4, 0.01, 0.1, 1.0, 8.0])
 def test_a_split_meets_the_total_exactly(e):
     budget = Budget(e, DELTA)
-    steps = split(budget, (0.25, 0.05, 0.7))
+    steps = split_budget(budget, (0.25, 0.05, 0.7))
     total = several(*map(Gaussian, steps))
     assert epsilon(total, DELTA) == pytest.approx(e, rel=1e-6)
     budget.check(total)
@@ -268,7 +268,7 @@ def test_a_split_meets_the_total_exactly(e):
 @pytest.mark.parametrize("e", [20.0, 24.0, 40.0, 1e6])
 def test_no_more_is_spent_than_sampled_noise_can_prove(e):
     budget = Budget(e, DELTA)
-    total = several(*(RoundedGaussian(z, 2**19 * DISTANCE) for z in split(budget, (0.3, 0.7))))
+    total = several(*(RoundedGaussian(z, 2**19 * DISTANCE) for z in split_budget(budget, (0.3, 0.7))))
     budget.check(total)
     assert epsilon(total, DELTA) > 0.99 * min(e, 24)
     # Control: so little noise that its distance from the law outweighs delta.
@@ -282,7 +282,7 @@ def mixed(factor):
 
 @pytest.mark.parametrize("e", [0.005, 2.0])
 def test_any_mixture_is_solved_for_the_total(e):
-    factor = solve(Budget(e, DELTA), mixed)
+    factor = least_factor(Budget(e, DELTA), mixed)
     assert e * (1 - 1e-3) < epsilon(mixed(factor), DELTA) <= e
     Budget(e, DELTA).check(mixed(factor))
     with pytest.raises(OverBudget, match="raise the budget"):
@@ -291,7 +291,7 @@ def test_any_mixture_is_solved_for_the_total(e):
 
 def test_what_no_noise_can_meet_is_said():
     with pytest.raises(PrivacyError, match="not private"):
-        solve(Budget(1.0, DELTA), lambda factor: several(Gaussian(factor), NonPrivate()))
+        least_factor(Budget(1.0, DELTA), lambda factor: several(Gaussian(factor), NonPrivate()))
     with pytest.raises(PrivacyError, match="delta=0"):
         gaussian_multiplier(Budget(1.0, 0.0))
     with pytest.raises(OverBudget, match="epsilon=inf"):
@@ -307,7 +307,7 @@ def test_budgets_are_checked(bad):
 @pytest.mark.parametrize("bad", [(), (1, 0), (1, -1), (math.inf,)])
 def test_weights_are_checked(bad):
     with pytest.raises(ValueError, match="positive numbers"):
-        split(Budget(1, DELTA), bad)
+        split_budget(Budget(1, DELTA), bad)
 
 
 @pytest.mark.parametrize("kind", [Gaussian, DiscreteGaussian, Pure])

@@ -17,7 +17,7 @@ from secfc.privacy import (
     Composed,
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
-    Finding,
+    EpsilonFinding,
     Gaussian,
     Neighbors,
     NoNoise,
@@ -27,8 +27,7 @@ from secfc.privacy import (
     one_run,
 )
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.audit import audit, many_gaussian_runs
-from secfc.privacy.tradeoff import Shift
+from secfc.privacy.audit import GaussianShift, audit, many_gaussian_runs
 
 ALARM = 1e-6
 DELTA = 1e-5
@@ -57,14 +56,14 @@ class HonestNoise:
 
     @property
     def crowd(self):
-        return feddp_noise.Honest(self.honest, self.honest)
+        return feddp_noise.HonestCounts(self.honest, self.honest)
 
     def event(self, size):
-        return SharedNoise().event(feddp_noise.Gaussian(self.noise_multiplier), size, self.crowd)
+        return SharedNoise().event(feddp_noise.GaussianStep(self.noise_multiplier), size, self.crowd)
 
     def __call__(self, values, *, coins):
         noise, place, nothing = (
-            feddp_noise.Gaussian(self.noise_multiplier),
+            feddp_noise.GaussianStep(self.noise_multiplier),
             SharedNoise(),
             np.zeros_like(values),
         )
@@ -116,7 +115,7 @@ GAUSSIAN = [one for one in MECHANISMS if not isinstance(one, DiscreteLaplaceNois
 @pytest.mark.parametrize("mechanism", GAUSSIAN, ids=str)
 def test_a_shift_by_counts_refutes_half_the_noise_of_every_gaussian_mechanism(mechanism):
     claim = mechanism.event(1)
-    shift = Shift.of_event(claim).mu
+    shift = GaussianShift.of_event(claim).mu
     for factor, caught in ((1, False), (2, True)):
         noise, base = weaker(mechanism, factor), np.zeros(RUNS, int)
         present = noise(base + SENSITIVITY, coins=coins("present")).values
@@ -194,7 +193,7 @@ def test_a_one_run_bound_as_computed_by_hand():
 
 
 def test_a_finding_is_a_lower_bound_on_the_accountants():
-    assert not Finding(epsilon(Gaussian(1.0), DELTA), DELTA, ALARM, 1).refutes(Gaussian(1.0))
+    assert not EpsilonFinding(epsilon(Gaussian(1.0), DELTA), DELTA, ALARM, 1).refutes(Gaussian(1.0))
 
 
 def test_audits_that_cannot_say_anything_are_refused():

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secfc.coded.layout import AllRows, OwnRows
-from secfc.disclosure.noise.sensitivity import (
+from secfc.coded.plan import HiddenOwnerLayout, PublicOwnerLayout
+from secfc.disclosure.noise.noise import (
     distance_sensitivity,
     largest_distance_sensitivity,
-    parts,
     sum_sensitivity,
+    unit_parts,
 )
 from secfc.privacy import Neighbors, PrivacyError
 from tests.oracles.field import scaled_distances
@@ -70,7 +70,7 @@ def worst_case(m, s, k):
 
 
 def claims(unit, layout, labels, k):
-    rows, inside = parts(unit, layout, labels, k)
+    rows, inside = unit_parts(unit, layout, labels, k)
     sizes = np.bincount(labels, minlength=k)
     return distance_sensitivity(len(labels), sizes, rows, inside), sum_sensitivity(inside)
 
@@ -81,7 +81,7 @@ def claims(unit, layout, labels, k):
 def test_no_neighbors_exceed_the_sensitivity(unit, seed, n, k):
     rng = np.random.default_rng(seed)
     counts = tuple(rng.integers(1, 5, n).tolist())
-    layout, m = OwnRows(counts), sum(counts)
+    layout, m = PublicOwnerLayout(counts), sum(counts)
     labels = rng.integers(0, k, m)
     points = corners(rng, m, int(rng.integers(1, 4)), rng.random() < 0.8)
     own = np.zeros(m, bool)
@@ -101,7 +101,7 @@ def test_no_neighbors_exceed_the_sensitivity(unit, seed, n, k):
 def test_the_bound_is_nearly_attained(m, s, k):
     points, other, labels = worst_case(m, s, k)
     distances, centers = moved(points, other, labels, k)
-    claimed, claimed_sums = claims(POINT, OwnRows((m,)), labels, k)
+    claimed, claimed_sums = claims(POINT, PublicOwnerLayout((m,)), labels, k)
     assert 0.55 * claimed < distances <= claimed
     assert centers == pytest.approx(claimed_sums)
 
@@ -126,17 +126,17 @@ def test_the_search_finds_claims_that_are_too_small(forgotten):
 
 def test_clients_move_more_than_points():
     labels = np.arange(60) % 3
-    layout = OwnRows((20, 20, 20))
+    layout = PublicOwnerLayout((20, 20, 20))
     point, client = claims(POINT, layout, labels, 3), claims(CLIENT, layout, labels, 3)
     assert client[0] > 4 * point[0]
     assert client[1] > 6 * point[1]
     # Clients of one row are data points.
-    assert claims(CLIENT, OwnRows((1,) * 60), labels, 3) == claims(POINT, layout, labels, 3)
+    assert claims(CLIENT, PublicOwnerLayout((1,) * 60), labels, 3) == claims(POINT, layout, labels, 3)
 
 
 def test_rows_in_no_cluster_and_empty_clusters():
     labels = np.array([0, 0, -1, 1])
-    rows, inside = parts(POINT, OwnRows((4,)), labels, 3)
+    rows, inside = unit_parts(POINT, PublicOwnerLayout((4,)), labels, 3)
     assert rows.tolist() == [1, 1, 1]
     assert inside.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
     # The singleton is the worst: its own row against two clusters, and three others against itself.
@@ -146,6 +146,6 @@ def test_rows_in_no_cluster_and_empty_clusters():
 def test_what_cannot_be_bounded_is_refused():
     labels = np.zeros(4, int)
     with pytest.raises(PrivacyError, match="are replaced"):
-        parts(Neighbors("add/remove"), OwnRows((4,)), labels, 1)
+        unit_parts(Neighbors("add/remove"), PublicOwnerLayout((4,)), labels, 1)
     with pytest.raises(PrivacyError, match="open membership"):
-        parts(CLIENT, AllRows(4, 2), labels, 1)
+        unit_parts(CLIENT, HiddenOwnerLayout(4, 2), labels, 1)

@@ -20,8 +20,7 @@ from secfc.privacy import (
     clip,
 )
 from secfc.privacy.accountant import epsilon
-from secfc.privacy.clipping import squared_norms
-from secfc.privacy.mechanisms import LARGEST_ENTRY
+from secfc.privacy.mechanisms import LARGEST_ENTRY, squared_norms
 
 GAUSSIANS = [RoundedGaussianNoise, DiscreteGaussianNoise]
 MECHANISMS = [

@@ -1,0 +1,417 @@
+"""Finding lying replies and false dealings: random parity checks, and Reed-Solomon decoding of a few words.
+
+The replies of honest clients are, value by value, points of one polynomial of degree below R, the code's
+threshold.  So the R + a values of R + a clients satisfy a independent parity checks (the values at the
+last a points follow from the first R), and up to a lies break at least one of them.  Checking costs one
+sum over the replies for each check, so only a few random combinations of the checks are computed, in the
+pass that decodes.  Where one does not vanish, the values of all clients at that place are decoded: once
+(`field.code.reed_solomon`).  Everything left is then decoded as if the liars had been silent.
+
+The bound.  Checks s_1, ..., s_a are combined into s_i + sum_{j > c} u_ij s_j for i <= c, with uniform u
+drawn after the replies are fixed.  If some s is not zero, all c combinations vanish with probability at
+most p^-c.  For a <= c there is no chance in it: the checks themselves are computed.  See `miss_bound` for the
+whole search.
+
+Dealings (`judge_dealing`).  A receiver must not show its shares, so a random word of them is published.
+A share r of N residues is read as blocks r[b, a].  `count` rows of coefficients x give the sums
+u_s[a] = sum_b x_s[b] r[b, a], and `words` rows of coefficients y the words sum_{s,a} y_w[s, a] u_s[a].  A
+difference e != 0 modulo p has a column a with e[., a] != 0, so all its u_s vanish with probability at most
+p^-count; if one does not, all words vanish with probability p^-words.
+
+A lie in several lanes leaves no trace only if it leaves none in each, so the smallest prime decides.
+
+Assumes at most `liars` lying clients: what more of them can do is said at `locate_liars`.  Blames whoever
+sent the value that is off the polynomial; an honest client to whom a dealer gave a false share computes false
+replies, which is why dealings are checked before replies are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode, transfer_matrix
+from field.code.reed_solomon import TooManyLiars, locate_words, sorted_clients
+from field.ring.basis import LANE, Basis
+from field.secrets.coins import Coins
+
+Array = NDArray[Any]
+
+# A liar escapes with probability below 2**-BITS.
+BITS = 59
+
+
+# --- the bound -------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def checks_needed(basis: Basis, liars: int, bits: int = BITS) -> int:
+    """The least count with `miss_bound` below 2**-bits: 2 for 30-bit lanes, 1 for 2**61 - 1."""
+    count = 1
+    while _missed(min(basis.primes), count, liars) * 2**bits >= 1:
+        count += 1
+    return count
+
+
+def miss_bound(basis: Basis, liars: int, bits: int = BITS) -> Fraction:
+    """A bound on the probability that a lie among the values that are used goes unnoticed.
+
+    With c = combinations(...): p^-c + liars p^-(c+1), below 2^-60 (1 + 2^-21) for 30-bit lanes.  The search
+    passes over the values in their order; where a check fails it names a liar and goes on from there without
+    it, with fresh coefficients and one check more.  What it passed holds a lie only if the first of the lies
+    that were left passed, whatever becomes of the others: with probability p^-c in the first pass, and
+    p^-(c+1) in each of the at most `liars` later ones.
+    """
+    return _missed(min(basis.primes), checks_needed(basis, liars, bits), liars)
+
+
+def _missed(p: int, count: int, liars: int) -> Fraction:
+    escape = Fraction(1, p**count)
+    return escape + liars * escape / p
+
+
+# --- parity checks of replies -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParityChecks:
+    """Random sums of some clients' values that vanish if none of them lies: secret until those are fixed.
+
+    clients, sorted: any R of them decode.  weights (lanes, rows, clients): canonical residues.
+    """
+
+    basis: Basis
+    clients: tuple[int, ...]
+    weights: Array
+
+    def __repr__(self) -> str:
+        return f"Checks(clients={self.clients}, secret)"
+
+    @classmethod
+    def draw(
+        cls, code: LagrangeCode, basis: Basis, clients: tuple[int, ...], degree: int, count: int, coins: Coins
+    ) -> ParityChecks:
+        """`count` of them, or one for each value past the threshold, which says it all, if that is fewer."""
+        needed = code.threshold(degree)
+        alphas = code.alphas
+        points = tuple(alphas[j] for j in clients)
+        spare = len(points) - needed
+        count = min(count, spare)
+        weights = np.zeros((basis.lanes, count, len(points)), basis.dtype)
+        if count == 0:
+            return cls(basis, clients, weights)
+        carry = transfer_matrix(basis, points[:needed], points[needed:])
+        # Check j is what the first values say of the value at point needed + j, less that value.
+        first = carry[:, :count]
+        if spare > count:
+            mix = basis.sample((count, spare - count), coins)
+            for j in range(count, spare):
+                weights[:, :, needed + j] = basis.negate(mix[:, :, j - count])
+                first = basis.add(first, basis.multiply(mix[:, :, j - count, None], carry[:, None, j]))
+        weights[:, :, :needed] = first
+        weights[:, range(count), range(needed, needed + count)] = basis.column(2, basis.dtype) - 1
+        return cls(basis, clients, weights)
+
+    def failing(self, values: Mapping[int, Array], done: Array) -> tuple[int, int] | None:
+        """Some (h, i) where a check of the values (lanes, k, m) is not zero, or None if all are.
+
+        done: (1,) int64, 0 for the first search: how far the values passed already, in chunks of the kernel
+        or else in rows h.
+        """
+        replies = [values[j] for j in self.clients]
+        if not self.weights.shape[1] or not replies[0].size:
+            return None
+        if self.basis.folded:
+            from field.kernels import decoding
+
+            place: tuple[int, int] | None = decoding.check(replies, self.factors, self.constants, done)
+            return place
+        for h in range(int(done[0]), replies[0].shape[1]):
+            done[0] = h
+            off = self.basis.matmul(self.weights, np.stack([r[:, h] for r in replies], axis=1))
+            if off.any():
+                return h, int(np.argmax(off.any(axis=(0, 1))))
+        return None
+
+    @property
+    def factors(self) -> Array:
+        """The weights as the kernel wants them: centered int64."""
+        p = self.basis.column(3)
+        weights = self.weights.astype(np.int64)
+        return np.asarray(weights - p * (weights > p >> 1))
+
+    @property
+    def constants(self) -> Array:
+        """c of every lane 2**30 - c."""
+        return np.array([LANE - p for p in self.basis.primes], np.int64)
+
+
+def find_consistent(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    attempt: Callable[[ParityChecks], tuple[int, int] | None],
+    *,
+    bits: int = BITS,
+    read: int | None = None,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(clients whose values passed, liars named): attempts until no check fails, fresh ones every time.
+
+    values[j] is (lanes, k, m).  attempt(checks) looks at checks.clients' values only and says some (h, i)
+    where a check fails, or None.  read: how many values the first attempt looks at, R + liars by default:
+    of that many, at least R are honest.  Each liar that is named leaves one less to look at, so liars past
+    the planned number may go unnoticed here.
+
+    Raises TooFewValues and TooManyLiars as `locate_liars`, and has its bound.
+    """
+    clients = sorted_clients(code, values, degree, liars)
+    basis = code.basis.prefix(values[clients[0]].shape[0])
+    count = checks_needed(code.basis, liars, bits)
+    read = code.threshold(degree) + liars if read is None else read
+    named: tuple[int, ...] = ()
+    while True:
+        left = tuple(j for j in clients if j not in named)
+        # One check more after the first attempt, see `miss_bound`.
+        rows = count + bool(named)
+        checks = ParityChecks.draw(code, basis, left[: read - len(named)], degree, rows, coins)
+        place = attempt(checks)
+        if place is None:
+            return checks.clients, named
+        h, i = place
+        words = {j: values[j][:, h, i, None] for j in left}
+        try:
+            named = tuple(sorted(named + locate_words(code, words, degree, liars - len(named))))
+        except TooManyLiars as error:
+            suspects = tuple(sorted(named + error.suspects))
+            raise TooManyLiars(liars, len(clients), error.needed, suspects) from None
+
+
+# --- who is off the polynomial ---------------------------------------------------------------------
+
+
+def locate_liars(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    *,
+    bits: int = BITS,
+) -> tuple[int, ...]:
+    """The clients whose values are off the polynomial of degree `degree` in the shares, sorted.
+
+    values[j] is (lanes, *shape), canonical residues of client j, in any lane of which it may lie.  coins
+    are secret and drawn here, so the values must have arrived before.  If at most `liars` clients lie,
+    exactly the liars are named, except with probability `miss_bound` (below 2**-bits); an honest client
+    is then never named.  With s = len(values) - threshold(degree) - 2 liars spare values:
+
+    * up to liars + s lying clients are never blamed wrongly: TooManyLiars (or, if few lied in the end,
+      their names);
+    * more of them who choose their lies together can agree with threshold(degree) - 1 honest clients on
+      another polynomial and frame up to `liars` honest ones, and no decoder can tell; lies chosen
+      independently of one another are still found too many, up to a chance of about C(n, liars) p^-s-liars.
+
+    Raises TooFewValues below threshold(degree) + 2 liars, and TooManyLiars.
+    """
+    return _search(code, values, degree, liars, coins, bits, len(values))[1]
+
+
+def screen_liars(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    *,
+    bits: int = BITS,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(clients to decode from, liars named), reading only threshold(degree) + liars values if they agree.
+
+    Of that many agreeing values at least threshold(degree) are honest, so they lie on the true
+    polynomial; whoever lies among the rest is not read, and not named unless it lies where another does.
+    Arguments, errors and probability are those of `locate_liars`.  More liars than planned are noticed surely
+    only there: use it where that matters more than time.  `field.code.distances.screen_nearest` decodes in
+    the same pass.
+    """
+    return _search(code, values, degree, liars, coins, bits, None)
+
+
+def _search(
+    code: LagrangeCode,
+    values: Mapping[int, Array],
+    degree: int,
+    liars: int,
+    coins: Coins,
+    bits: int,
+    read: int | None,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    flat = {j: v.reshape(v.shape[0], 1, -1) if v.ndim != 3 else v for j, v in values.items()}
+    if any(v.strides[2] != v.itemsize for v in flat.values()):
+        # The kernel needs contiguous rows; lanes and clusters may have any stride.
+        flat = {j: np.ascontiguousarray(v) for j, v in flat.items()}
+    done = np.zeros(1, np.int64)
+    return find_consistent(
+        code, flat, degree, liars, coins, lambda checks: checks.failing(flat, done), bits=bits, read=read
+    )
+
+
+# --- random words of long shares -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RandomCombination:
+    """Coefficients of random words of shares of `size` residues: unknown until the shares are fixed.
+
+    scales (lanes, rows, blocks), weights (lanes, words, rows, width): canonical residues.
+    """
+
+    basis: Basis
+    size: int
+    scales: Array
+    weights: Array
+
+    def __repr__(self) -> str:
+        return f"Combination(size={self.size}, secret)"
+
+    @classmethod
+    def draw(cls, basis: Basis, size: int, count: int, words: int, coins: Coins) -> RandomCombination:
+        """Uniform coefficients: the same coins give the same, so receivers can share public ones."""
+        # Short rows cost less at the end of a reply, long ones stream better from memory.
+        width = 256 if size < 1 << 17 else 1024
+        # The kernel takes rows two at a time; one more row only lowers the bound.
+        rows = count + count % 2 if basis.folded else count
+        scales = basis.sample((rows, -(-size // width)), coins)
+        return cls(basis, size, scales, basis.sample((words, rows, width), coins))
+
+    def of(self, values: Sequence[Array]) -> Array:
+        """The words of arrays (lanes, *shape) of canonical residues: (lanes, len(values), words).
+
+        A difference from zero leaves all words zero with probability at most p^-count + p^-words (module
+        docstring), over coefficients it does not depend on.
+        """
+        basis = self.basis
+        lanes, words, _, width = self.weights.shape
+        flat = [v.reshape(lanes, -1) for v in values]
+        out = np.zeros((lanes, len(flat), words), basis.dtype)
+        if self.size == 0 or not flat:
+            return out
+        if basis.folded:
+            from field.kernels import correcting
+            from field.kernels.scalar import centered
+
+            c = np.array([LANE - p for p in basis.primes], np.int64)
+            scales = [centered(lane, p) for lane, p in zip(self.scales, basis.primes, strict=True)]
+            # Rows must be contiguous for the kernel; lanes may have any stride.
+            flat = [v if v.strides[1] == v.itemsize else np.ascontiguousarray(v) for v in flat]
+            correcting.combine(flat, np.array(scales, np.int32), self.weights, c, out)
+            return out
+        columns = np.zeros((lanes, self.scales.shape[2] * width), basis.dtype)
+        for j, v in enumerate(flat):
+            columns[:, : self.size] = v
+            sums = basis.matmul(self.scales, columns.reshape(lanes, -1, width))
+            out[:, j] = basis.matmul(self.weights.reshape(lanes, words, -1), sums.reshape(lanes, -1, 1))[
+                ..., 0
+            ]
+        return out
+
+
+# --- dealings --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DealingFault:
+    """What the published combinations of one dealer's shares say.
+
+    dealer     the dealing is false.  Proof to everybody who saw the published values from their authors,
+               if at most the planned number of receivers lie; no proof to an outsider.
+    receivers  published a value off the polynomial of the others.  Suspicion only: each either published
+               falsely or was dealt a false share, and the dealer's signature on the share decides.
+    """
+
+    dealer: bool
+    receivers: tuple[int, ...]
+
+    @property
+    def good(self) -> bool:
+        return not self.dealer and not self.receivers
+
+
+def mask_words(code: LagrangeCode, liars: int, bits: int = BITS) -> int:
+    """How many masking values a lane a dealer adds to its shares: 4 for 30-bit lanes."""
+    return checks_needed(code.basis, liars, bits) + 2
+
+
+def deal_mask(code: LagrangeCode, words: int, coins: Coins, lanes: int | None = None) -> list[Array]:
+    """n secret shares (lanes, words) of uniform polynomials of degree ell + t - 1, to hide combinations."""
+    lanes = code.basis.lanes if lanes is None else lanes
+    if lanes != code.basis.lanes:
+        code = LagrangeCode(code.basis.prefix(lanes), code.n, code.ell, code.t)
+    # Uniform at the ell data points and at the t noise points, so uniform altogether.
+    hidden = code.basis.sample((1, code.ell * words), coins)
+    return [share[:, 0] for share in code.share(hidden, coins)]
+
+
+def combine_shares(code: LagrangeCode, share: Array, mask: Array, coins: Coins) -> Array:
+    """What a receiver publishes about the shares it got from one dealer: (lanes, words), public.
+
+    share (lanes, *shape) and mask (lanes, words) are secret.  coins are common to all receivers, for one
+    dealer, and drawn after every share of that dealer has arrived: a dealer who knows them can cheat.
+    The masks are used for one publication and never again: two with one mask reveal a combination.
+
+    Privacy: the published words are points of g + sum gamma f with g uniform of the same degree, so
+    together with all the shares of any t receivers they are distributed alike for all data.
+
+    Soundness: if honest receivers hold shares that lie on no polynomial of the degree, their published
+    words do with probability at most p^-(words-1) + p^-words, whatever masks were dealt: given sums that
+    do not all vanish (they do with probability p^-(words-1)), each word cancels the fixed error of the
+    masks with probability 1/p.
+    """
+    words = mask.shape[1]
+    lanes = share.shape[0]
+    basis = code.basis.prefix(lanes)
+    combination = RandomCombination.draw(basis, share.size // lanes, max(1, words - 1), words, coins)
+    return basis.add(combination.of([share])[:, 0], mask)
+
+
+def judge_dealing(
+    code: LagrangeCode,
+    published: Mapping[int, Array],
+    liars: int,
+    *,
+    degree: int = 1,
+    zero_sum: bool = False,
+) -> DealingFault:
+    """Who is at fault, if anybody, by the published words (lanes, words) of one dealer's shares.
+
+    degree: of the dealt polynomial in the shares, 1 for points and 2 for blinding (`field.code.masking`),
+    whose values at the data points must sum to zero as well (zero_sum; its masks are dealt like it).
+
+    If at most `liars` receivers publish falsely, then with e = p^-(words-1) + p^-words, p the least prime,
+
+    * an honest dealer is never found at fault;
+    * a dealing off every polynomial at honest receivers is `good` with probability at most e;
+    * the shares of the honest receivers that are not named lie on one polynomial (and sum to zero, if
+      asked), except with probability at most C(n, liars) e: a union over who is named.
+
+    Named receivers hold shares that nobody may rely on: until the dispute is settled leave the dealer
+    out, or treat those receivers' later replies as missing.
+
+    Raises TooFewValues below threshold(degree) + 2 liars.
+    """
+    try:
+        off = locate_words(code, published, degree, liars)
+    except TooManyLiars:
+        return DealingFault(True, ())
+    if zero_sum:
+        rest = {j: words for j, words in published.items() if j not in off}
+        if code.decode(rest, degree).any():
+            return DealingFault(True, off)
+    return DealingFault(False, off)

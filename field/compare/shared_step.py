@@ -1,0 +1,142 @@
+"""Lloyd's step on labels that nobody knows: arithmetic on shares of one-hot labels and points.
+
+With one-hot labels Z (k, m) of points x_i, the sums S_h = sum_i Z_hi x_i and sizes s_h = sum_i Z_hi are
+secret.  For clusters a < b that are not empty, b is nearer to x than a exactly if
+
+    s_a**2 s_b**2 (||S_b / s_b - x||**2 - ||S_a / s_a - x||**2)
+        = (s_a**2 ||S_b||**2 - s_b**2 ||S_a||**2) - 2 s_a s_b (s_a S_b - s_b S_a) . x
+
+is negative: the square of x itself cancels.  At most d (2 eta s_a s_b)**2 in absolute value for points up to
+eta.  If one of a, b is empty the number is 0.
+
+Everything here is local: shares are values of polynomials at one point, sums of shares are shares, and a
+product of two is a share of twice the degree.  Products of products wait for a reduction of the degree
+in between (Ben-Or, Goldwasser and Wigderson, STOC 1988): that is why there are three functions.
+All arrays are canonical residues, axis 0 the lanes; everything is secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.ring.basis import Basis
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterPairs:
+    """All pairs a < b of k clusters, in the order of `field.compare.argmin.ArgminContest.nearest`."""
+
+    k: int
+
+    @cached_property
+    def first(self) -> Array:
+        return np.array([a for a in range(self.k) for b in range(a + 1, self.k)], np.int64)
+
+    @cached_property
+    def second(self) -> Array:
+        return np.array([b for a in range(self.k) for b in range(a + 1, self.k)], np.int64)
+
+
+def one_hot_sums(basis: Basis, one_hot: Array, points: Array) -> Array:
+    """Sums of points (lanes, m, d) by one-hot labels (lanes, k, m): (lanes, k, d), of twice the degree."""
+    return basis.matmul(one_hot, points)
+
+
+def one_hot_sizes(basis: Basis, one_hot: Array) -> Array:
+    """Sizes (lanes, k) from one-hot labels (lanes, k, m)."""
+    # Fewer than 2**30 residues below 2**31.
+    total = one_hot.sum(axis=2, dtype=np.uint64)
+    return np.asarray(total % basis.column(2, np.uint64), basis.dtype)
+
+
+def pair_products(basis: Basis, sums: Array, sizes: Array, pairs: ClusterPairs) -> Array:
+    """s_a s_b and s_a S_b - s_b S_a of all pairs, s_h**2 and ||S_h||**2: (lanes, N), of twice the degree."""
+    a, b = pairs.first, pairs.second
+    crossed = basis.multiply(sizes[:, a], sizes[:, b])
+    gaps = subtract(
+        basis,
+        basis.multiply(sizes[:, a, None], sums[:, b]),
+        basis.multiply(sizes[:, b, None], sums[:, a]),
+    )
+    norms = basis.multiply(sums, sums).sum(axis=2, dtype=np.uint64) % basis.column(2, np.uint64)
+    parts = (crossed, gaps, basis.multiply(sizes, sizes), norms.astype(basis.dtype))
+    return np.concatenate([part.reshape(basis.lanes, -1) for part in parts], axis=1)
+
+
+def bisectors(basis: Basis, reduced: Array, d: int, pairs: ClusterPairs) -> Array:
+    """The offset and the normal (lanes, pairs, 1 + d) of every pair's number, of twice the degree.
+
+    reduced: what `pair_products` gave, reduced.
+    """
+    count, k = len(pairs.first), pairs.k
+    crossed, gaps, sizes, norms = np.split(reduced, np.cumsum([count, count * d, k]), axis=1)
+    gaps = gaps.reshape(basis.lanes, count, d)
+    a, b = pairs.first, pairs.second
+    offset = subtract(
+        basis, basis.multiply(sizes[:, a], norms[:, b]), basis.multiply(sizes[:, b], norms[:, a])
+    )
+    normal = basis.multiply(crossed[:, :, None], gaps)
+    normal = basis.negate(basis.add(normal, normal)).astype(basis.dtype)
+    return np.concatenate([offset[:, :, None], normal], axis=2)
+
+
+def side_margin(m: int) -> int:
+    """What the numbers of `signed_bisectors` exceed those of `bisectors` by, as a factor, among m points."""
+    return max(m, m * m // 4) + 1
+
+
+def signed_bisectors(
+    basis: Basis, reduced: Array, sizes: Array, d: int, pairs: ClusterPairs, m: int, segments: int
+) -> Array:
+    """The same, of numbers that are positive exactly if b is nearer, or has points where a has none.
+
+    With N the number of a pair, 0 if a or b is empty, it is - C N - s_b (s_a - 1), C = `side_margin(m)`.  As
+    s_a + s_b <= m, the second term is below C in absolute value, so the sign is that of - N where N is not 0.
+    Where it is, the term is negative or 0 if a has points, and s_b if not.  For two or more points up to eta
+    at most (C + 1) d (2 eta m**2 / 4)**2 in absolute value.
+
+    sizes: (lanes, k).  segments: data points that the numbers are added up over.
+    """
+    a, b = pairs.first, pairs.second
+    out = bisectors(basis, reduced, d, pairs)
+    factor = np.array([-side_margin(m) % p for p in basis.primes], np.uint64)
+    out = basis.multiply(out, factor.astype(basis.dtype)[:, None, None]).astype(basis.dtype)
+    fewer = subtract(basis, sizes[:, b], reduced[:, : len(a)])
+    share = np.array([pow(segments, -1, p) for p in basis.primes], basis.dtype)
+    fewer = basis.multiply(fewer, share[:, None]).astype(basis.dtype)
+    out[:, :, 0] = basis.add(np.ascontiguousarray(out[:, :, 0]), fewer)
+    return out
+
+
+def bisector_values(basis: Basis, planes: Array, columns: Array) -> Array:
+    """Every pair's number for every point: (lanes, pairs, m), of twice the degree.
+
+    planes: (lanes, pairs, 1 + d) of `bisectors`, reduced.  columns: (lanes, 1 + d, m), a row of ones above
+    the points' features.
+    """
+    return basis.matmul(planes, columns)
+
+
+def exclusive_or(basis: Basis, x: Array, y: Array, product: Array) -> Array:
+    """x + y - 2 x y of bits in residues."""
+    twice = basis.add(product, product)
+    return subtract(basis, basis.add(x, y), twice)
+
+
+def last_of_one_hot(basis: Basis, others: Array) -> Array:
+    """All of one-hot labels (lanes, k, m) from all rows but the last."""
+    total = others.sum(axis=1, dtype=np.uint64) % basis.column(2, np.uint64)
+    last = subtract(basis, np.ones_like(others[:, 0]), total.astype(basis.dtype))
+    return np.concatenate([others, last[:, None]], axis=1)
+
+
+def subtract(basis: Basis, x: Array, y: Array) -> Array:
+    """x - y."""
+    return basis.add(x, basis.negate(y).astype(basis.dtype)).astype(basis.dtype)

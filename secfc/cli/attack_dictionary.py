@@ -1,0 +1,108 @@
+"""`secfc attack dictionary`: which guessed IDs a coalition finds in a union, with and without a quota."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from secfc.cli.errors import RefusedInput, bad_input
+from secfc.cli.outputs import dumped
+
+if TYPE_CHECKING:
+    from secfc.attacks.dictionary import DictionaryFinding
+
+
+@click.command(short_help="Guessed IDs, looked up in a union.")
+@click.option("-n", type=click.IntRange(3), default=3, show_default=True, metavar="N", help="Clients.")
+@click.option(
+    "-t",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="T",
+    help="Clients that attack together; n >= 2 t + 1.",
+)
+@click.option(
+    "--ids", type=click.IntRange(1), default=500, show_default=True, help="IDs of each other client."
+)
+@click.option(
+    "--digits",
+    type=click.IntRange(1, 7),
+    default=4,
+    show_default=True,
+    help="Digits of a record number: all of them are guessed.",
+)
+@click.option(
+    "--quota",
+    type=click.IntRange(1, 1 << 20),
+    default=500,
+    show_default=True,
+    metavar="IDS",
+    help="Of oblivious tags, as for run.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Reproduces the IDs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON on stdout.")
+def dictionary(n: int, t: int, ids: int, digits: int, quota: int, seed: int, as_json: bool) -> None:
+    """Guess all record numbers, and look them up in a union of made-up ones.
+
+    With the key of tags that all clients share, one client finds everybody. With a quota, t clients find
+    what as many guesses as they may ask for are worth, and parts of the key alone, the server's too, nothing.
+
+    \b
+    Examples:
+      secfc attack dictionary
+      secfc attack dictionary -n 5 -t 2 --digits 5 --quota 1000 --json
+    """
+    import numpy as np
+
+    from psu.ristretto import require
+    from secfc.attacks.dictionary import DictionaryGame
+
+    try:
+        require()
+    except ImportError as error:
+        raise RefusedInput(str(error)) from error
+    rng = np.random.default_rng(seed)
+    if ids > min(quota, 10**digits):
+        raise RefusedInput(
+            f"--ids {ids}: at most --quota ({quota}) and {10**digits} numbers of {digits} digits."
+        )
+    sets = [rng.choice(10**digits, ids, replace=False).tolist() for _ in range(n)]
+    guesses = rng.permutation(10**digits).tolist()
+    with bad_input(ValueError):
+        shared, apart = (DictionaryGame.of(sets, t, q) for q in (0, quota))
+    clients = "1 client" if t == 1 else f"{t} clients"
+    parts = [j for j in apart.plan.evaluators if j < t] + [n]
+    findings = {
+        "1 client, shared key": shared.by_key(guesses),
+        f"{clients}, quota of {quota:,}": apart.by_questions(guesses),
+        "the server alone": apart.by_own_keys([n], guesses),
+        f"the server and {clients}, no question": apart.by_own_keys(parts, guesses),
+    }
+    if as_json:
+        click.echo(dumped({"union": len(apart.union), **{k: asdict(v) for k, v in findings.items()}}))
+    else:
+        _show(findings, len(apart.union), digits)
+
+
+def _show(findings: dict[str, DictionaryFinding], m: int, digits: int) -> None:
+    from rich.console import Console
+
+    from secfc.report import terminal
+
+    console = Console(markup=False, highlight=False, emoji=False)
+    terminal.heading(console, "A dictionary of IDs")
+    terminal.paragraph(
+        console,
+        f"{m:,} record numbers of {digits} digits are in the union of the others; all {10**digits:,} are "
+        "guessed, in random order. Worth: what as many guesses as were tested find on average.",
+    )
+    table = terminal.table("Who", "tested", "worth", "found", "wrong", "refused", text=1)
+    for who, looked in findings.items():
+        knows = "shared" in who or "quota" in who
+        worth = f"{looked.expected:,.0f}" if knows else "-"
+        tested = f"{looked.tested:,}" if knows else "0"
+        table.add_row(who, tested, worth, f"{looked.found:,}", f"{looked.wrong:,}", f"{looked.refused:,}")
+    console.print(table)

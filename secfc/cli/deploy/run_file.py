@@ -1,0 +1,182 @@
+"""From the words of a run file to what runs: the algorithm, what is public, and what is at stake."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from secfc.cli.method import AskedOptions, Method, check_schema
+from secfc.cli.methods import methods
+from secfc.cli.preprocessing import OPTIONS as PREPARING
+from secfc.cli.preprocessing import check as check_preparing
+from secfc.cli.preprocessing import way_for
+from secfc.cli.settings import Settings, check_choice
+from secfc.data.inputs import InputError, seeded_generator
+from secfc.deploy.floors import Stakes
+from secfc.deploy.runfile import RunFile
+from secfc.roles.exchange import SERVER
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Algorithm, PublicFacts
+
+# Options that only mean something where one process sees all data, or that are each site's own.
+ELSEWHERE = ("verify", "attack", "threads", "scratch", "seed")
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a run file asks for.
+
+    algorithm: that runs, on scaled features if they are.  public: what is known of the data before the sites
+    talk; counts of rows are 1 each until they have (`with_counts`).  derived: whether the bound is read off
+    the data, so that each site must consent to show its power of two.  stakes: for floors.  notes: what was
+    chosen for the user.
+    """
+
+    algorithm: Algorithm
+    public: PublicFacts
+    derived: bool
+    stakes: Stakes
+    notes: tuple[str, ...]
+    method: Method
+    asked: AskedOptions
+
+
+def built(run: RunFile) -> Built:
+    """What a run file asks for.  Raises InputError for words that `secfc run` would refuse as well."""
+    from secfc.algorithm import PublicFacts
+    from secfc.scaling.algorithm import Scaled
+
+    method = methods().get(run.algorithm)
+    if method is None:
+        raise InputError(f"algorithm = {run.algorithm!r}: one of {', '.join(methods())} is needed")
+    try:
+        asked = _asked(run, method)
+    except click.ClickException as error:
+        flag = re.compile(r"Invalid value for '--?([a-z-]+)'")
+        said = flag.sub(lambda found: found[1].replace("-", "_"), error.format_message())
+        raise InputError(f"the run file's [options] or [preparing]: {said}") from error
+    names = tuple(f for f in run.features)
+    way = way_for(asked, names)
+    bound = asked.get("bound") if way is None else float(way.limit)
+    derived = bound is None and "bound" in method.names
+    public = PublicFacts(
+        run.clients,
+        (1,) * len(run.clients),
+        len(names),
+        1.0 if bound is None else float(bound),
+        derived,
+        session=run.session,
+        features=names,
+        observed=_observed(run),
+        seed=None
+        if run.seed is None
+        else int(seeded_generator(run.seed).integers(2**63)),  # as `secfc run` has it
+    )
+    if way is not None and "bound" in method.names:
+        asked = asked.having(bound=bound)
+    if file := asked.get("server_file"):
+        from secfc.data.files import load_points
+
+        public = replace(public, server_points=load_points(file, names))
+    choice = method.choose(asked, public)
+    algorithm = choice.algorithm if way is None else Scaled(choice.algorithm, way)
+    return Built(
+        algorithm, public, derived, _stakes(run, choice.algorithm, asked), choice.notes, method, asked
+    )
+
+
+def _asked(run: RunFile, method: Method) -> AskedOptions:
+    """What the words ask for, looked at as a command line is.  Raises UsageError, BadParameter."""
+    words = _parsed(run.options, method.options, f"[options] for {method.name}")
+    prepare = _parsed(run.preparing, _preparing(), "[preparing]")
+    clusters = _parsed({"k": run.k}, [click.Option(["-k"], type=_clusters())], "[run]")
+    blank = {f.name: None for f in fields(Settings)} | {
+        "files": (run.folder,), "seed": run.seed or 0, "force": False, "as_json": False,
+        "features": "union" if run.columns else "same", "categorical": (), "missing": "refuse",
+        "standardize": False, "to_range": False, "sealed": True, "evaluate": False, "linkage": run.schema,
+    }  # fmt: skip
+    settings = Settings(**{**blank, **prepare[0], "k": clusters[0]["k"]})
+    if file := words[0].get("server_file"):
+        words[0]["server_file"] = run.folder / file
+    check_choice(settings, method.name, method.chooses)
+    asked = method.settle(AskedOptions(settings, words[0], words[1]))
+    check_preparing(asked)
+    check_schema(asked)
+    return asked
+
+
+def _preparing() -> list[click.Parameter]:
+    """The options of `secfc.cli.preprocessing` that all sites must have alike."""
+    command: Any = click.Command("preparing", callback=lambda **_: None)
+    bare: Any = command.callback
+    for option in PREPARING:
+        bare = option(bare)
+    return list(reversed(bare.__click_params__))
+
+
+def _clusters() -> Any:
+    from secfc.cli.settings import Clusters
+
+    return Clusters()
+
+
+def _parsed(words: Mapping[str, Any], options: Any, where: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by name, as click has them, and how those that were given are spelled there."""
+    known = {option.name: option for option in options}
+    line: list[str] = []
+    for name, value in words.items():
+        option = known.get(name)
+        if option is None or name in ELSEWHERE:
+            rule = "is each site's own" if name in ELSEWHERE else "is no word here"
+            raise InputError(
+                f"{where}: {name} {rule}. Known are {', '.join(sorted(set(known) - set(ELSEWHERE)))}"
+            )
+        if option.is_flag:
+            if not isinstance(value, bool):
+                raise InputError(f"{where}: {name} = {value!r}: true or false is needed")
+            flags = option.opts if value else option.secondary_opts
+            line += flags[:1]
+        else:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            line += [option.opts[0], text]
+    context = click.Command(where, params=list(options)).make_context(where, line)
+    given = {
+        name: known[name].opts[0]
+        for name in words
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    return dict(context.params), given
+
+
+def _observed(run: RunFile) -> tuple[tuple[int, ...], ...] | None:
+    """Of each client the numbers of its features, None if all have all."""
+    if not run.columns:
+        return None
+    places = {name: i for i, name in enumerate(run.features)}
+    return tuple(tuple(places[c] for c in run.columns.get(client, run.features)) for client in run.clients)
+
+
+def _stakes(run: RunFile, algorithm: Any, asked: AskedOptions) -> Stakes:
+    """What the run would show.  Algorithms without secret centers open them, of clusters of any size."""
+    secret = run.algorithm == "secfc"
+    noisy = asked.noisy
+    policy = ("noise" if noisy else asked["disclosure"]) if secret else run.algorithm
+    hidden = secret and asked.get("sizes") == "hidden" and asked["disclosure"] == "own-labels"
+    return Stakes(
+        policy=policy,
+        t=getattr(algorithm, "t", None),
+        epsilon=asked.get("epsilon"),
+        delta=asked.get("delta") if noisy else None,
+        centers=bool(asked.get("reveal_centers")) if secret else True,
+        smallest=int(asked.get("smallest_center") or 1) if secret else 1,
+        sizes=not hidden and run.algorithm != "feddp",
+        coordinator=run.identities[SERVER],
+        guesses=(asked.get("quota") or math.inf) if asked.get("membership") == "private" else None,
+    )

@@ -1,0 +1,116 @@
+"""A site as its files say: what it is, what it agrees to, and its rows."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secfc.cli.deploy.run_file import Built, built
+from secfc.cli.errors import bad_input, cautions_told
+from secfc.data.inputs import InputError
+from secfc.deploy.floors import SiteHistory
+from secfc.deploy.runfile import RunFile
+from secfc.deploy.session import AgreedWork
+from secfc.deploy.site import SiteFile, in_site_file, load_key_file
+from secfc.roles.exchange import SERVER
+
+if TYPE_CHECKING:
+    from secfc.data.party import Party
+
+REMEMBERED = "remembered.json"
+
+
+@dataclass(frozen=True)
+class LoadedSite:
+    """A site's file, the run file it names, and its key: all that is known before data are opened."""
+
+    file: SiteFile
+    run: RunFile
+    identity: Any
+    folder: Path
+
+    @classmethod
+    def read(cls, path: Path) -> LoadedSite:
+        """Raises InputError for files that do not fit each other."""
+        with bad_input(OSError):
+            file = SiteFile.read(path)
+            run, identity = RunFile.read(file.run), load_key_file(file.key)
+        if file.party not in run.identities:
+            raise InputError(
+                f"{path}: party = {file.party!r}, and the run file has {', '.join(run.parties)}: correct one"
+            )
+        if run.identities[file.party] != identity.public:
+            raise InputError(
+                f"{file.key} is another key than the run file has for {file.party}: its public line is "
+                f"{identity.public.hex()}. Correct the run file, at all sites, or name the right key"
+            )
+        return cls(file, run, identity, path.parent)
+
+    @property
+    def remembered(self) -> SiteHistory:
+        """What it remembers of earlier runs."""
+        return SiteHistory.load(self.folder / REMEMBERED)
+
+    def agreed(self) -> Built:
+        """What the run file asks for, if this site agrees.  Raises InputError, BelowFloor."""
+        asked = built(self.run)
+        memory, session = self.remembered, self.run.session
+        self.file.floors.check(asked.stakes, memory.spent(session), memory.granted(session))
+        if asked.derived and self.file.party != SERVER and not self.file.derived_bound:
+            raise InputError(
+                "the run file has no bound, so all would learn the power of two that no value here exceeds, "
+                "and this site does not consent: set derived_bound = true in the site file, or agree on a "
+                "bound (--set bound=... of `secfc deploy init`)"
+            )
+        return asked
+
+    def work(self, asked: Built) -> AgreedWork:
+        """What this site runs with the others."""
+        liars = asked.asked.get("liars")
+        return AgreedWork(
+            asked.algorithm, asked.public, asked.derived, self.run.parties, self.run.identities,
+            self.run.description, heed=(SERVER,) if liars else None,
+        )  # fmt: skip
+
+    def party(self, asked: Built) -> tuple[Party, Any]:
+        """The site's rows as they are clustered, and which of its rows these are (None if all)."""
+        from secfc.cli.preprocessing import without_gaps
+        from secfc.data.federation import Federation
+
+        data, settings = self.file.data, asked.asked.settings
+        if data is None:
+            raise InputError(f"{self.file.party} has no rows: it serves. Use `secfc deploy serve`")
+        if data.drop_unfit and self.run.schema is None:
+            raise InputError(
+                "drop_unfit = true is about a linkage schema, and the run file has none: leave it out, or "
+                "agree on one (`secfc deploy init --schema`)"
+            )
+        columns = self.run.columns.get(self.file.party, self.run.features)
+        way = data.dialect
+        try:
+            with bad_input(OSError), cautions_told(but="^$"):
+                read = Federation.from_files(
+                    [data.path], columns=columns, id_column=data.id_column, gaps=settings.missing != "refuse",
+                    encoding=way.encoding, delimiter=way.delimiter, decimal=way.decimal,
+                    linkage=self.run.schema, drop_unfit=data.drop_unfit,
+                )  # fmt: skip
+        except InputError as error:
+            raise InputError(in_site_file(str(error))) from error
+        left, kept = without_gaps(settings, read.ordered(columns))
+        one = replace(left.parties[0], name=self.file.party)
+        return one, None if kept is None else kept[left.names[0]]
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How the hub is known, None for one without TLS."""
+        if not self.url.startswith("wss://"):
+            return None
+        context = ssl.create_default_context(cadata=self.run.authority)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return context
+
+    @property
+    def url(self) -> str:
+        """Where the hub is."""
+        return self.file.hub or self.run.hub

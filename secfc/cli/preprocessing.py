@@ -1,0 +1,350 @@
+"""How the shell prepares features before any algorithm: scales, gaps, and categories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from secfc.cli.errors import bad_input
+from secfc.cli.method import AskedOptions
+from secfc.cli.settings import Settings, names, positive
+
+if TYPE_CHECKING:
+    from secfc.algorithm import Clustering
+    from secfc.data.federation import Federation
+    from secfc.scaling.algorithm import AppliedScaling
+
+Command = Callable[..., Any]
+FOLD = 100  # between the spreads of two features, from which on a common scale is recommended
+
+
+def ranges(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """NAME=LOW:HIGH,... as pairs by name."""
+    if value is None:
+        return None
+    found: dict[str, tuple[float, float]] = {}
+    for item in value.split(","):
+        name, _, ends = item.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = (math.nan, math.nan)
+        if not name.strip() or not -math.inf < pair[0] < pair[1] < math.inf:
+            raise click.BadParameter(f"{item!r} is no range: write --ranges age=0:120,weight=0:300")
+        found[name.strip()] = pair
+    return tuple((name, *pair) for name, pair in found.items())
+
+
+OPTIONS = (
+    click.option(
+        "--categorical", callback=lambda *given: categories(*given), metavar="A,B=X|Y,...",
+        help="Columns of text: each category becomes a feature, 1 where a row has it and else 0. Categories "
+        "are listed after =, and everybody may know them, or found by a private set union.",
+    ),
+    click.option(
+        "--standardize", is_flag=True,
+        help="Bring every feature to mean 0 and deviation 1 first, over all clients: they add sums in secret "
+        "and learn these, the server does not. The limit is then the bound.",
+    ),
+    click.option(
+        "--to-range", is_flag=True,
+        help="Bring every feature between -1 and 1 first, by the least power of two that no value exceeds, "
+        "which clients learn.",
+    ),
+    click.option(
+        "--ranges", callback=ranges, metavar="NAME=LOW:HIGH,...",
+        help="The same by ranges of all features that everybody may know: nothing is learned, and no budget "
+        "is spent. With --standardize and --epsilon: the ranges that noise covers.",
+    ),
+    click.option(
+        "--scale-share", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="W",
+        help="With --standardize and --epsilon: the part of the budget that pays for means and deviations, "
+        "found by noisy sums within --ranges.  [default: 0.1]",
+    ),
+    click.option(
+        "--limit", type=float, callback=positive, metavar="D",
+        help="With --standardize: deviations from the mean that a value may have.  [default: 10]",
+    ),
+    click.option(
+        "--outside", type=click.Choice(["clip", "refuse"]),
+        help="Values beyond the limit or range: move them there, or refuse them.  [default: clip with "
+        "--standardize, else refuse]",
+    ),
+    click.option(
+        "--missing", type=click.Choice(["refuse", "drop", "mean"]), default="refuse", show_default=True,
+        help="Empty cells, and NA or NaN: refuse, drop their rows, or take the mean of the feature over all "
+        "clients, which they learn.",
+    ),
+)  # fmt: skip
+
+
+def categories(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """NAME or NAME=A|B|..., separated by commas, as pairs of a column and its categories, None to agree."""
+    found = []
+    for item in names(context, parameter, value) or ():
+        name, given, listed = item.partition("=")
+        found.append((name, tuple(text.strip() for text in listed.split("|")) if given else None))
+    if len({name for name, _ in found}) < len(found):
+        raise click.BadParameter(f"{value!r} names a column twice")
+    return tuple(found)
+
+
+def agree(column: str, values: Sequence[Sequence[str]]) -> list[str]:
+    """The categories of a column that clients agree on by a private set union, in ascending order."""
+    import psu
+
+    n = len(values)
+    if n == 1:
+        return sorted(values[0])
+    mode = psu.Threshold((n - 1) // 2) if n > 2 else psu.Server()
+    result = psu.union(values, mode=mode, bound=max(64, 2 * sum(map(len, values))))
+    # Each client learns the numbers of its own categories; this process has all, so it can order them.
+    numbered = {
+        int(row): text
+        for own, rows in zip(values, result.rows, strict=True)
+        for text, row in zip(own, () if rows is None else rows, strict=True)
+    }
+    return sorted(numbered.values())
+
+
+def prepared(command: Command) -> Command:
+    """A decorator that adds the options of this file."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+def check(asked: AskedOptions) -> None:
+    """Raise UsageError for options that contradict one another."""
+    settings = asked.settings
+    ways = [
+        name for name, given in (("--standardize", settings.standardize), ("--to-range", settings.to_range),
+                                 ("--ranges", settings.ranges is not None)) if given
+    ]  # fmt: skip
+    noisy = settings.standardize and asked.noisy and asked.get("server_file") is None
+    if noisy and ways == ["--standardize", "--ranges"]:
+        ways = ["--standardize"]
+    if len(ways) > 1:
+        more = " With --epsilon both are one." * (ways == ["--standardize", "--ranges"])
+        raise click.UsageError(f"{ways[0]} and {ways[1]} are two scales: choose one.{more}")
+    if settings.scale_share is not None and not noisy:
+        raise click.UsageError(
+            "--scale-share is a part of a budget that a scale takes: it needs --standardize and --epsilon, "
+            "and no --server-file, whose points cost nothing."
+        )
+    if settings.limit is not None and not settings.standardize:
+        raise click.UsageError("--limit counts deviations: it needs --standardize.")
+    if settings.outside is not None and not ways:
+        raise click.UsageError("--outside needs --standardize, --to-range or --ranges, which set limits.")
+    if ways and "bound" in asked.given:
+        raise click.UsageError(f"--bound has no meaning with {ways[0]}, which gives the bound: leave it out.")
+    if settings.missing == "mean" and not ways and asked.get("bound") is None:
+        raise click.UsageError(
+            "--missing mean needs --bound, or a scale (--standardize): none is read off rows with gaps."
+        )
+    if settings.categorical and (not settings.files or settings.features != "same"):
+        raise click.UsageError("--categorical names columns that all FILEs have: leave it out here.")
+    if settings.missing != "refuse" and settings.features != "same":
+        raise click.UsageError(
+            f"--missing has no meaning with --features {settings.features}, where columns may be absent and "
+            "no cells: leave one of them out."
+        )
+    if noisy and settings.ranges is None:
+        raise click.UsageError(
+            "--standardize with --epsilon needs --ranges NAME=LOW:HIGH,... that everybody may know: noise on "
+            "means and deviations covers values within them. Or give --ranges alone, which cost nothing."
+        )
+    if noisy and settings.outside == "refuse":
+        raise click.UsageError(
+            "--outside refuse tells that there is such a value, which no budget covers: leave it out, and "
+            "values beyond the limit are moved to it."
+        )
+    exact = settings.to_range or settings.missing == "mean"
+    if exact and asked.noisy and not noisy and asked.get("server_file") is None:
+        raise click.UsageError(
+            f"{(ways or ['--missing mean'])[0]} tells clients exact facts of the data, which no budget "
+            "covers: with --epsilon give --ranges that everybody may know, or --standardize within such "
+            "--ranges, which a part of the budget pays for; or leave it out."
+        )
+
+
+def bits_of(settings: Settings, features: Sequence[str]) -> tuple[str, ...]:
+    """Features that are categories: they are bits as they are, and not standardized."""
+    columns = [f"{name}=" for name, _ in settings.categorical]
+    return tuple(name for name in features if any(name.startswith(c) for c in columns))
+
+
+def way_for(asked: AskedOptions, features: Sequence[str]) -> Any:
+    """How features of these names are scaled, None if they are not."""
+    from secfc.scaling.noisy import NoisyStandardize
+    from secfc.scaling.ways import FillMeans, Range, Standardize
+
+    settings = asked.settings
+    missing = "mean" if settings.missing == "mean" else "refuse"
+    outside = {} if settings.outside is None else {"outside": settings.outside}
+    if settings.standardize:
+        limit = {} if settings.limit is None else {"limit": settings.limit}
+        keep = bits_of(settings, features)
+        if settings.ranges is not None:
+            bits = tuple((name, 0.0, 1.0) for name in keep if missing == "mean")
+            share = {} if settings.scale_share is None else {"share": settings.scale_share}
+            return NoisyStandardize((*settings.ranges, *bits), missing=missing, keep=keep, **limit, **share)  # type: ignore[arg-type]
+        return Standardize(missing=missing, keep=keep, **limit, **outside)  # type: ignore[arg-type]
+    if settings.to_range or settings.ranges is not None:
+        return Range(settings.ranges, missing=missing, **outside)  # type: ignore[arg-type]
+    return FillMeans(asked["bound"]) if missing == "mean" else None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PreparedPoints:
+    """The points that are clustered, and how they came about.
+
+    points: scaled, as the algorithm sees them; where the scale is noisy, a stand-in until the run draws it.
+    raw: as clients bring them.  bound: of the points, None if nobody gave one.  way, applied: the scale, None
+    without; applied is None as well where the scale is noisy.
+    """
+
+    points: Federation
+    raw: Federation
+    bound: float | None
+    way: Any = None
+    applied: AppliedScaling | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of it."""
+        if self.noisy:
+            return ()
+        if self.applied is None:
+            note = recommendation(self.raw)
+            return () if note is None else (note,)
+        opened = getattr(self.way, "opened", None)
+        told = () if opened is None or self.raw.server_points is not None or self.fixed else (
+            f"scaling lets every client learn {opened}",
+        )  # fmt: skip
+        return (
+            *self.applied.sentences(self.raw.feature_names),
+            *told,
+            "the cost and the steps of rounding are of scaled points, centers are in data units",
+        )
+
+    @property
+    def noisy(self) -> bool:
+        """Whether a part of a budget pays for the scale, so that it is known after the run only."""
+        return self.way is not None and self.applied is None
+
+    def found(self, result: Clustering) -> Federation:
+        """The points that were clustered: under noise, by the scale that this run has drawn."""
+        if not self.noisy:
+            return self.points
+        federation: Federation = result.scaling.scaling.federation(self.raw)
+        return federation
+
+    def told(self, result: Clustering) -> tuple[str, ...]:
+        """What the user should know of a scale that a part of a budget paid for."""
+        if not self.noisy:
+            return ()
+        return (
+            f"{100 * self.way.share:g} % of the budget paid for the scale: every client learns "
+            f"{self.way.opened}; the rest, epsilon={result.scaling.noise.rest.epsilon:g}, paid for labels",
+            *result.scaling.released(self.raw.feature_names),
+            "--radius is of scaled points, and centers are in data units",
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether clients' rows have no gaps."""
+        return self.applied is None or not self.applied.missing
+
+    def asked(self, asked: AskedOptions) -> AskedOptions:
+        """What was asked for, with the bound that follows from the scale."""
+        takes = self.way is not None and "bound" in asked.options
+        return asked.having(bound=self.bound) if takes else asked
+
+    @property
+    def fixed(self) -> bool:
+        """Whether public facts alone gave the scale."""
+        return getattr(self.way, "ranges", None) is not None and not self.way.degree
+
+    def algorithm(self, algorithm: Any) -> Any:
+        """The algorithm, on scaled points if they are."""
+        from secfc.scaling.algorithm import Scaled
+
+        return algorithm if self.way is None else Scaled(algorithm, self.way, told=True)
+
+
+def ready(asked: AskedOptions, federation: Federation) -> PreparedPoints:
+    """The points of all clients as they will be clustered: what only a process that sees all data can say.
+
+    Raises InputError.
+    """
+    from secfc.algorithm import PublicFacts
+    from secfc.roles.description import RunTerms
+    from secfc.scaling.algorithm import apply_scaling
+    from secfc.scaling.noisy import NoisyStandardize
+    from secfc.scaling.roles import ScaledPlan
+
+    way = way_for(asked, federation.feature_names or ())
+    if way is None:
+        return PreparedPoints(federation, federation, None)
+    with bad_input(ValueError):
+        public = PublicFacts.of(federation, way.limit)
+        if isinstance(way, NoisyStandardize):
+            # What stands for them until noise is drawn: nothing but names and numbers of rows is read off it.
+            within = replace(way.within(federation.feature_names, federation.d), limit=way.limit)
+            return PreparedPoints(within.federation(federation), federation, way.limit, way)
+        plan = ScaledPlan.of(way, public, None, RunTerms(way, public), way.fixed(public), 1)
+        applied = apply_scaling(way, plan, federation)
+        return PreparedPoints(applied.scaling.federation(federation), federation, way.limit, way, applied)
+
+
+def without_gaps(settings: Settings, federation: Federation) -> tuple[Federation, Any]:
+    """The rows that will be clustered, and by client which of its rows these are; None if they are all.
+
+    Raises InputError if none is left.
+    """
+    from secfc.data.federation import drop_incomplete_rows as dropped
+
+    if settings.missing != "drop":
+        return federation, None
+    left, kept = dropped(federation)
+    return left, dict(zip(federation.names, kept, strict=True))
+
+
+def recommendation(federation: Federation) -> str | None:
+    """A note where spreads of features differ so much that some of them hardly count."""
+    import numpy as np
+
+    from secfc.data.resolution import sample_rows, sample_size
+
+    if federation.observed is not None or federation.d < 2:
+        return None
+    share = min(1.0, sample_size(federation.d) / federation.m)
+    rows = np.concatenate(
+        [
+            np.asarray(block, np.float64)
+            for party in federation.parties
+            for block in sample_rows(party, max(1, round(share * party.points.shape[0])))
+        ]
+    )
+    deviations = rows.std(axis=0)
+    there = np.flatnonzero(deviations > 0)
+    if len(there) < 2:
+        return None
+    wide, narrow = there[deviations[there].argmax()], there[deviations[there].argmin()]
+    fold = deviations[wide] / deviations[narrow]
+    if fold < FOLD:
+        return None
+    names = federation.feature_names
+    first, second = (f"feature {i}" if names is None else repr(names[i]) for i in (wide, narrow))
+    # To one digit: how wide a column is is a fact of the data.
+    shown = 10 ** int(np.log10(fold))
+    return (
+        f"{first} spreads more than {shown:,} times as wide as {second}, which so hardly counts: bring "
+        "features to a common scale with --standardize"
+    )

@@ -1,0 +1,353 @@
+"""Roles around `secfc.coded.duplicates`: every client and the server divide rows by how many hold them,
+unseen.
+
+Rows leave in the chunks in which they were shared.  Each takes three messages: shares of indicators and
+blinds among clients, masked rows to the server, and what it makes of them to all clients.  Rows that chance
+left undivided are taken once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode, transfer_matrix
+from field.code.rows import CodedRows
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.plan import CodedPlan
+from secfc.roles.checks import check_all, check_residues, check_unsigned
+from secfc.roles.exchange import (
+    PHASE,
+    SERVER,
+    SETTLE,
+    Exchange,
+    FaultyServer,
+    PartyId,
+    Role,
+    TooFewReplies,
+    UnionFailed,
+    expect_all,
+    expect_messages,
+    expect_one,
+    to_all,
+)
+from secfc.roles.messages import Message
+
+# --------------------------------------------------------------------------------------------------
+# Rows that several clients hold, divided by how many hold them, without opening how many.
+#
+# Every client has shared its points at its rows, zeros elsewhere, so a row is held as N = c x (or the sum of
+# its holders' versions), c of n clients holding it.  Once more it shares an indicator, 1 at its rows: their
+# sum is [c].  Dealers, t + 1 clients of whom one is honest, deal secret rho (one a row and lane) and s (one a
+# value), and -s and 0 once more on polynomials of twice the degree.  With tau = ell + t - 1 the degree of all
+# shares,
+#
+#     w = rho c + 0,    v = rho N - s        are opened to the server, as polynomials of degree 2 tau,
+#     [y] = (v + [s]) / w = N / c            is degree tau again, and each client computes its share of it.
+#
+# What that shows (to the server with any t clients that follow the protocol): w is uniform, as rho is and c
+# in [1, n] is invertible; v is uniform, as s is; both polynomials are uniform among those with these values,
+# as the dealt 0 and -s are.  So nothing of c or of x, exactly, whatever c is.  w = 0, of probability 1/p a
+# lane and row, is a matter of rho alone: that row is dealt anew.  Twice in a row is a row that nobody holds.
+#
+# Not withstood: a client that deals another indicator than 0 or 1, or answers falsely.  The run may then go
+# on with rows that are residues of any size (`field.code.range_check` tests N, not y), by which A1's cheater
+# reads others' data from labels; with opened counts (`psu.merge`) no row grows beyond its test.  Two random
+# coefficients a holder instead of the indicator do not help: then not even N is tested.
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DivisionMasks:
+    """Shares of one dealer, or sums of them: secret.
+
+    low (lanes, rows, 1 + width): of rho, then of s.  high, the same shape: of 0 and -s on polynomials of
+    twice the degree.
+    """
+
+    low: Array
+    high: Array
+
+
+def count_mask_dealers(code: LagrangeCode) -> int:
+    """How many of the first clients deal blinds: one of them does not collude."""
+    return code.t + 1
+
+
+def deal_division_masks(code: LagrangeCode, rows: int, width: int, coins: Coins) -> list[DivisionMasks]:
+    """One dealer's blinds for rows of `width` residues a share: an item a client."""
+    basis, ell = code.basis, code.ell
+    s = basis.sample((ell, rows, width), coins)
+    rho = np.broadcast_to(basis.sample((1, rows, 1), coins), (basis.lanes, ell, rows, 1))
+    low = np.concatenate([rho, s], axis=3)
+    # `share` cuts the last axis into segments.
+    lows = code.share(np.concatenate(list(low.transpose(1, 0, 2, 3)), axis=2), coins)
+    high = np.concatenate([np.zeros_like(rho), basis.negate(s)], axis=3)
+    return [DivisionMasks(*both) for both in zip(lows, _deal_high(code, high, coins), strict=True)]
+
+
+def _deal_high(code: LagrangeCode, values: Array, coins: Coins) -> list[Array]:
+    """Shares of segments (lanes, ell, rows, words) on uniform polynomials of degree 2 (ell + t - 1)."""
+    basis, (lanes, ell, *shape) = code.basis, values.shape
+    # These clients' shares are the free values, so they fix the polynomial together with the segments.
+    free = code.threshold(2) - ell
+    known = np.concatenate([values, basis.sample((free, *shape), coins)], axis=1).reshape(
+        lanes, ell + free, -1
+    )
+    points = (*code.betas[:ell], *code.alphas[:free])
+    rest = basis.matmul(transfer_matrix(basis, points, code.alphas[free:]), known)
+    return [a.reshape(lanes, *shape) for a in [*known[:, ell:].swapaxes(0, 1), *rest.swapaxes(0, 1)]]
+
+
+def deal_indicator(code: LagrangeCode, held: Array, coins: Coins) -> list[Array]:
+    """Shares of whether I hold each row, (rows,) bool: (lanes, rows, 1), an item a client."""
+    whole = np.repeat(held.astype(np.int64)[:, None], code.ell, axis=1)
+    return code.share(code.basis.reduce(whole), coins)
+
+
+def mask_rows(basis: Basis, blinds: DivisionMasks, count: Array, rows: Array) -> Array:
+    """My summand of w and v, (lanes, rows, 1 + width): from my shares of count (.., 1), rows (.., width)."""
+    rho = np.ascontiguousarray(blinds.low[:, :, :1])
+    product = basis.multiply(np.concatenate([count, rows], axis=2), rho)
+    return basis.add(product, np.ascontiguousarray(blinds.high))
+
+
+def open_quotients(code: LagrangeCode, told: dict[int, Array]) -> tuple[Array, Array]:
+    """What the server makes of `mask_rows` from threshold(2) clients or more: v / w and 1 / w, both uniform.
+
+    v / w is (lanes, ell, rows, width), 1 / w (lanes, rows).  Where w is 0 in any lane both are 0 in all.
+
+    Raises TooFewValues.
+    """
+    basis, opened = code.basis, code.interpolate(told, 2)
+    w = opened[:, 0, :, 0]
+    inverse = np.where((w == 0).any(axis=0), basis.dtype.type(0), residue_inverses(basis, w))
+    return basis.multiply(np.ascontiguousarray(opened[..., 1:]), inverse[:, None, :, None]), inverse
+
+
+def unmask_factor(
+    code: LagrangeCode, me: int, blinds: DivisionMasks, quotient: Array, inverse: Array, factor: int
+) -> Array:
+    """My share of factor N / c, (lanes, rows, width), from what the server says; 0 where 1 / w is."""
+    basis, (lanes, ell, *shape) = code.basis, quotient.shape
+    matrix = transfer_matrix(basis, code.betas[:ell], (code.alphas[me],))
+    mine = basis.matmul(matrix, quotient.reshape(lanes, ell, -1)).reshape(lanes, *shape)
+    s = basis.multiply(np.ascontiguousarray(blinds.low[:, :, 1:]), inverse[:, :, None])
+    whole = np.array([factor % p for p in basis.primes], basis.dtype)[:, None, None]
+    return basis.multiply(basis.add(mine, s), whole)
+
+
+def residue_inverses(basis: Basis, values: Array) -> Array:
+    """Inverses of residues (lanes, N), 0 of 0, by Fermat's little theorem."""
+    out = np.empty_like(values)
+    for lane, p in enumerate(basis.primes):
+        one = Basis((p,))
+        base = np.ascontiguousarray(values[lane : lane + 1])
+        power = np.ones_like(base)
+        for bit in bin(p - 2)[2:]:
+            power = one.multiply(power, power)
+            power = one.multiply(power, base) if bit == "1" else power
+        out[lane] = power[0]
+    return out
+
+
+# --------------------------------------------------------------------------------------------------
+# What parties say while they divide rows by how many clients hold them (`secfc.coded.duplicates`).
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Indicator(Message, tag=170):
+    """Client to client, hidden merging: shares of which rows it holds, and of the blinds that it deals.
+
+    count (lanes, rows, 1); low and high (lanes, rows, 1 + width), or no rows of clients that deal none.  All
+    are residues that are uniform to the recipient.
+    """
+
+    count: Array
+    low: Array
+    high: Array
+
+    def __post_init__(self) -> None:
+        for values in (self.count, self.low, self.high):
+            check_unsigned(values, "shares for merging, (lanes, rows, words),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MaskedRows(Message, tag=171):
+    """Client to server (and, to check it, to clients), hidden merging: its summand of rows, masked.
+
+    values: (lanes, rows, 1 + width) residues, whose sums over clients are uniform.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "masked rows, (lanes, rows, 1 + width),")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DividedRows(Message, tag=172):
+    """Server to every client, hidden merging: uniform residues, by which each computes its share of the rows.
+
+    values: (lanes, ell * rows, width); inverse: (lanes, rows), 0 for rows that are dealt anew.
+    """
+
+    values: Array
+    inverse: Array
+
+    def __post_init__(self) -> None:
+        check_unsigned(self.values, "divided rows, (lanes, ell * rows, width),")
+        check_unsigned(self.inverse, "inverses, (lanes, rows),", axes=2)
+
+
+# --------------------------------------------------------------------------------------------------
+
+# After the search for disputes, which counts from SETTLE.
+FIRST = SETTLE + PHASE // 2
+BOOKED = "align"
+
+
+def divide_by_multiplicity(
+    plan: CodedPlan, me: int, held: Array, shares: CodedRows, coins: Coins, *, verify: bool = False
+) -> Role[None]:
+    """A client's part: shares (m rows) of what all holders shared become those of the plan's multiple of it.
+
+    held: (m,) bool, the rows that this client holds; secret.  verify: clients tell each other what they
+    tell the server, and divide as it does; it sees as much, and may collude with any t of them.
+
+    Raises UnionFailed if nobody holds some row; FaultyServer for false quotients, if verified.
+    """
+    turns = _Turns(plan)
+    for number, rows in turns:
+        answer = yield from _divide_some(plan, me, held[rows], rows, shares, number, coins, verify)
+        turns.again(rows[(answer.inverse == 0).any(axis=0)])
+
+
+def _divide_some(
+    plan: CodedPlan,
+    me: int,
+    held: Array,
+    rows: Array,
+    shares: CodedRows,
+    number: int,
+    coins: Coins,
+    verify: bool,
+) -> Role[DividedRows]:
+    code, width, name = plan.code, plan.code.width(plan.d), plan.clients[me]
+    basis, deals, count = code.basis, me < count_mask_dealers(code), len(rows)
+    others = tuple(c for c in plan.clients if c != name)
+    none = np.zeros((basis.lanes, 0, 1 + width), basis.dtype)
+    blinds = deal_division_masks(code, count, width, coins) if deals else [DivisionMasks(none, none)] * code.n
+    marks = deal_indicator(code, held, coins)
+    dealt = {
+        c: Indicator(mark, blind.low, blind.high)
+        for c, mark, blind in zip(plan.clients, marks, blinds, strict=True)
+    }
+    own = dealt.pop(name)
+    inbox = yield Exchange(dealt, others, 0, round=number, phase=BOOKED)
+    good = expect_all(check_all(inbox, Indicator, partial(_check_indicator, plan, count)), others)
+    total, low, high = own.count, *(np.zeros((basis.lanes, count, 1 + width), basis.dtype) for _ in range(2))
+    for message in good.values():
+        total = basis.add(total, message.count)
+    for message in (own, *good.values()):
+        if message.low.shape[1]:
+            low, high = basis.add(low, message.low), basis.add(high, message.high)
+    mine = DivisionMasks(low, high)
+    values = mask_rows(basis, mine, total, _read(shares, rows))
+    told: dict[int, Array] = {}
+    if verify:
+        inbox = yield Exchange(to_all(others, MaskedRows(values)), others, 0, round=number + 1, phase=BOOKED)
+        check = partial(_check_masked, plan, (count, 1 + width))
+        heard = expect_all(check_all(inbox, MaskedRows, check), others)
+        told = {me: values} | {plan.clients.index(c): message.values for c, message in heard.items()}
+    inbox = yield Exchange({SERVER: MaskedRows(values)}, (SERVER,), round=number, phase=BOOKED)
+    answer: DividedRows = expect_one(expect_messages(inbox, DividedRows), SERVER)
+    fits = answer.values.shape == (basis.lanes, code.ell * count, width)
+    if not fits or answer.inverse.shape != (basis.lanes, count):
+        raise FaultyServer(SERVER, f"divided other rows than {count} of {width} residues")
+    quotient = answer.values.reshape(basis.lanes, code.ell, count, width)
+    if verify and not all(map(np.array_equal, (quotient, answer.inverse), open_quotients(code, told))):
+        raise FaultyServer(SERVER, "divided rows otherwise than what clients told it and each other")
+    _write(shares, rows, unmask_factor(code, me, mine, quotient, answer.inverse, plan.layout.multiple))
+    return answer
+
+
+def divide_by_multiplicity_at_server(plan: CodedPlan) -> Role[None]:
+    """The server's part.  Raises TooFewReplies if fewer clients answer than decoding needs."""
+    turns, code, width = _Turns(plan), plan.code, plan.code.width(plan.d)
+    for number, rows in turns:
+        inbox = yield Exchange({}, plan.clients, 0, accept=number, phase=BOOKED)
+        good = check_all(inbox, MaskedRows, partial(_check_masked, plan, (len(rows), 1 + width)))
+        if len(good) < code.threshold(2):
+            raise TooFewReplies(code.threshold(2), tuple(good))
+        told = {plan.clients.index(c): message.values for c, message in good.items()}
+        quotient, inverse = open_quotients(code, told)
+        flat = quotient.reshape(code.basis.lanes, -1, width)
+        yield Exchange(to_all(plan.clients, DividedRows(flat, inverse)), round=number, phase=BOOKED)
+        turns.again(rows[(inverse == 0).any(axis=0)])
+
+
+class _Turns:
+    """The rows of each turn by the number of its round: all in chunks, then those that were left, once.
+
+    The round behind is for what clients tell each other besides.
+    """
+
+    def __init__(self, plan: CodedPlan) -> None:
+        self.m, self.chunk = plan.m, plan.chunk
+        self._left: list[Array] = []
+
+    def __iter__(self) -> Iterator[tuple[int, Array]]:
+        number = FIRST
+        for start in range(0, self.m, self.chunk):
+            yield number, np.arange(start, min(start + self.chunk, self.m))
+            number += 2
+        left = np.concatenate([np.arange(0), *self._left])
+        if len(left):
+            self._left = []
+            yield number, left
+            if sum(map(len, self._left)):
+                raise UnionFailed("nobody says that it holds some row of the union", (), False)
+
+    def again(self, rows: Array) -> None:
+        """Rows that chance left undivided, or that nobody holds."""
+        self._left.append(rows)
+
+
+def _read(shares: CodedRows, rows: Array) -> Array:
+    """Rows that follow one another, or any few: (lanes, rows, width)."""
+    begin, end = int(rows[0]), int(rows[-1]) + 1
+    if end - begin == len(rows):
+        return shares.read(begin, end)
+    return np.concatenate([shares.read(r, r + 1) for r in rows.tolist()], axis=1)
+
+
+def _write(shares: CodedRows, rows: Array, values: Array) -> None:
+    """Put these shares in the place of those before, except where they are 0: rows that come again."""
+    changed = values.any(axis=(0, 2))
+    shares.scale(rows[changed], np.zeros((len(values), int(changed.sum())), values.dtype))
+    if changed.all() and int(rows[-1]) + 1 - int(rows[0]) == len(rows):
+        shares.add(int(rows[0]), values)
+        return
+    for at in np.flatnonzero(changed).tolist():
+        shares.add(int(rows[at]), np.ascontiguousarray(values[:, at : at + 1]))
+
+
+def _check_indicator(plan: CodedPlan, rows: int, sender: PartyId, message: Indicator) -> None:
+    """Raises FaultyClient naming who dealt anything else than was due."""
+    basis, width = plan.code.basis, plan.code.width(plan.d)
+    deals = plan.clients.index(sender) < count_mask_dealers(plan.code)
+    check_residues(basis, sender, message.count, (rows, 1))
+    for values in (message.low, message.high):
+        check_residues(basis, sender, values, (rows if deals else 0, 1 + width))
+
+
+def _check_masked(plan: CodedPlan, shape: tuple[int, int], sender: PartyId, message: MaskedRows) -> None:
+    check_residues(plan.code.basis, sender, message.values, shape)

@@ -1,0 +1,212 @@
+"""What one party keeps of a run to label new points later, in plain values: for files, and other processes.
+
+A client keeps its shares of the final centers, which are secret as any share is; the server keeps how large
+clusters are and who was found lying.  The plan is not kept but made again, from the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode
+from field.code.rows import ClusterSums
+from field.ring.basis import Basis
+from field.ring.quantize import Quantizer
+from field.secrets.coins import Coins
+from secfc.algorithm import PartyOutcome, PublicFacts
+from secfc.coded.blame import BlameState
+from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, Network, PublicOwnerLayout
+from secfc.coded_kmeans.predict import (
+    CodedModel,
+    PredictionAllowance,
+    predicting_client,
+    predicting_server,
+    prediction_plan,
+)
+from secfc.data.party import Party
+from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
+from secfc.kmeans.starts import RandomLabels
+from secfc.roles.description import RunTerms
+from secfc.roles.exchange import Role
+
+if TYPE_CHECKING:
+    from secfc.coded_kmeans.secfc import SecFC
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelShare:
+    """One party's part of a model.
+
+    plan: of the run.  sizes: (k,) points of each cluster, as far as all know them.  sums: a client's
+    shares of the centers, None for the server, and for a client that missed the end.  standing: the server's.
+    """
+
+    plan: CodedPlan
+    sizes: Array
+    sums: ClusterSums | None
+    standing: BlameState
+
+    @classmethod
+    def of(cls, way: SecFC, outcome: PartyOutcome) -> ModelShare | None:
+        """From what a party has of a run; None if it cannot help to label anything."""
+        if not way.disclosure.exact:
+            return None
+        nobody = BlameState({})
+        if isinstance(outcome.share, ClusterSums):
+            return cls(outcome.plan, outcome.share.sizes, outcome.share, nobody)
+        if not isinstance(outcome.details, BlameState):
+            return None
+        if outcome.sizes:
+            sizes = np.asarray(outcome.sizes[-1], np.int64)
+        elif outcome.history:
+            labels = outcome.history[-1]
+            sizes = np.bincount(labels[labels >= 0], minlength=outcome.plan.k).astype(np.int64)
+        else:
+            return None
+        if getattr(way.disclosure, "sizes", "open") == "hidden":
+            sizes = (sizes > 0).astype(np.int64)  # all that anybody knows
+        return cls(outcome.plan, sizes, None, outcome.details)
+
+    # --- in plain values
+
+    def values(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Numbers and words, as JSON has them, and arrays."""
+        layout = self.plan.layout
+        own = isinstance(layout, PublicOwnerLayout)
+        facts = {
+            "rows": list(layout.counts) if isinstance(layout, PublicOwnerLayout) else layout.m,
+            "hidden": not own,
+            "multiple": layout.multiple,
+            "held": layout.held.hex() if isinstance(layout, HiddenOwnerLayout) else "",
+            "bound": self.plan.terms.public.bound if self.plan.terms else None,
+            "liars": dict(self.standing.liars),
+            "disputes": [list(pair) for pair in self.standing.disputes],
+        }
+        arrays = {"sizes": self.sizes}
+        if self.sums is not None:
+            arrays |= {"values": self.sums.values, "labels": self.sums.labels}
+        return facts, arrays
+
+    @classmethod
+    def read(
+        cls, way: SecFC, public: PublicFacts, facts: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> ModelShare:
+        """From plain values, and the terms of the run.  Raises ValueError for what does not fit them."""
+        public = replace(public, bound=float(facts["bound"]))
+        layout: Any
+        if facts["hidden"]:
+            layout = HiddenOwnerLayout(
+                int(facts["rows"]), len(public.clients), int(facts["multiple"]), bytes.fromhex(facts["held"])
+            )
+        else:
+            counts = tuple(map(int, facts["rows"]))
+            public = replace(public, counts=counts)
+            layout = PublicOwnerLayout(counts, int(facts["multiple"]))
+        plan, sizes, sums = way.complete(public, layout), arrays["sizes"], None
+        if "values" in arrays:
+            sums = ClusterSums(arrays["values"], sizes, arrays["labels"])
+            if sums.values.shape[:2] != (plan.code.basis.lanes, len(sizes)):
+                raise ValueError("the shares do not fit the plan of the run")
+        standing = BlameState(dict(facts["liars"]), tuple((a, b) for a, b in facts["disputes"]))
+        return cls(plan, sizes, sums, standing)
+
+    # --- roles
+
+    def plan_for(self, counts: tuple[int, ...], session: bytes) -> CodedPlan:
+        """The plan under which so many new points of each client are labeled; session: see `PublicFacts`."""
+        features = None if self.plan.terms is None else self.plan.terms.public.features
+        return prediction_plan(self.plan, counts, features, self.sizes, session)
+
+    def client(
+        self, way: SecFC, plan: CodedPlan, party: Party, coins: Coins, allowance: PredictionAllowance | None
+    ) -> Role[Array]:
+        """Labels of a client's new points."""
+        return predicting_client(
+            way.disclosure, plan, party, self.sums, len(self.sizes), coins=coins, allowance=allowance
+        )
+
+    def server(self, way: SecFC, plan: CodedPlan, coins: Coins) -> Role[None]:
+        """The server's part."""
+        return predicting_server(way.disclosure, plan, self.sizes, self.standing, coins=coins)
+
+
+# --------------------------------------------------------------------------------------------------
+# A model of hidden centers in plain values: what a process that held all parties keeps of a run, for a file.
+#
+# Between organizations each site keeps its own part only (`secfc.coded_kmeans.model_share`); here all of them
+# are together, so whoever reads the file reads the centers.
+
+POLICIES: Mapping[str, Any] = {
+    kind.__name__: kind for kind in (AssignmentsOnly, OwnLabels, FinalLabelsOnly, Distances)
+}
+
+
+def to_plain_values(model: CodedModel) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Numbers and words, as JSON has them, and arrays: the shares of all clients, secret."""
+    plan, policy = model.plan, model.disclosure
+    public = None if plan.terms is None else plan.terms.public
+    facts = {
+        "policy": type(policy).__name__, "of policy": asdict(policy),  # type: ignore[call-overload]
+        "primes": list(plan.code.basis.primes), "ell": plan.code.ell, "t": plan.code.t,
+        "quantizer": asdict(plan.quantizer), "clients": list(plan.clients), "d": plan.d,
+        "multiple": plan.layout.multiple, "largest": plan.largest, "headroom": plan.headroom,
+        "liars": plan.liars, "block": plan.block, "network": asdict(plan.network),
+        "features": None if public is None or public.features is None else list(public.features),
+        "found": dict(model.standing.liars), "disputes": [list(pair) for pair in model.standing.disputes],
+        "left": {name: one.left for name, one in model.allowances.items()},
+        "limit": plan.predictions, "workers": list(plan.workers), "fraction": plan.fraction,
+    }  # fmt: skip
+    arrays: dict[str, Array] = {}
+    for i, client in enumerate(plan.clients):
+        if (sums := model.centers.get(client)) is not None:
+            arrays |= {f"values.{i}": sums.values, f"sizes.{i}": sums.sizes, f"labels.{i}": sums.labels}
+    return facts, arrays
+
+
+def from_plain_values(facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> CodedModel:
+    """The model that these are of.  Raises KeyError, TypeError, ValueError for what are none."""
+    clients = tuple(facts["clients"])
+    quantizer, d = Quantizer(**facts["quantizer"]), int(facts["d"])
+    policy: Disclosure = POLICIES[facts["policy"]](**facts["of policy"])
+    features = None if facts["features"] is None else tuple(facts["features"])
+    public = PublicFacts(clients, (1,) * len(clients), d, quantizer.bound, features=features)
+    basis, workers = Basis(tuple(facts["primes"])), tuple(facts.get("workers", ()))
+    plan = CodedPlan(
+        LagrangeCode(basis, len(workers or clients), facts["ell"], facts["t"]),
+        quantizer,
+        clients,
+        PublicOwnerLayout((1,) * len(clients), facts["multiple"]),
+        d,
+        1,
+        1,
+        1,
+        RandomLabels(),
+        (),
+        facts["largest"],
+        facts["headroom"],
+        facts["liars"],
+        facts["block"],
+        RunTerms(policy, public),
+        predictions=facts["limit"],
+        network=Network(**facts["network"]),
+        workers=workers,
+        fraction=facts.get("fraction"),
+    )
+    centers: dict[str, ClusterSums | None] = {}
+    for i, client in enumerate(clients):
+        there = f"values.{i}" in arrays
+        parts = [np.asarray(arrays[f"{name}.{i}"]) for name in ("values", "sizes", "labels")] if there else []
+        centers[client] = ClusterSums(*parts) if there else None
+    allowances = {}
+    for client in clients:
+        allowances[client] = PredictionAllowance(facts["limit"])
+        allowances[client].left = int(facts["left"].get(client, facts["limit"]))
+    standing = BlameState(dict(facts["found"]), tuple((a, b) for a, b in facts["disputes"]))
+    return CodedModel(plan, policy, centers, standing, allowances)

@@ -1,0 +1,288 @@
+"""What does not go together in a run of SecFC: refused before any data is touched, with the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from field.ring.basis import Basis
+from secfc.coded.membership import Membership, Open, Private
+from secfc.coded.plan import WORKERS, Network, Workers, check_enough_workers, select_workers
+from secfc.data.inputs import COUNT, REAL, WHOLE, InputError, ValueKind, instance_of, optional_kind
+from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
+from secfc.kmeans.elbow import Elbow
+from secfc.kmeans.starts import STARTS, Start, check_choice
+from secfc.roles.exchange import SERVER, PartyId
+
+
+class ParameterSet(Protocol):
+    """What an algorithm says about what it combines."""
+
+    @property
+    def k(self) -> int | Elbow: ...
+    @property
+    def t(self) -> int | None: ...
+    @property
+    def ell(self) -> int: ...
+    @property
+    def liars(self) -> int: ...
+    @property
+    def init(self) -> Start: ...
+    @property
+    def workers(self) -> Workers: ...
+    @property
+    def membership(self) -> Membership: ...
+    @property
+    def disclosure(self) -> Any: ...
+    @property
+    def centers(self) -> str: ...
+
+
+def check_liars(way: ParameterSet) -> None:
+    """Raises ValueError where lying clients could not be found."""
+    if way.liars and not isinstance(way.membership, Open):
+        raise ValueError(
+            f"liars={way.liars} with {type(way.membership).__name__} membership: the shares of all "
+            "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
+            "or liars=0"
+        )
+    if way.liars and not getattr(way.disclosure, "finds_liars", False):
+        raise ValueError(
+            f"liars={way.liars} with {type(way.disclosure).__name__}: this policy does not check what "
+            "clients send. Use disclosure=Distances(), or liars=0"
+        )
+
+
+def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
+    """Raises InputError for workers that are too few, or that this run cannot leave alone."""
+    if way.workers is None:
+        return
+    check_enough_workers(
+        way.workers, len(select_workers(way.workers, clients)), way.ell, way.t or 0, way.liars
+    )
+    if not isinstance(way.membership, Open):
+        raise InputError(
+            f"workers with {type(way.membership).__name__} membership: a union of IDs is found by all "
+            "clients together. Use membership=Open(), or leave workers out"
+        )
+    if way.liars:
+        raise InputError(
+            f"workers with liars={way.liars}: false dealings are traced among all clients. Leave one of "
+            "them out"
+        )
+    if way.disclosure.exposes in ("sizes", "steps"):
+        raise InputError(
+            f"workers with {type(way.disclosure).__name__}: owners hear labels from all who compute, and "
+            "compute themselves. Use disclosure=AssignmentsOnly() or FinalLabelsOnly(), or leave workers "
+            "out"
+        )
+
+
+def check_start_for_k(way: ParameterSet) -> None:
+    """Raises ValueError where k cannot be chosen, whatever the points."""
+    policy = way.disclosure
+    if way.init.grows and policy.exposes != "sizes":
+        other = "RandomLabels()" if policy.exposes in ("steps", "nothing") else "Bisecting()"
+        raise ValueError(
+            f"init={type(way.init).__name__}() with {type(policy).__name__}: this start is for labels "
+            f"that stay secret, by sizes that are opened. Use init={other}, or disclosure=OwnLabels()"
+        )
+    costly = policy.exposes in ("steps", "nothing") or not policy.exact
+    if isinstance(way.k, Elbow) and costly:
+        raise ValueError(
+            f"k={way.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
+            "this policy opens to nobody. Give k as a number, or use disclosure=AssignmentsOnly()"
+        )
+    check_choice(way.init, way.k)
+
+
+def allows_rounded_centers(way: Any) -> bool:
+    """Whether this run could have rounded centers."""
+    policy = way.disclosure
+    return bool(policy.exposes in ("labels", "sizes") and getattr(policy, "dealer", None) is not None)
+
+
+def check_rounded_centers(way: ParameterSet) -> None:
+    """Raises InputError where centers cannot be rounded, or need not be."""
+    if way.centers == "exact" or allows_rounded_centers(way):
+        return
+    policy = way.disclosure
+    name = type(policy).__name__
+    if policy.exposes == "distances":
+        raise InputError(
+            f'centers="rounded" with {name}: the server decodes distances to exact centers, and nothing is '
+            'compared that rounding makes narrower. Use centers="exact"'
+        )
+    given = {"sizes": "dealer=None", "labels": "dealer=None", "steps": 'sizes="hidden"'}
+    shown = given.get(policy.exposes, "") if name != "FinalLabelsOnly" else ""
+    raise InputError(
+        f'centers="rounded" with {name}({shown}): centers are rounded by sizes that all hear, and by tables '
+        'that somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What a choice of ell gives away, in a sentence: the same for Python, the shell and reports.
+#
+# Any t clients hold uniform shares whatever ell is.  But t + 1 shares and the ell segments of a point satisfy
+# one linear relation, and evaluation points 1, 2, 3, ... make its coefficients small integers: values with
+# few steps, such as counts, codes and flags, are often its only solution.  (Random points would be worse:
+# data of any kind would be a short vector of a lattice of dimension two.)  So from t + 1 clients on nothing
+# is promised, and ell buys speed with the clients that a larger t would have withstood.
+
+
+def segment_cautions(t: int, ell: int) -> tuple[str, ...]:
+    """What somebody who cuts points into ell segments should know; nothing if they stay whole."""
+    if ell == 1 or t == 0:
+        return ()
+    few = "one client learns" if t == 1 else f"{t} clients together learn"
+    return (
+        f"ell={ell} buys speed and no privacy: {few} nothing from shares, but t+1={t + 1} can read small or "
+        f"categorical values, not only ell+t={ell + t}. ell=1 with t={t + ell - 1} needs as many replies and "
+        f"withstands {t + ell - 1} clients",
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# How many colluding clients a run should withstand, where its caller leaves that open.
+
+
+def largest_threshold(n: int, ell: int, liars: int = 0) -> int:
+    """The largest t for which n >= 2 (ell + t - 1) + 1 + 2 liars; below 1 if none hides anything."""
+    return (n - 1) // 2 - ell + 1 - liars
+
+
+def threshold_limit(n: int, ell: int, liars: int, *, most: int | None) -> tuple[int, str]:
+    """The most collusion that n clients tolerate, up to a third of them, and what limits it, in words.
+
+    most: of comparisons without a dealer.
+    The same rule for Python and the shell.  `largest_threshold` is at least 1.
+    """
+    t, limit = min(largest_threshold(n, ell, liars), -(-n // 3)), "a third of them"
+    if most is not None and t > most:
+        t, limit = most, "what comparisons without a dealer allow"
+    return t, limit
+
+
+def default_threshold(n: int, ell: int, liars: int, *, policy: object) -> int:
+    """t for n clients, as the shell chooses it.
+
+    policy: what the server may see, of which some withstand fewer.
+
+    Raises InputError where no t of at least 1 fits.
+    """
+    from field.compare.replicated import MAX_T
+
+    if largest_threshold(n, ell, liars) < 1:
+        needed = 2 * (ell + liars) + 1
+        raise InputError(
+            f"n={n} client{'s' * (n != 1)} with ell={ell}, liars={liars} cannot hide points from t=1 of "
+            f"them: {needed} are needed. Add clients, lower ell or liars, or say t=0, which hides nothing"
+        )
+    undealt = getattr(policy, "dealer", SERVER) is None
+    return threshold_limit(n, ell, liars, most=MAX_T if undealt else None)[0]
+
+
+# --------------------------------------------------------------------------------------------------
+# Of what kinds the parameters of SecFC and of its plaintext twin are.
+
+FOLDER = ValueKind(
+    "a folder that is there",
+    'Pass its path, such as "/scratch", or None to hold shares in memory',
+    lambda v: str(v) if isinstance(v, str | Path) and Path(v).is_dir() else None,
+    none=True,
+)
+CONSENT = ValueKind(
+    "True, False or names of clients",
+    'Pass True, or a tuple such as ("client-0", "client-1")',
+    lambda v: v if isinstance(v, bool | tuple) else tuple(v) if isinstance(v, list) else None,
+)
+OF_LLOYD = {
+    "n_init": WHOLE,
+    "max_iter": WHOLE,
+    "scale": optional_kind(REAL, "the finest that fits"),
+    "basis": optional_kind(instance_of(Basis, "Basis((MERSENNE_61,))"), "chosen"),
+    "largest": optional_kind(WHOLE, "all points"),
+}
+OF_SECFC = OF_LLOYD | {
+    "t": optional_kind(WHOLE, "chosen for the number of clients"),
+    "ell": WHOLE,
+    "reveal_centers": CONSENT,
+    "threads": COUNT,
+    "scratch": FOLDER,
+    "liars": WHOLE,
+    "smallest_center": WHOLE,
+    "predictions": optional_kind(WHOLE, "ten times as many as points"),
+    "workers": WORKERS,
+    "network": instance_of(Network, "Network(latency=0.02)"),
+}
+
+
+# --------------------------------------------------------------------------------------------------
+# Words for values: what a caller may write, in Python and in the shell, where a policy, a start or a
+# membership is due.
+#
+# One table for both, so that a word means the same everywhere.  A word stands for the value with its
+# defaults; whoever wants other ones builds the value.
+
+# What distances are measured to.
+Centers = Literal["exact", "rounded"]
+DISCLOSURES: Mapping[str, Disclosure] = {
+    "assignments": AssignmentsOnly(),
+    "own-labels": OwnLabels(),
+    "final-labels": FinalLabelsOnly(),
+    "distances": Distances(),
+}
+MEMBERSHIPS: Mapping[str, Membership] = {"open": Open(), "private": Private()}
+
+
+def parse_start(value: Any) -> Start:
+    """The start that a word stands for, or the given one.  Raises InputError."""
+    return _meant("init", value, STARTS, "draw")  # type: ignore[no-any-return]
+
+
+def default_start(value: Any, policy: Disclosure) -> Start:
+    """The same, and for None the best start that a policy allows."""
+    return policy.start if value is None else parse_start(value)
+
+
+def parse_disclosure(value: Any) -> Disclosure:
+    """The policy that a word stands for, or the given one.  Raises InputError."""
+    return _meant("disclosure", value, DISCLOSURES, "open_centers")  # type: ignore[no-any-return]
+
+
+def parse_membership(value: Any) -> Membership:
+    """The membership that a word stands for, or the given one.  Raises InputError."""
+    return _meant("membership", value, MEMBERSHIPS, "draft")  # type: ignore[no-any-return]
+
+
+def check_centers_word(value: Any) -> None:
+    """Raises InputError for centers that are neither exact nor rounded."""
+    if value not in get_args(Centers):
+        raise InputError(
+            f'centers={value!r} is none: use "exact", the means as fractions, or "rounded", the nearest '
+            "points of a grid, which is faster"
+        )
+
+
+def word_for(value: Any, table: Mapping[str, Any]) -> str:
+    """The word for a value in a table, else for its kind, whatever parameters it has; else its class."""
+    equal = (word for word, item in table.items() if item == value)
+    alike = (word for word, item in table.items() if type(item) is type(value))
+    return next(equal, None) or next(alike, type(value).__name__)
+
+
+def _meant(name: str, value: Any, table: Mapping[str, Any], method: str) -> Any:
+    """The value of a word in the table; anything else must offer the method that such values have."""
+    if isinstance(value, str):
+        word = value.strip().lower().replace("_", "-").replace(" ", "-")
+        if word in table:
+            return table[word]
+    elif isinstance(value, type) and hasattr(value, method):
+        raise InputError(f"{name}={value.__name__} is a class: build the value, {value.__name__}(...)")
+    elif hasattr(value, method):
+        return value
+    words = ", ".join(repr(word) for word in table)
+    values = ", ".join(f"{type(item).__name__}()" for item in table.values())
+    raise InputError(f"{name}={value!r} is none: use one of the words {words}, or a value such as {values}")

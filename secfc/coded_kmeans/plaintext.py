@@ -1,0 +1,239 @@
+"""Centralized k-means on integers: the baseline that sees everything, and the oracle of exactness.
+
+Clients send their quantized points in the clear; the server runs the same Lloyd loop, with the same
+starts and the same comparisons, that the secure protocol runs.  No privacy at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import cluster_sizes
+from field.ring.basis import Basis
+from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights
+from field.ring.uint128 import UInt128
+from field.secrets.coins import Coins
+from secfc.algorithm import Clustering, Driver, PartyOutcome, PublicFacts, join_outcomes
+from secfc.coded.plan import PublicOwnerLayout
+from secfc.coded.ranges import choose_range
+from secfc.coded_kmeans import parameters
+from secfc.coded_kmeans.parameters import OF_LLOYD
+from secfc.coded_kmeans.run_summary import summarize_lloyd
+from secfc.data.federation import Federation
+from secfc.data.inputs import check_fields
+from secfc.data.party import Party
+from secfc.data.resolution import Coarse, check_coarse
+from secfc.disclosure import AssignmentsOnly, Disclosure
+from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
+from secfc.kmeans.loop import PlainSource, Trace, best_of_restarts, is_cheaper, lloyd
+from secfc.kmeans.rounded import RoundedSource
+from secfc.kmeans.starts import RestartLabels, Start, check_choice, restart_generators
+from secfc.roles.agreement import agree_with_server
+from secfc.roles.checks import is_array, refuse
+from secfc.roles.description import LOCAL, RunTerms, describe_plan, description_digest
+from secfc.roles.exchange import (
+    SERVER,
+    SHARE,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    expect_all,
+    expect_messages,
+    expect_one,
+    to_all,
+)
+from secfc.roles.messages import FinalResult, Message
+from secfc.roles.transcript import SimulatedRun
+from secfc.run_summary import RunSummary
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawPoints(Message, tag=10):
+    """Client to server in the centralized baseline: the points themselves, quantized (m_j, d)."""
+
+    points: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.points, "i", 2), "quantized points are rows of signed integers")
+
+
+@dataclass(frozen=True)
+class PlainPlan:
+    """What the parties agree on."""
+
+    quantizer: Quantizer
+    clients: tuple[PartyId, ...]
+    counts: tuple[int, ...]
+    k: int | Elbow
+    d: int
+    fraction: int | None = None
+    terms: RunTerms | None = field(default=None, compare=False, repr=False, metadata=LOCAL)
+
+    @cached_property
+    def description(self) -> bytes:
+        """All that is public, which the server and every client compare (`secfc.roles.description`)."""
+        return describe_plan(self, self.terms)
+
+    def digest(self) -> bytes:
+        """32 bytes that agree exactly when two parties hold the same public parameters."""
+        return description_digest(self.description)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PlainModel:
+    """Integer cluster sums and sizes, to label new points as exactly as old ones."""
+
+    quantizer: Quantizer
+    sums: Array
+    sizes: Array
+    fraction: int | None = None
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
+    ) -> list[Array]:
+        """Nearest centers of new points: one (m_j,) int32 array a client.  Nobody says anything."""
+        from field.kernels import scalar as kernels
+
+        labels, sums, sizes = [], self.sums, self.sizes
+        if self.fraction is not None:
+            sums, sizes = round_centers(sums, sizes, self.fraction), rounded_weights(sizes, self.fraction)
+        for party in federation.parties:
+            points = self.quantizer(party.read(), owner=f"client {party.name!r}")
+            high, low = np.empty((2, len(sizes), len(points)), np.uint64)
+            kernels.plain_distances(points, sums, sizes, high, low)
+            labels.append(UInt128(high, low).nearest(sizes))
+        return labels
+
+
+@dataclass(frozen=True)
+class Lloyd:
+    """Plaintext integer Lloyd on the pooled data; parameters as in `SecFC`, results the same.
+
+    disclosure: of the run to compare with, for the same automatic scale (where that has ell <= 2).
+    Non-private: the server receives every point.
+    """
+
+    k: int | Elbow
+    init: Start = None  # type: ignore[assignment]  # resolved below
+    n_init: int = 1
+    max_iter: int = 300
+    scale: float | None = None
+    basis: Basis | None = None
+    rounding: Any = "nearest"
+    largest: int | None = None
+    disclosure: Disclosure = AssignmentsOnly()
+    centers: parameters.Centers = "exact"
+    coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
+
+    def __post_init__(self) -> None:
+        check_coarse(self.coarse)
+        check_fields(self, OF_LLOYD)
+        object.__setattr__(self, "k", parse_k(self.k))
+        parameters.check_centers_word(self.centers)
+        object.__setattr__(self, "disclosure", parameters.parse_disclosure(self.disclosure))
+        object.__setattr__(self, "init", parameters.default_start(self.init, self.disclosure))
+
+    def plan(self, public: PublicFacts) -> PlainPlan:
+        """The same quantizer that SecFC would choose.  Raises ValueError."""
+        quantizer = choose_range(self, public, PublicOwnerLayout(public.counts), ell=1, t=1).quantizer
+        for name, value in (("max_iter", self.max_iter), ("n_init", self.n_init)):
+            if value < 1:
+                raise ValueError(f"{name}={value} is too small: it must be at least 1")
+        k = self.k.among(public.m) if isinstance(self.k, Elbow) else self.k
+        if not 1 <= largest_k(k) <= public.m:
+            raise ValueError(f"k={k} clusters of m={public.m} points: 1 <= k <= m is needed")
+        self.init.check(public.m, largest_k(k))
+        check_choice(self.init, k)
+        fraction = FRACTION if self.centers == "rounded" else None
+        return PlainPlan(
+            quantizer, public.clients, public.counts, k, public.d, fraction, RunTerms(self, public)
+        )
+
+    def client(self, plan: PlainPlan, party: Party, *, coins: Coins) -> Role[Array]:
+        """Send my points in the clear, receive all labels."""
+        yield from agree_with_server(plan, party.name)
+        points = plan.quantizer(party.read(), owner=f"client {party.name!r}")
+        inbox = yield Exchange({SERVER: RawPoints(points)}, (SERVER,), round=SHARE, phase="send")
+        final = expect_one(expect_messages(inbox, FinalResult), SERVER)
+        labels = final.labels
+        fits = final.k == plan.k if isinstance(plan.k, int) else final.k <= largest_k(plan.k)
+        if not fits or len(labels) != sum(plan.counts):
+            why = f"labeled {len(labels)} points of m={sum(plan.counts)}, or not with k={plan.k}"
+            raise FaultyServer(SERVER, why)
+        start = sum(plan.counts[: plan.clients.index(party.name)])
+        return np.asarray(labels[start : start + len(points)], np.int32)
+
+    def server(
+        self, plan: PlainPlan, *, rng: np.random.Generator, coins: Coins
+    ) -> Role[tuple[Trace, PlainModel, CostCurve | None]]:
+        """Pool the points and run Lloyd's heuristic."""
+        yield from agree_with_server(plan, SERVER)
+        arrived = yield Exchange({}, plan.clients, round=SHARE, phase="receive")
+        inbox = expect_all(expect_messages(arrived, RawPoints), plan.clients)
+        for (sender, message), count in zip(inbox.items(), plan.counts, strict=True):
+            largest = plan.quantizer.max_int
+            outside = bool(((message.points > largest) | (message.points < -largest)).any())
+            if message.points.shape != (count, plan.d) or outside:
+                raise FaultyClient(sender, f"sent other than {count} points of d={plan.d} within the bound")
+        points = np.concatenate([inbox[c].points for c in plan.clients])
+        plain = PlainSource(points)
+        source = plain if plan.fraction is None else RoundedSource(plain, plan.fraction)
+        each, drawing = restart_generators(rng, self.n_init), RestartLabels(self.init, len(points), plan.k)
+
+        def once() -> Role[Trace]:
+            start, k = yield from drawing(next(each), source)
+            return (yield from lloyd(start, k, self.max_iter, source))
+
+        trace: Trace = yield from best_of_restarts(self.n_init, once, is_cheaper)
+        yield Exchange(
+            to_all(plan.clients, FinalResult(trace.k, trace.labels, None)), round=SHARE, phase="cluster"
+        )
+        labels = trace.labels.astype(np.int32)
+        model = PlainModel(
+            plan.quantizer, plain.sums(labels, trace.k), cluster_sizes(labels, trace.k), plan.fraction
+        )
+        return trace, model, drawing.curve
+
+    def outcome(self, plan: PlainPlan, party: PartyId, returned: Any) -> PartyOutcome:
+        """Labels of a client's points; of the server everything."""
+        if party != SERVER:
+            return PartyOutcome(party, plan, labels=returned, learned=("all labels at the end",))
+        trace, model, curve = returned
+        scale = plan.quantizer.scale
+        with np.errstate(invalid="ignore"):
+            centers = model.sums / (model.sizes[:, None] * plan.quantizer.scale)
+        return PartyOutcome(
+            party,
+            plan,
+            centers=centers,
+            cost=trace.cost(plan.quantizer.scale),
+            n_iter=trace.n_iter,
+            converged=trace.converged,
+            history=trace.history,
+            learned=("every point of every client",),
+            share=model,
+            curve=None if curve is None else curve.over(Fraction(scale) ** 2),
+        )
+
+    def account(self, result: Clustering, federation: Federation, *, ids: str | None = None) -> RunSummary:
+        """What reports say of a run."""
+        return summarize_lloyd(self)
+
+    def collect(
+        self, outcomes: Mapping[PartyId, PartyOutcome], run: SimulatedRun, counts: tuple[int, ...]
+    ) -> Clustering:
+        """The clustering, its centers included."""
+        return join_outcomes(
+            outcomes, run, counts, k=len(outcomes[SERVER].share.sizes), model=outcomes[SERVER].share
+        )

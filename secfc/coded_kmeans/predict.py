@@ -1,0 +1,222 @@
+"""Labels of new private points: nearest hidden centers, over shares.
+
+After a run every client keeps its shares of the final centers (SecFC's centers stay hidden).  New points
+are shared like old ones, and clients answer for the retained centers as the disclosure policy of the fit
+says: the server learns of the new points what it learned of the old ones in one iteration, and all parties
+their labels.  Labels of chosen points locate the hidden centers, more exactly with every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import ClusterSums
+from field.secrets.coins import Coins
+from secfc.algorithm import Driver, heard_labels
+from secfc.coded.blame import BlameState
+from secfc.coded.membership import contribute_own_rows, scale_rows
+from secfc.coded.messages import DistanceQuery, RunEnded
+from secfc.coded.plan import CodedPlan, PublicOwnerLayout
+from secfc.coded.questions import receive_query
+from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
+from secfc.coded_kmeans.input_party import (
+    agree_on_plan,
+    labels_of_own_rows,
+    send_results_with_sizes,
+    share_rows_and_await,
+)
+from secfc.coded_kmeans.query_order import QueryValidator, prediction_queries
+from secfc.data.federation import Federation
+from secfc.data.party import Party
+from secfc.disclosure import Disclosure, DistanceOracle
+from secfc.kmeans.starts import RandomLabels
+from secfc.roles.exchange import (
+    ITERATE,
+    SERVER,
+    BudgetSpent,
+    Exchange,
+    PartyId,
+    Role,
+    expect_messages,
+    expect_one,
+)
+from secfc.roles.messages import FinalResult
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CodedModel:
+    """Every client's shares of the final centers, to label new points without opening a center."""
+
+    plan: CodedPlan
+    disclosure: Disclosure
+    centers: Mapping[PartyId, ClusterSums | None]
+    standing: BlameState
+    allowances: Mapping[PartyId, PredictionAllowance] = field(default_factory=dict)
+
+    def predict(
+        self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
+    ) -> list[Array]:
+        """Labels of new points, one (m_j,) int32 array a client.
+
+        The server sees of the new points what the policy of the fit shows; see `Clustering.predict`.
+        drive: runs the roles of all parties.
+
+        A client that missed the end of the fit gets labels of its new points, as long as enough others have
+        their shares of the centers.
+
+        Raises ValueError if the clients or the features are not those of the fit, TooFewReplies, BudgetSpent
+        for more points, with those of earlier calls, than `SecFC(prediction_queriess=...)` allows.
+        """
+        if federation.names != self.plan.clients or federation.d != self.plan.d:
+            raise ValueError(
+                f"prediction needs the {len(self.plan.clients)} clients of the fit and d="
+                f"{self.plan.d} features, got {federation.n} clients and d={federation.d}"
+            )
+        if all(kept is None for kept in self.centers.values()):
+            raise ValueError("no client heard the result of the fit: fit again to predict")
+        sizes = next(kept for kept in self.centers.values() if kept is not None).sizes
+        secrets = {name: coins(name) for name in (*federation.names, SERVER)}
+        plan = self.plan_for(federation, sizes, secrets[SERVER].bytes(32))
+        roles: dict[PartyId, Role[Any]] = {
+            party.name: predicting_client(
+                self.disclosure,
+                plan,
+                party,
+                self.centers.get(party.name),
+                len(sizes),
+                coins=secrets[party.name],
+                allowance=self.allowances.get(party.name),
+            )
+            for party in federation.parties
+        }
+        roles[SERVER] = predicting_server(self.disclosure, plan, sizes, self.standing, coins=secrets[SERVER])
+        run = drive(roles, plan.description, secrets)
+        return heard_labels(run, federation.names, federation.counts)
+
+    def plan_for(self, federation: Federation, sizes: Array, session: bytes) -> CodedPlan:
+        """The plan under which this federation's points are labeled, see `prediction_plan`."""
+        return prediction_plan(self.plan, federation.counts, federation.feature_names, sizes, session)
+
+
+def prediction_plan(
+    plan: CodedPlan, counts: tuple[int, ...], features: tuple[str, ...] | None, sizes: Array, session: bytes
+) -> CodedPlan:
+    """The plan under which so many new points of each client are labeled.
+
+    plan: of the fit.  sizes: (k,) points of the clusters whose centers are retained, which parties compare.
+    session: 32 public bytes that no other run uses, nor the fit.
+    """
+    # The range depends on the retained clusters (`largest` stays), not on how many points are new,
+    # and there may be fewer new points than centers.
+    terms = plan.terms
+    if terms is not None:
+        public = replace(terms.public, session=session, features=features)
+        terms = replace(terms, public=public, retained=tuple(sizes.tolist()))
+    return replace(
+        plan,
+        terms=terms,
+        layout=PublicOwnerLayout(counts, plan.layout.multiple),
+        k=1,
+        n_init=1,
+        init=RandomLabels(),
+        revealing=(),
+    )
+
+
+class PredictionAllowance:
+    """How many new points a client still helps to label.  No frozen value: what is left is what changes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.left = limit
+
+    def spend(self, points: int) -> None:
+        """Raises BudgetSpent, and spends nothing, for more points than are left."""
+        if points > self.left:
+            raise BudgetSpent(
+                "new points to be labeled", points, self.left, self.limit,
+                "Each label tells where hidden centers lie: plan for more with SecFC(predictions=...)",
+            )  # fmt: skip
+        self.left -= points
+
+
+def predicting_client(
+    disclosure: Disclosure,
+    plan: CodedPlan,
+    party: Party,
+    centers: ClusterSums | None,
+    k: int,
+    *,
+    coins: Coins,
+    allowance: PredictionAllowance | None = None,
+) -> Role[Array]:
+    """Share new points, answer for the k retained centers, receive labels.
+
+    centers: this client's shares of them, None if it missed the end of the fit: then it answers nothing, as
+    if it were gone, and the others answer for it as long as they are enough.
+    allowance: kept from one prediction to the next, and spent before anything is said.
+    """
+    if allowance is not None:
+        allowance.spend(plan.m)
+    mine = contribute_own_rows(plan, party)
+    yield from agree_on_plan(plan, party.name)
+    if party.name in plan.resting:
+        return labels_of_own_rows(mine, (yield from share_rows_and_await(plan, mine, coins)))
+    received = yield from share_rows(plan, mine, coins)
+    shared = plan
+    kept, rows = yield from settle_contributors(shared, mine, received, coins)
+    plan = kept.at_work
+    if plan.layout.multiple > 1:
+        # As the rows that the retained centers are the means of.
+        factor = np.array([[plan.layout.multiple % p] for p in rows.basis.primes], rows.basis.dtype)
+        scale_rows(rows, np.broadcast_to(factor, (rows.basis.lanes, rows.m)))
+    rows.finish()
+    answer = yield from disclosure.client(plan, party.name, coins=coins)
+    referee = None
+    if centers is not None:
+        courses = prediction_queries(plan, disclosure.exposes, centers.sizes)
+        referee = QueryValidator(plan, courses, opens=answer.opens)
+    ask = partial(receive_query, plan, k)
+    request, missed = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
+    while isinstance(request, DistanceQuery):
+        message = None
+        if centers is not None and referee is not None:
+            if referee.ask(request, missed):
+                message = yield from answer(request, DistanceOracle(rows, centers.sizes, lambda: centers))
+            else:
+                yield from answer.watch(request, centers.sizes)
+            referee.opened = answer.opened
+        request, missed = yield from ask(answer_query(request.round, message, "distances"))
+    if isinstance(request, RunEnded):
+        end, labels = request.sizes, np.full(plan.m, -1, np.int32)
+        labels = labels if answer.kept is None else answer.kept.labels
+    else:
+        end = labels = expect_one(expect_messages({SERVER: request}, FinalResult), SERVER).labels
+    if referee is not None:
+        referee.end(end, missed)
+    return mine.among(shared, kept).own(labels)
+
+
+def predicting_server(
+    disclosure: Disclosure,
+    plan: CodedPlan,
+    sizes: Array,
+    standing: BlameState,
+    *,
+    coins: Coins,
+    threads: int = 1,
+) -> Role[None]:
+    """Find the nearest hidden centers of new points, and tell whom the policy lets know."""
+    yield from agree_on_plan(plan, SERVER)
+    kept, screening = yield from settle_contributors_at_server(plan, coins, standing)
+    source = yield from disclosure.server(kept.at_work, screening, coins=coins, threads=threads)
+    labels = yield from source.ending.prediction(source, sizes)
+    if labels is not None and kept.resting:
+        yield from send_results_with_sizes(kept, labels, sizes, None, next(source.rounds))

@@ -1,0 +1,603 @@
+"""The questions a plan has, in their order: every client walks them itself, and answers nothing else.
+
+The start is a public function of the plan and a seed that no server chooses (`secfc.roles.coin_toss`), a step
+asks about the labels of the step before, a restart has so many steps, and there are so many restarts.  So the
+program that the server runs (`Start.draw`, `lloyd`) runs at every client too, over a source that asks nobody:
+what it would ask is `ExpectedQuery`, and the referee compares.
+
+What an answer opened is known to a client that hears the labels from those who computed them.  Where the
+server alone decodes it, the labels of its next question are taken for it: then counts, starts and order hold,
+and the labels of a step may be a lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.distances import widest_multiple
+from field.code.rows import cluster_sizes
+from field.ring.uint128 import UInt128
+from secfc.coded.messages import (
+    CompareHalvesQuery,
+    CompareMovedQuery,
+    CompareOwnQuery,
+    CompareQuery,
+    CostQuery,
+    DistanceQuery,
+    GainQuery,
+    HalfDistanceQuery,
+    LossQuery,
+)
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import Disclosure, Exposure, LabelSharing
+from secfc.disclosure.compare.candidates import candidates_for, moved_points
+from secfc.disclosure.compare.session import CommitteeChoice, should_prune
+from secfc.disclosure.dealerless.messages import ClusterQuery
+from secfc.disclosure.owner_labels.messages import (
+    ClusterCostQuery,
+    DeliverLabels,
+    LloydStepQuery,
+    PredictLabels,
+    RevealLabels,
+    SplitGainQuery,
+    SplitQuery,
+)
+from secfc.disclosure.owner_labels.run_state import PublicRunState, SharedLabelQuery
+from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
+from secfc.kmeans.loop import Step, Trace, WeighedClusters, lloyd
+from secfc.kmeans.neighbors import all_pairs
+from secfc.kmeans.starts import RestartLabels, restart_generators
+from secfc.roles.exchange import SERVER, FaultyServer, PartyId, Role, SuspectedParties
+
+Array = NDArray[Any]
+
+
+class InconsistentResponse(Exception):  # noqa: N818 - what happened
+    """A course was told what cannot be: by a server that lies, or after questions that I missed."""
+
+
+# What a course is sent if labels that were shared are lost, and their run starts again.
+AGAIN = np.empty(0, np.int32)
+EARLY = "ended the run before the plan did, or with other labels than those last opened"
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedQuery:
+    """A question: its type, clusters, labels (m,) and factor.
+
+    opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
+    asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
+    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.  run, step,
+    sizes, groups: of labels that stay shared, the number of the restart, how many steps were taken from its
+    first labels, which labels then are, and the clusters after them; step -1 where labels are known.
+    more: what only this kind of question has.
+    """
+
+    kind: type[DistanceQuery]
+    k: int
+    labels: Array
+    factor: int = 1
+    opens: bool = True
+    result: bool = True
+    last: bool = True
+    halves: bool = False
+    pairs: Array | None = None
+    step: int = -1
+    sizes: tuple[int, ...] = ()
+    run: int = 0
+    groups: tuple[int, ...] = ()
+    more: tuple[Array, ...] = ()
+
+    def is_asked(self, question: DistanceQuery) -> bool:
+        """Whether this is what the question asks."""
+        same = type(question) is self.kind and question.k == self.k
+        return (
+            same
+            and getattr(question, "factor", 1) == self.factor
+            and (self.pairs is None or np.array_equal(getattr(question, "pairs", ()), self.pairs))
+            and getattr(question, "step", -1) == self.step
+            and getattr(question, "run", 0) == self.run
+            and tuple(getattr(question, "sizes", np.empty(0)).tolist()) == self.sizes
+            and tuple(getattr(question, "groups", np.empty(0)).tolist()) == self.groups
+            and all(np.array_equal(x, y) for x, y in zip(extra_fields(question), self.more, strict=True))
+            and np.array_equal(question.labels, self.labels)
+        )
+
+
+# A fragment for `Start.draw` and `lloyd`: it yields what is due where a role yields an exchange.
+Asking = Generator[Any, Any, Array]
+# Yields what is due, is resumed with the labels that the answer opened, ends with those of the result.
+Course = Generator[ExpectedQuery, Array, Array]
+
+
+class QueryGenerator:
+    """A `lloyd.Source` of what would be asked: its fragments yield what is due instead of exchanges.
+
+    exposes: what the policy shows the server, which decides how it asks.  seating: who compares where a step
+    may take two questions; None where it never does.  started: whether the start is drawn, so that a restart
+    may end.
+    """
+
+    def __init__(self, plan: CodedPlan, exposes: Exposure, seating: CommitteeChoice | None = None) -> None:
+        self.plan, self.exposes, self.seating, self.started = plan, exposes, seating, False
+
+    @property
+    def compares(self) -> bool:
+        """Whether clients compare distances, and nobody is asked for what sizes alone decide."""
+        return self.exposes in ("labels", "sizes", "steps", "nothing")
+
+    def ask(self, labels: Array, k: int, sizes: Array, factor: int = 1, *, result: bool = True) -> Asking:
+        """The labels that the centers of clusters of these sizes give."""
+        if not self.compares:
+            told: Array = yield ExpectedQuery(DistanceQuery, k, labels, result=result, last=self.started)
+            return told
+        known = candidates_for(CompareQuery, labels, sizes, factor).foregone(self.plan.m)
+        if known is None:
+            known = yield ExpectedQuery(CompareQuery, k, labels, factor, result=result)
+        return known
+
+    def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
+        sizes = cluster_sizes(labels, k)
+        first = self.seating is not None and should_prune(self.plan, labels, sizes, moved, self.seating)
+        told = yield from (self.ask_first(labels, k) if first else self.ask(labels, k, sizes))
+        if not self.started:
+            # A start goes on with them: every point has a nearest center if there is any, whatever is said.
+            told = np.clip(told, 0 if sizes.any() else -1, k - 1).astype(np.int32)
+        return Step(told, None)
+
+    def ask_first(self, labels: Array, k: int) -> Asking:
+        """The same, of points that another center wins alone; -1 for one in the first answer."""
+        told: Array = yield ExpectedQuery(CompareOwnQuery, k, labels)
+        moved = told < 0
+        if moved.any():
+            bits = np.packbits(moved, bitorder="little")
+            told = yield ExpectedQuery(CompareMovedQuery, k, labels, more=(bits,))
+        return told
+
+    def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
+        return (yield from self.ask(labels, k, cluster_sizes(labels, k), factor))
+
+    def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Asking:
+        """The points that the server says it drew: those in clusters of the next question, in their order."""
+        told = yield ExpectedQuery(DistanceQuery, k, labels, opens=False, last=False)
+        order = np.argsort(told, kind="stable")
+        return np.asarray(order[min(np.count_nonzero(told < 0), len(order) - 1) :])
+
+    def halved(self, labels: Array, c: int) -> Asking:
+        kind: type[DistanceQuery] = HalfDistanceQuery
+        if self.compares:
+            kind = CompareHalvesQuery
+            known = candidates_for(CompareHalvesQuery, labels, cluster_sizes(labels, 2 * c)).foregone(
+                self.plan.m
+            )
+            if known is not None:
+                return known
+        told = yield ExpectedQuery(kind, 2 * c, labels, result=False, last=False, halves=True)
+        # A point stays in its cluster, whatever the next question says.
+        return np.where(told // 2 == labels // 2, told, labels).astype(np.int32)
+
+    def split(self, labels: Array, c: int, choose: Callable[[tuple[Fraction, ...]], Array]) -> Asking:
+        """The labels that the server says it chose: those of the next question."""
+        if self.compares and not widest_multiple(cluster_sizes(labels, 2 * c)):
+            return choose((Fraction(0),) * c)
+        told: Array = yield ExpectedQuery(
+            GainQuery if self.compares else HalfDistanceQuery, 2 * c, labels, opens=False, last=False
+        )
+        return told
+
+    def merged(
+        self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
+    ) -> Asking:
+        """The labels that the server says it chose: those of the next question."""
+        due = ExpectedQuery(DistanceQuery, c, labels, opens=False, last=False)
+        told: Array = yield replace(due, kind=LossQuery, pairs=pairs) if self.compares else due
+        return told
+
+    def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Asking:
+        """The same."""
+        if not self.compares:
+            return (yield from self.merged(labels, c, all_pairs(c), lambda losses: labels))
+        told: Array = yield ExpectedQuery(CostQuery, c, labels, opens=False, last=False)
+        return told if c == 1 else (yield from self.merged(labels, c, all_pairs(c), lambda losses: labels))
+
+    def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
+        """A whole run of the heuristic."""
+        self.started = True
+        if self.exposes != "nothing":
+            return (yield from lloyd(labels, k, max_iter, self))
+        if k == 1 or labels.max() < 0:
+            last = np.zeros_like(labels) if labels.max() >= 0 else labels
+        else:
+            last = yield ExpectedQuery(ClusterQuery, k, labels, result=False)
+        return Trace(k, (labels, last), None, False)
+
+
+def extra_fields(question: DistanceQuery) -> tuple[Array, ...]:
+    """What only its kind of question has."""
+    match question:
+        case SplitQuery():
+            return (question.directions,)
+        case SplitGainQuery():
+            return (question.sides,)
+        case CompareMovedQuery():
+            return (question.moved,)
+    return ()
+
+
+def implied_response(question: DistanceQuery, due: ExpectedQuery) -> Array:
+    """What `due` opened, labels mostly, if the server goes on with this question.
+
+    Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
+    """
+    if isinstance(
+        question,
+        LloydStepQuery | SplitQuery | SplitGainQuery | ClusterCostQuery | DeliverLabels | RevealLabels,
+    ):
+        if due.kind in (LloydStepQuery, SplitQuery):
+            return np.array([not isinstance(question, LloydStepQuery), *question.sizes.tolist()])
+        if due.kind is SplitGainQuery:
+            return question.groups
+        return np.array([-1 - question.run])  # no label is below 0 there
+    whole = question.halves and not due.halves
+    after: Array = question.labels // 2 if whole else question.labels
+    if due.kind is not CompareOwnQuery:
+        return after
+    # Either points that moved are asked for, or what their labels became is asked about.
+    moved = moved_points(question) if isinstance(question, CompareMovedQuery) else after != due.labels
+    return np.where(moved, -1, due.labels)
+
+
+def prediction_queries(plan: CodedPlan, exposes: Exposure, sizes: Array) -> Iterator[Course]:
+    """The course of labeling new points by retained centers, of clusters of these sizes."""
+    nobody, source = np.full(plan.m, -1, np.int32), QueryGenerator(plan, exposes)
+    source.started = True
+    if exposes in ("sizes", "steps") and candidates_for(CompareQuery, nobody, sizes).foregone(plan.m) is None:
+        return iter([owner_prediction_queries(nobody, sizes)])
+    return iter([source.ask(nobody, len(sizes), sizes, result=False)])
+
+
+def owner_prediction_queries(nobody: Array, sizes: Array) -> Course:
+    """The course where owners alone hear the labels; it ends with the sizes."""
+    yield ExpectedQuery(PredictLabels, len(sizes), nobody, opens=False, result=False)
+    return sizes
+
+
+class QueryValidator:
+    """Which questions a client answers.  Pure, and no frozen value: what changes is what was asked.
+
+    courses: of all restarts.  opens: whether the client hears from others than the server what labels an
+    answer opened; it says so in `opened`, None where it did not hear.
+    """
+
+    def __init__(self, plan: CodedPlan, courses: Iterable[Course], *, opens: bool) -> None:
+        self.plan, self.courses, self.opens = plan, iter(courses), opens
+        self.opened: Array | None = None
+        self.course: Course | None = None
+        self.due: ExpectedQuery | None = None
+        self.committee: tuple[PartyId, ...] = ()  # who computed what the last answer opened
+        self.tried: set[tuple[int, ...]] = set()  # players that this question was put to
+        self.ends: list[Array] = []  # of the restarts that ended
+        self.next: tuple[Course, ExpectedQuery] | None = (
+            None  # the next restart, whose first question is known
+        )
+        self.sure, self.over = True, False
+        self.skipped = 0  # questions that I missed before one that seemed to repeat the last
+        # Whether a question was ever missed, and whether what came later did not fit any more.
+        self.gap, self.lost = False, False
+
+    def ask(self, question: DistanceQuery, missed: int = 0) -> bool:
+        """Take a question; False if I did not hear what it must follow from, so that I must not answer.
+
+        missed: how many questions before it did not come.
+
+        Raises FaultyServer for a question that is not due, whatever came before.
+        """
+        members = getattr(question, "committee", np.empty(0)).tolist()
+        # Lanes that were told as sums may be asked for in full.
+        players = len(question.coins), *question.responders.tolist(), -1, *members
+        if self.due is not None and self.due.is_asked(question) and players not in self.tried:
+            # Whoever fell silent is left out when a question is repeated, so there are only so many.
+            self.refuse(
+                len(self.tried) > len(self.plan.clients), "repeated a question more often than clients"
+            )
+            self.tried.add(players)
+            # A question that I missed may have asked the same: this is perhaps that one again.
+            self.skipped += missed
+            # Whoever sat on a committee of it may have computed what was opened.
+            self.committee = tuple(dict.fromkeys((*self.committee, *self.members(question))))
+            return self.sure
+        heard = not self.opens or self.due is None or not self.due.opens or self.opened is not None
+        again = self.starts_again(question)
+        due = self.go_on(AGAIN) if again else self.follow(question)
+        if (
+            due is not None
+            and due.kind in (DeliverLabels, RevealLabels)
+            and not again
+            and self.is_start(question, due)
+        ):
+            # Others shared the labels of the cheapest run, or part of those is gone by now.
+            due = self.go_on(AGAIN)
+        heard = heard or again
+        missed, self.skipped = missed + self.skipped, 0
+        for _ in range(missed):
+            if due is None or due.is_asked(question):
+                break
+            due = self.go_on(implied_response(question, due))
+        self.gap = self.gap or missed > 0
+        self.lost = self.lost or (self.gap and (due is None or not due.is_asked(question)))
+        self.sure = not self.lost and heard and not (self.opens and missed)
+        if self.lost:
+            return False  # no blame: what I once did not hear may explain it
+        if due is None:
+            self.refuse(True, "asked more than the plan has: all of its restarts and steps are over")
+        elif not due.is_asked(question):
+            why = f"asked {self.words(question)} where the plan has {self.words(due)}"
+            if self.due is not None and self.due.is_asked(question):
+                # Put again to the same: one of them may have told the server another word than the due one.
+                asked = (self.plan.clients[j] for j in question.responders.tolist())
+                parties = dict.fromkeys((SERVER, *asked, *self.members(question)))
+                raise SuspectedParties(tuple(parties), f"the server {why}")
+            self.refuse(True, why)
+        self.committee = self.members(question)
+        self.due, self.opened, self.tried = due, None, {players}
+        return self.sure
+
+    def starts_again(self, question: DistanceQuery) -> bool:
+        """Whether a run on shared labels begins anew, as a committee that shared them lost a member.
+
+        As many questions ago as it may be, its first labels are those of the last question.
+        """
+        if self.due is None or not self.is_start(question, self.due):
+            return False
+        return self.members(question) != self.committee
+
+    def is_start(self, question: DistanceQuery, due: ExpectedQuery) -> bool:
+        """Whether a question is the first one of the run on shared labels that another is about."""
+        if not isinstance(question, LloydStepQuery | SplitQuery) or question.run != due.run:
+            return False
+        return question.step == 0 < due.step and np.array_equal(question.labels, due.labels)
+
+    def members(self, question: DistanceQuery) -> tuple[PartyId, ...]:
+        """Who compares distances for a question, if clients do."""
+        numbers = getattr(question, "committee", np.empty(0, np.int32)).tolist()
+        return tuple(self.plan.clients[j] for j in numbers if j < len(self.plan.clients))
+
+    def follow(self, question: DistanceQuery) -> ExpectedQuery | None:
+        """What is due after the last question, of which this may be the next."""
+        due = self.due
+        if due is None:
+            return self.begin()
+        if not due.opens:
+            return self.go_on(implied_response(question, due))
+        if self.opened is not None:
+            return self.go_on(self.opened)
+        begins = self.peek() if due.last else None  # of how many clusters is known then
+        if begins is not None and not self.opens and begins[1].is_asked(question):
+            self.ends.append(due.labels)
+            return self.begin()
+        # Whether the last step changed a label is told by what is asked about next.
+        return self.go_on(implied_response(question, due))
+
+    def miss(self, missed: int) -> None:
+        """Take notice of so many questions that did not come."""
+        self.gap = self.gap or missed > 0
+
+    def end(self, labels: Array, missed: int = 0) -> bool:
+        """Take the labels that the run ends with, once or again; False if I cannot know them.
+
+        missed: how many questions before it did not come.
+
+        Raises FaultyServer for other labels than a restart ended with.
+        """
+        self.gap = self.gap or missed + self.skipped > 0
+        if self.lost or self.gap:
+            return not self.opens
+        if not self.over:
+            self.over, due = True, self.due
+            if due is None:
+                due = self.begin()
+                self.refuse(due is not None, EARLY)
+            elif due.opens and self.opened is None:
+                self.refuse(not self.opens and not due.last, EARLY)
+                if not due.result:
+                    return not self.opens
+                self.ends.append(due.labels)
+                if not self.ended_with(labels):  # a last step that sizes decided
+                    self.refuse(self.go_on(labels) is not None, EARLY)
+            else:
+                self.refuse(self.go_on(labels if self.opened is None else self.opened) is not None, EARLY)
+        elif not self.ends:
+            return not self.opens
+        self.refuse(not self.ended_with(labels), "ended with other labels than those last opened")
+        return True
+
+    def ended_with(self, labels: Array) -> bool:
+        """Whether a restart ended with these labels."""
+        return any(np.array_equal(labels, end) for end in self.ends)
+
+    def go_on(self, labels: Array) -> ExpectedQuery | None:
+        """The next question of this restart, or the first of the next one."""
+        if self.course is None:
+            return self.begin()
+        try:
+            return self.course.send(labels)
+        except StopIteration as done:
+            self.ends.append(done.value)
+            return self.begin()
+        except InconsistentResponse:
+            self.course, self.courses, self.next = None, iter(()), None
+            return None
+
+    def begin(self) -> ExpectedQuery | None:
+        """The first question of the next restart."""
+        begins, self.next = self.peek(), None
+        if begins is None:
+            return None
+        self.course = begins[0]
+        return begins[1]
+
+    def peek(self) -> tuple[Course, ExpectedQuery] | None:
+        """The next restart and its first question; those that ask nothing are over with it."""
+        while self.next is None:
+            course = next(self.courses, None)
+            if course is None:
+                return None
+            try:
+                self.next = course, next(course)
+            except StopIteration as done:
+                self.ends.append(done.value)
+        return self.next
+
+    def words(self, asked: Any) -> str:
+        """A question in words that show no label."""
+        kind = asked.kind if isinstance(asked, ExpectedQuery) else type(asked)
+        factor = getattr(asked, "factor", 1)
+        more = f" by a factor of {factor}" if factor != 1 else ""
+        return f"{kind.__name__}(k={asked.k}){more} of " + (
+            "the labels that are next" if isinstance(asked, ExpectedQuery) else "some labels"
+        )
+
+    def refuse(self, wrong: bool, why: str) -> None:
+        if wrong and self.opened is not None:
+            # What a member told me may be another share than it told the server.
+            raise SuspectedParties((SERVER, *self.committee), f"the server {why}")
+        if wrong:
+            raise FaultyServer(SERVER, why)
+
+
+# --------------------------------------------------------------------------------------------------
+# The courses of all restarts of a run: what is due of a start, of the steps from it, and at the end.
+
+
+class RestartQueries:
+    """The courses of a run, one a restart, which begins when its first question is asked for.
+
+    rng: at its beginning, the same for all parties.  drawing: of how many clusters, as far as that is known.
+    """
+
+    def __init__(self, plan: CodedPlan, policy: Disclosure, rng: np.random.Generator) -> None:
+        self.plan, self.exposes, self.sharing = plan, policy.exposes, policy.sharing
+        self.seating = policy.seating(plan)
+        self.drawing = RestartLabels(plan.init, plan.m, plan.choice)
+        self.each = restart_generators(rng, plan.n_init)
+
+    def __iter__(self) -> Iterator[Course]:
+        if self.sharing is not None:
+            return iter([shared_label_restarts(self.plan, self.sharing, self.drawing, self.each)])
+        return map(self.restart, self.each)
+
+    def restart(self, own: np.random.Generator) -> Asking:
+        plan, source = self.plan, QueryGenerator(self.plan, self.exposes, self.seating)
+        labels, k = yield from self.drawing(own, source)
+        trace = yield from source.lloyd(labels, k, plan.max_iter)
+        if plan.n_init > 1 and source.compares:
+            yield ExpectedQuery(CostQuery, k, trace.labels, opens=False)
+        return trace.labels
+
+
+class SharedLabelQueries(QueryGenerator):
+    """The source of one restart on labels that stay shared, by its number."""
+
+    def __init__(self, plan: CodedPlan, sharing: LabelSharing, number: int) -> None:
+        super().__init__(plan, "steps" if sharing.hidden else "sizes")
+        self.sharing, self.number = sharing, number
+
+    def grown(self, moves: Callable[[int], Moves]) -> Generator[Any, Any, PublicRunState]:
+        """The clusters that moves lead to; no client hears gains and costs, but what follows from them."""
+        run = PublicRunState.whole(self.number, self.plan.m, self.sharing)
+
+        def answer(move: Move) -> Generator[Any, Any, Any]:
+            match move:
+                case SplitRequest():
+                    asked = run.ask(SplitQuery, move.directions)
+                    told = (yield from emit_query(run, asked, 1 + 2 * run.k))[1:]
+                    run.moved(asked, told)
+                    return told
+                case RefineRequest():
+                    asked = run.ask(LloydStepQuery)
+                    told = yield from emit_query(run, asked, 1 + run.k)
+                    run.moved(asked, told[1:])
+                    return bool(told[0]), told[1:]
+                case GainRequest():
+                    told = yield from emit_query(run, run.ask(SplitGainQuery, move.sides), opens=False)
+                    if len(told) == self.plan.m and not told.any():
+                        return np.zeros(run.k, np.int64)  # all are one cluster, so the run ends with labels
+                    if len(told) != len(run.last):
+                        raise InconsistentResponse
+                    # Of the clusters that were last opened; those now are unions of them.
+                    return told[np.unique(move.groups, return_index=True)[1][-run.k :]]
+                case CostRequest() if run.foregone:
+                    yield ExpectedQuery(CostQuery, run.k, run.known, opens=False, last=False)
+                case CostRequest():
+                    yield from emit_query(run, run.ask(ClusterCostQuery), opens=False)
+            return None
+
+        return (yield from run.led(moves(self.plan.d), answer))
+
+
+def shared_label_restarts(
+    plan: CodedPlan, sharing: LabelSharing, drawing: RestartLabels, each: Iterator[np.random.Generator]
+) -> Course:
+    """Ends with the sizes of the run whose labels owners got, or with labels that all know.
+
+    Which run was the cheapest is the server's word: clients hear no costs.
+    """
+    runs, several = list[PublicRunState](), plan.n_init > 1
+    told = np.empty(0, np.int32)
+    for number, own in enumerate(each):
+        start, k = yield from drawing(own, SharedLabelQueries(plan, sharing, number))  # type: ignore[misc]
+        run = start if isinstance(start, PublicRunState) else PublicRunState.begun(number, start, k, sharing)
+        runs.append(run)
+        run.begin(k, plan.max_iter)
+        while not run.over and not run.foregone:
+            # What a step opens is an array: whether no label changed, and the sizes after it.
+            asked = run.ask(LloydStepQuery)
+            told = yield from emit_query(run, asked, 1 + k)
+            run.go_on(asked, bool(told[0]), told[1:])
+        if several and run.foregone:
+            told = yield ExpectedQuery(CostQuery, k, run.known, opens=False, last=False)
+        elif several:
+            told = yield from emit_query(run, run.ask(ClusterCostQuery), opens=False)
+    best = runs[0]
+    if several:
+        best = next((run for run in runs if run.foregone and np.array_equal(told, run.known)), best)
+        # A run whose labels are told is named by a number below 0.
+        named = -1 - int(told[0]) if len(told) else -1
+        best = runs[named] if 0 <= named < len(runs) else best
+    if best.foregone:
+        return best.known
+    if sharing.everybody:
+        return (yield from emit_query(best, best.ask(RevealLabels), plan.m))
+    yield from emit_query(best, best.ask(DeliverLabels), opens=False)
+    return best.told
+
+
+def emit_query(
+    run: PublicRunState, asked: SharedLabelQuery, count: int | None = None, *, opens: bool = True
+) -> Asking:
+    """What a question opens, or what is told if the server goes on; after all steps that led to it, if others
+    take these again.
+
+    Raises Unfollowed if that are not so many numbers.
+    """
+    while True:
+        again = run.at < len(run.trail)
+        due = run.trail[run.at] if again else asked
+        told: Array = yield ExpectedQuery(
+            due.kind, due.k, due.labels, step=due.step, sizes=tuple(due.sizes.tolist()), run=due.run,
+            groups=tuple(due.groups.tolist()), more=due.more, opens=opens or again, result=False, last=False,
+        )  # fmt: skip
+        if told is AGAIN:
+            run.at = 0
+        elif again:
+            run.at += 1
+        elif count is not None and len(told) != count:
+            raise InconsistentResponse
+        else:
+            return told

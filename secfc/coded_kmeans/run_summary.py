@@ -1,0 +1,409 @@
+"""What reports say of a run of SecFC, and of its plaintext twin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from field.ring.basis import LANE_PRIMES, MAX_LANES, MERSENNE_61, Basis, lanes_for
+from field.ring.quantize import LEAST_STEPS, clusters_rounding_modulus
+from psu.plan import Threshold
+from secfc.algorithm import Clustering, PublicFacts
+from secfc.coded.membership import Membership, Open, Private
+from secfc.coded.plan import CodedPlan
+from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, allows_rounded_centers, word_for
+from secfc.data.federation import Federation
+from secfc.disclosure import AssignmentsOnly, Disclosure, FinalLabelsOnly, OwnLabels
+from secfc.kmeans.elbow import Elbow
+from secfc.kmeans.starts import STARTS, Start
+from secfc.privacy.calibration import Budget
+from secfc.privacy.events import Event, Neighbors
+from secfc.run_summary import NoisyReleaseSummary, RunSummary
+
+
+class LloydSettings(Protocol):
+    """How Lloyd's heuristic is run: `Lloyd`, and `SecFC`."""
+
+    @property
+    def init(self) -> Start: ...
+    @property
+    def n_init(self) -> int: ...
+    @property
+    def max_iter(self) -> int: ...
+    @property
+    def centers(self) -> str: ...
+    @property
+    def basis(self) -> Basis | None: ...
+
+
+class DisclosureSettings(LloydSettings, Protocol):
+    """And who may see what: `SecFC`."""
+
+    @property
+    def membership(self) -> Membership: ...
+    @property
+    def disclosure(self) -> Disclosure: ...
+    @property
+    def k(self) -> int | Elbow: ...
+
+
+def summarize_secfc(
+    way: DisclosureSettings, result: Clustering, federation: Federation, ids: str | None
+) -> RunSummary:
+    """The account of a run.  ids: the column that names points, if one does."""
+    plan, membership, exact = result.plan, way.membership, way.disclosure.exact
+    title = "SecFC: exact k-means on shares"
+    claim = "Not verified: the labels were not compared with those of plaintext k-means."
+    if way.centers == "rounded":
+        title = "SecFC: k-means with rounded centers on shares (not k-means with exact centers)"
+        claim = (
+            "Not verified: the labels were not compared with those of plaintext k-means that rounds alike."
+        )
+    if not exact:
+        title = "SecFC with differential privacy: k-means on noisy distances"
+        claim = "Not exact, by intent: every distance carries noise, so labels differ from plaintext k-means."
+    found = RunSummary(
+        "secfc",
+        title,
+        {**step_parameters(way), **privacy_parameters(way, plan, ids)},
+        claim,
+        task_phrases(way),
+        threat_model(plan, leakage_under_policy(way), *center_rounding_note(way, plan)),
+        delta=None if exact else budget_parameters(way)["delta"],
+        **({} if exact else noise_sentences(way.disclosure, plan)),
+    )
+    if not isinstance(membership, Private):
+        return found
+    return replace(
+        found,
+        setup=threat_model(
+            plan,
+            leakage_under_policy(way),
+            ("Membership", f"private; {row_identity(federation, ids)}"),
+            *center_rounding_note(way, plan),
+        ),
+        hidden=never_revealed(membership, plan),
+        opened=opened_by_private_membership(membership, plan, federation),
+    )
+
+
+def summarize_lloyd(way: LloydSettings) -> RunSummary:
+    """The account of a run on pooled points."""
+    which = "" if way.centers == "exact" else " with rounded centers (not k-means with exact centers)"
+    title = f"Plaintext k-means{which} (Lloyd): the server sees every point"
+    return RunSummary(
+        "lloyd", title, {**step_parameters(way), "centers": way.centers}, task=task_phrases(way)
+    )
+
+
+def step_parameters(way: LloydSettings) -> dict[str, Any]:
+    """How Lloyd's heuristic was run, by the names that the shell gives it."""
+    return {
+        "init": word_for(way.init, STARTS),
+        "n_init": way.n_init,
+        "max_iter": way.max_iter,
+        "field": "mersenne61" if way.basis == Basis((MERSENNE_61,)) else "ring",
+    }
+
+
+def task_phrases(way: LloydSettings) -> tuple[str, ...]:
+    """The same in phrases."""
+    best = "" if way.n_init == 1 else f", best of {way.n_init} starts"
+    return (f"start {word_for(way.init, STARTS)}{best}", f"at most {way.max_iter} iterations")
+
+
+def privacy_parameters(way: DisclosureSettings, plan: CodedPlan, ids: str | None) -> dict[str, Any]:
+    """Who may see what, and the code."""
+    membership, policy = way.membership, way.disclosure
+    found: dict[str, Any] = {"membership": word_for(membership, MEMBERSHIPS)}
+    if isinstance(membership, Private):
+        found |= {"merge": membership.merge, "id_column": ids}
+        found |= {"counts": membership.counts, "on_conflict": membership.on_conflict}
+        found |= {"tags": membership.tags, "quota": membership.quota}
+        if membership.verify:
+            found["verify_union"] = True
+        if membership.schema is not None:
+            found["schema"] = membership.schema.digest
+    found["disclosure"] = word_for(policy, DISCLOSURES) if policy.exact else "noise"
+    if not policy.exact:
+        found |= budget_parameters(way)
+    if isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
+        found["dealer"] = policy.dealer or "none"
+    if isinstance(policy, OwnLabels):
+        found["sizes"] = policy.sizes
+    basis = plan.code.basis
+    return found | {
+        "centers": way.centers,
+        "t": plan.code.t,
+        "ell": plan.code.ell,
+        "primes": list(basis.primes),
+        "lanes": basis.lanes,
+        "modulus_bits": basis.modulus.bit_length(),
+        "reveal_centers": list(plan.revealing),
+        "liars": plan.liars,
+    }
+
+
+def budget_parameters(way: DisclosureSettings) -> dict[str, Any]:
+    """Of a policy with noise: what it may spend, and on what."""
+    policy: Any = way.disclosure
+    return {
+        "epsilon": policy.budget.epsilon,
+        "delta": policy.budget.delta,
+        "radius": policy.radius.value,
+        "noise": "server" if policy.exposes == "distances" else "shares",
+        "protect": "client" if policy.neighbors.unit == "client" else "point",
+    }
+
+
+def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
+    """Of a policy with noise: how much lies on what, and what its promise takes for public."""
+    (deviation, _), steps = policy.blurred(plan), policy.steps(plan)
+    per_client = policy.neighbors.unit == "client"
+    lost = policy.hopeless(plan)
+    source = "READ OFF THE DATA, which no noise protects" if policy.radius.private else policy.radius.source
+    assumed = {
+        "clients": f"the names of n = {len(plan.clients)} clients, and that they take part",
+        "rows": f"m = {plan.m:,}, and how many each client has",
+        "features": f"d = {plan.d}, their names and units",
+        "clusters": f"k = {plan.k}, and the labels of the start",
+        "radius": f"{policy.radius.value:.6g} ({source}); longer rows are shortened to it",
+        "questions": f"{steps.questions} are paid for, whether or not all are asked",
+        "neighbors": f"{policy.neighbors}; {'all rows of one' if per_client else 'one row'} may differ",
+    }
+    if policy.exposes == "noisy distances":
+        honest = policy.honest(steps.n, steps.t)
+        assumed["honest clients"] = (
+            f"the noise of {honest} suffices: t = {steps.t} may collude and {policy.absent} vanish"
+        )
+    what = "squared distances of every step, between clusters of equal sizes"
+    return {
+        "noise": (NoisyReleaseSummary(what, plan.m * plan.k, deviation),),
+        "assumed": assumed,
+        "notes": () if lost is None else (lost,),
+    }
+
+
+def leakage_under_policy(way: DisclosureSettings) -> str:
+    """What clients learn of others' points, under any policy of that kind."""
+    what: Mapping[str, str] = {"sizes": "the sizes of clusters", "steps": "the number of steps"}
+    return what.get(way.disclosure.exposes, "the labels")
+
+
+def threat_model(plan: CodedPlan, but: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Who is protected from whom, and by which code.  but: what clients learn of others' points."""
+    code, basis = plan.code, plan.code.basis
+    liars: tuple[tuple[str, str], ...] = ()
+    if plan.liars:
+        most = f"{plan.liars:,} lying client{'' if plan.liars == 1 else 's'}"
+        liars = (("Liars", f"labels are exact with up to {most}; whose lies are read is named and left out"),)
+    segments = "is shared whole" if code.ell == 1 else f"is cut into {code.ell} segments and shared"
+    primes = "1 prime" if basis.lanes == 1 else f"{basis.lanes} lanes (primes)"
+    return (
+        ("Privacy", f"t = {code.t}: {hidden_from_coalition(code.t, but)}"),
+        *more,
+        *liars,
+        ("Coding", f"ell = {code.ell}: each point {segments}"),
+        ("Field", f"{primes}, a modulus of {basis.modulus.bit_length()} bits"),
+    )
+
+
+def center_rounding_note(way: DisclosureSettings, plan: CodedPlan) -> tuple[tuple[str, str], ...]:
+    """To which grid centers are rounded; or, where exact ones are costly, what rounding them would save."""
+    if plan.fraction is not None:
+        grid = f"rounded to 1/{1 << plan.fraction} of a step, ties up"
+        return (("Centers", f"{grid}: labels are those of plaintext k-means that rounds alike"),)
+    lanes, steps = plan.code.basis.lanes, plan.quantizer.max_int
+    if not allows_rounded_centers(way) or (lanes < MAX_LANES and steps >= LEAST_STEPS):
+        return ()
+    wide = clusters_rounding_modulus(plan.d, plan.largest, plan.proven, plan.layout.multiple, way.init.factor)
+    fewer = lanes_for(wide, LANE_PRIMES)
+    if math.prod(LANE_PRIMES[:fewer]) <= wide or (fewer >= lanes and steps >= LEAST_STEPS):
+        return ()
+    why = f"exact, which takes {lanes} lanes" if lanes == MAX_LANES else f"exact, which leaves {steps} steps"
+    saved = f"{fewer} lanes for as many steps" if fewer < lanes else "as many lanes for more steps"
+    return (("Centers", f"{why}; --centers rounded takes {saved}, but is not k-means with exact centers"),)
+
+
+def hidden_from_coalition(t: int, but: str) -> str:
+    """What t clients together do not learn.  but: of what they do."""
+    if t == 0:
+        return "the shares carry no noise and hide nothing from the clients"
+    who = "no client learns" if t == 1 else f"no {t} clients together learn"
+    return f"{who} anything about the others' points but {but}, as long as all follow the protocol"
+
+
+# --- private membership --------------------------------------------------------------------------
+
+
+def rows_are_ids(federation: Federation) -> bool:
+    """Whether points have no names, so that equal rows are one point."""
+    return federation.parties[0].ids is None
+
+
+def row_identity(federation: Federation, ids: str | None) -> str:
+    """What makes two rows the same point."""
+    if rows_are_ids(federation):
+        return "no ID column was named, so the rows themselves are the IDs: equal rows are one point"
+    return f"rows with equal IDs{'' if ids is None else f' (column {ids!r})'} are one point"
+
+
+def never_revealed(membership: Private, plan: CodedPlan) -> tuple[str, ...]:
+    """What nobody learns, and who may collude."""
+    n, mode = len(plan.clients), membership.mode or Threshold(plan.code.t)
+    merged = (
+        "how many clients hold a point, and which"
+        if membership.counts == "hidden"
+        else "which clients hold a point that several hold, beyond what their number tells"
+    )
+    if isinstance(mode, Threshold):
+        who = "any client" if mode.t == 1 else f"any {mode.t} clients"
+        union = (
+            f"the union hides this even from {who} together with the server; they see which points are not "
+            f"their own, so that each of these belongs to some of the other {n - mode.t} clients"
+        )
+    else:
+        union = (
+            f"the union hides this from any {n - 2} clients together, and from the server as long as it "
+            "colludes with nobody: with a client it learns which of that client's points others hold as well"
+        )
+    return (
+        "which client holds which point",
+        "how many points a client holds, but for what can be told from how long it computes: that grows with "
+        "them, and whoever sees when its messages come sees it",
+        *((merged,) if membership.merge else ()),
+        union,
+    )
+
+
+def opened_by_private_membership(
+    membership: Private, plan: CodedPlan, federation: Federation
+) -> tuple[str, ...]:
+    """What is opened that open membership does not need."""
+    whole = "; an ID is a whole row here, so that is a test of a guessed row"
+    size = f"to all: the size of the union, m = {plan.m:,}"
+    if membership.quota:
+        return (
+            size,
+            "to all: pseudonyms of the IDs; only the server and t+1 clients together compute them at will",
+            f"to every client: pseudonyms of {membership.quota:,} IDs, so it can test as many guesses as it "
+            "has fewer IDs itself" + (whole if rows_are_ids(federation) else ""),
+            *_merging(membership),
+        )
+    return (
+        size,
+        "to the server: pseudonyms of the IDs, under a key that only clients have",
+        "to every client: the same pseudonyms with the key, so it can test whether an ID that it guesses is "
+        "in the union" + (whole if rows_are_ids(federation) else ""),
+        *_merging(membership),
+    )
+
+
+def _merging(membership: Private) -> tuple[str, ...]:
+    """What merging opens, or doing without it."""
+    if not membership.merge:
+        return ("to all: that no two clients hold the same point",)
+    counts = "to all: how many clients hold each point (not which); --counts hidden does not"
+    disputes = "to all: which points have different data at their holders: none, or the run ends"
+    return (
+        *((counts,) if membership.counts == "opened" else ()),
+        *((disputes,) if membership.on_conflict == "fail" else ()),
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What parties of a run of SecFC learned, in sentences for people.
+
+
+class ClusterSettings(DisclosureSettings, Protocol):
+    """Who may see what, of how many clusters."""
+
+    @property
+    def k(self) -> int | Elbow: ...
+
+
+def leakage_to_server(way: ClusterSettings, plan: CodedPlan) -> tuple[str, ...]:
+    """What the server learned, in sentences for people."""
+    facts = [*way.membership.learned, *way.disclosure.learned(plan)]
+    if plan.workers:
+        facts = [fact.replace("so did every client", "so did every worker") for fact in facts]
+    if isinstance(way.k, Elbow):
+        facts.append("what every cluster cost before the start merged some, and so what fewer clusters cost")
+    facts.append(opened_centers_sentence(plan) if plan.revealing else "no point and no center")
+    return tuple(facts)
+
+
+def leakage_to_clients(way: DisclosureSettings, plan: CodedPlan) -> tuple[str, ...]:
+    """What every client learned of others' points, in sentences for people."""
+    when = "at the start and at the end" if way.disclosure.exposes == "nothing" else "in every iteration"
+    facts = [f"all labels and cluster sizes, {when}"]
+    if plan.workers:
+        facts = [
+            f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
+        ]
+    if way.disclosure.exposes == "steps":
+        facts = ["the first labels, and how many steps there were; of other points no label"]
+    elif way.disclosure.exposes == "sizes":
+        facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
+    if plan.layout.mixed:
+        facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")
+    if plan.revealing:
+        facts.append(opened_centers_sentence(plan))
+    return tuple(facts)
+
+
+def opened_centers_sentence(plan: CodedPlan) -> str:
+    """Which centers are opened, for people."""
+    least = plan.smallest_center
+    return "the centers" if least == 1 else f"the centers of clusters of at least {least} points"
+
+
+# --------------------------------------------------------------------------------------------------
+# What SecFC says of the budget it spends, so that another part of it may pay for what comes before.
+
+
+@dataclass(frozen=True)
+class PolicyBudget:
+    """The budget of an algorithm whose policy adds noise (`secfc.scaling.noisy.BudgetHolder`).
+
+    way: SecFC with such a policy.
+    """
+
+    way: Any
+
+    @property
+    def budget(self) -> Budget:
+        """For everything that is released."""
+        budget: Budget = self._policy.budget
+        return budget
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Whom the budget protects."""
+        neighbors: Neighbors = self._policy.neighbors
+        return neighbors
+
+    @property
+    def by_client(self) -> bool:
+        """Whether it protects all points of a client, so that noise depends on how many there are."""
+        return self.neighbors.unit == "client"
+
+    def within(self, budget: Budget) -> Any:
+        """The same algorithm for another budget, such as what is left of one."""
+        return replace(self.way, disclosure=replace(self._policy, budget=budget))
+
+    def releases(self, budget: Budget, public: PublicFacts) -> Event:
+        """All that a run for a budget releases at most; with private membership, as if no row had two owners.
+
+        Raises as the plan does.
+        """
+        way = replace(self.within(budget), membership=Open())
+        policy: Any = way.disclosure
+        event: Event = policy.released(way.plan(public))
+        return event
+
+    @property
+    def _policy(self) -> Any:
+        return self.way.disclosure

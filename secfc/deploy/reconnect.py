@@ -1,0 +1,186 @@
+"""Links to all peers, renewed whenever they break, until a role is over; wherever peers are met."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from secfc.roles.exchange import PartyId, Role
+from secfc.transport import network
+from secfc.transport.channel import Channel
+from secfc.transport.link import Link
+from secfc.transport.network import run_party
+
+R = TypeVar("R")
+
+# Seconds before the first attempt to come back, and between later ones at most.
+SOON, LATER = 0.1, 5.0
+# Seconds in which who is missing may come back, unless others are given.
+REJOIN = 60.0
+
+
+class NotAdmitted(OSError):  # noqa: N818 - named for what happened
+    """Whoever joins the ends of pairs does not know this run, or this party: to ask again is of no use."""
+
+
+class PartyMeter(network.Meter, Protocol):
+    """What is told how a party fares (`secfc.deploy.metrics.SiteMetrics`)."""
+
+    links: Mapping[PartyId, Link]
+    breaks: int
+
+
+class UnconnectedChannel:
+    """The channel to a peer that has not come yet."""
+
+    async def read(self, count: int) -> bytes:
+        return b""
+
+    async def write(self, data: bytes | memoryview) -> None:
+        raise ConnectionResetError("the peer has not come yet")
+
+    def abort(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class ClosingChannel(Channel, Protocol):
+    """A channel that tells when it is over."""
+
+    ended: asyncio.Event
+
+
+async def run_with_reconnect(
+    role: Role[R],
+    meet: Callable[[PartyId], Awaitable[ClosingChannel]],
+    peers: tuple[PartyId, ...],
+    *,
+    arrival: float = 600.0,
+    resuming: bool = False,
+    watch: Callable[[PartyId, str], None] = lambda peer, what: None,
+    meter: PartyMeter | None = None,
+    **waiting: Any,
+) -> R:
+    """Run a party's role among peers that are met, and met again whenever a connection is gone.
+
+    meet: a channel to a peer, as soon as the peer is there; OSError where that cannot be now.  arrival:
+    seconds to wait for all peers to be there, before the role begins.  resuming: whether the run began
+    before: then peers may be lost for good, and it goes on without those that do not come within `rejoin` of
+    the first that does.  watch: told whenever a peer "came", "broke" or "came back"; "fell silent", too, so
+    that its connection is made anew; once, that one "cannot be met yet" where no connection can be made.
+    meter: told how this party fares.  waiting: of `run_party`.
+
+    Raises what `run_party` raises; NotAdmitted; TimeoutError naming the peers that never came.
+    """
+    links: dict[PartyId, Link] = {}
+    why: list[str] = []  # a connection failed last
+    if meter is not None:
+        meter.links = links
+
+    async def keep(peer: PartyId) -> None:
+        """Meet the peer, and meet it again whenever the connection is gone."""
+        pause = SOON
+        while True:
+            try:
+                channel = await meet(peer)
+            except NotAdmitted:
+                raise
+            except OSError as error:
+                if not links and not why:  # nobody was met yet, so it is no matter of this peer
+                    watch(peer, "cannot be met yet")
+                why[:] = [str(error)]
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LATER)
+                continue
+            pause = SOON
+            if peer not in links:
+                links[peer] = Link(channel)
+                watch(peer, "came")
+            else:
+                links[peer].renew(channel)
+                watch(peer, "came back")
+            if not await _broken(channel.ended, links[peer].doubted):
+                channel.abort()
+                watch(peer, "fell silent")
+            await asyncio.sleep(SOON)
+            if links[peer].closed:  # it said goodbye, or is lost for good
+                return
+            watch(peer, "broke")
+            if meter is not None:
+                meter.breaks += 1
+
+    keepers = [asyncio.create_task(keep(peer)) for peer in peers]
+    running: asyncio.Future[R] | None = None
+    try:
+        await _all_there(
+            links, peers, keepers, arrival, waiting.get("rejoin", REJOIN) if resuming else arrival, why
+        )
+        for peer in peers:
+            if peer not in links:
+                links[peer] = Link(UnconnectedChannel())
+        running = asyncio.ensure_future(run_party(role, links, meter=meter, **waiting))
+        everything: set[asyncio.Future[Any]] = {running, *keepers}
+        await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():  # a keeper ends only if no peer can be met any more
+            for task in keepers:
+                if task.done():
+                    task.result()
+        return await running
+    finally:
+        left: list[asyncio.Future[Any]] = [*keepers, *([] if running is None else [running])]
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _broken(ended: asyncio.Event, doubted: asyncio.Event) -> bool:
+    """Whether the connection ended, which is awaited; not so if it is doubted before."""
+    waits = [asyncio.ensure_future(event.wait()) for event in (ended, doubted)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return ended.is_set()
+
+
+async def _all_there(
+    links: Mapping[PartyId, Link],
+    peers: tuple[PartyId, ...],
+    keepers: list[asyncio.Task[None]],
+    arrival: float,
+    rest: float,
+    why: list[str],
+) -> None:
+    """Wait until every peer came once, or some did and the rest had so many seconds from then on.
+
+    Raises what ended a keeper, and TimeoutError.
+    """
+    now = asyncio.get_running_loop().time
+    since = None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(arrival):
+            while len(links) < len(peers):
+                done = [task for task in keepers if task.done()]
+                for task in done:
+                    task.result()
+                if links and since is None:
+                    since = now()
+                if rest < arrival and since is not None and now() > since + rest:
+                    return
+                await asyncio.sleep(0.02)
+            return
+    missing = ", ".join(peer for peer in peers if peer not in links)
+    if why and not links:
+        raise TimeoutError(
+            f"nobody could be met within {arrival:g} s ({why[0]}): see that whoever joins the parties runs "
+            "and can be reached from here (`secfc deploy check`), and start this party again"
+        )
+    raise TimeoutError(
+        f"{missing} did not come within {arrival:g} s: see that it runs, with the same run file, "
+        "and start this party again"
+    )

@@ -1,0 +1,266 @@
+"""What is compared of points: distances to all centers, to their own and others, to halves of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.distances import distance_margins, widest_multiple
+from field.compare.argmin import ArgminContest
+from secfc.coded.messages import CompareMovedQuery, CompareOwnQuery, DistanceQuery
+from secfc.coded.policy import DistanceOracle
+
+Array = NDArray[Any]
+
+
+class Candidates(Protocol):
+    """Rows of distances that compete for each point, and what winning means.  Everything here is public."""
+
+    @property
+    def contest(self) -> ArgminContest:
+        """Which comparisons decide."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many distances of a point compete."""
+        ...
+
+    def points(self, m: int) -> int:
+        """Of how many of m points distances compete."""
+        ...
+
+    def foregone(self, m: int) -> Array | None:
+        """The labels (m,) int32 that follow from sizes alone, so that nobody is asked; None if none do."""
+        ...
+
+    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        """The coded rows (lanes, rows, points): a share, secret."""
+        ...
+
+    def labels(self, winners: Array) -> Array:
+        """The labels (m,) int32 that winners (points,) mean."""
+        ...
+
+
+class AllPoints:
+    """All points compete."""
+
+    def points(self, m: int) -> int:
+        return m
+
+
+@dataclass(frozen=True, eq=False)
+class NearestCenter(AllPoints):
+    """The nearest center of clusters of these sizes (k,), for a factor above 1 the one that much nearer."""
+
+    sizes: Array
+    factor: int = 1
+
+    @cached_property
+    def contest(self) -> ArgminContest:
+        return _contest(tuple(self.sizes.tolist()), self.factor)
+
+    @cached_property
+    def alive(self) -> Array:
+        """The clusters that take part: those with points."""
+        return np.flatnonzero(self.sizes > 0)
+
+    @property
+    def rows(self) -> int:
+        return len(self.alive)
+
+    def foregone(self, m: int) -> Array | None:
+        if not self.rows:
+            return np.full(m, -1, np.int32)
+        return np.full(m, self.contest.labels[-1], np.int32) if self.rows == 1 else None
+
+    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        values = measured.distances(lanes)
+        return values if self.rows == values.shape[1] else np.ascontiguousarray(values[:, self.alive])
+
+    def labels(self, winners: Array) -> Array:
+        return winners
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCenterWins(AllPoints):
+    """Whether no other center wins a point from that of its cluster: a label is then as before, else -1.
+
+    own: (m,) in [0, k), the cluster of each point.  sizes: (k,) of those that distances are measured to.
+    ell: segments of a point.
+    """
+
+    own: Array
+    sizes: Array
+    ell: int
+
+    @cached_property
+    def alive(self) -> Array:
+        """The clusters that take part: those with points."""
+        return np.flatnonzero(self.sizes > 0)
+
+    @cached_property
+    def contest(self) -> ArgminContest:
+        return _unbeaten(tuple(self.sizes.tolist()))
+
+    @property
+    def rows(self) -> int:
+        return len(self.alive) - 1
+
+    def foregone(self, m: int) -> Array | None:
+        return self.own.astype(np.int32) if self.rows < 1 else None
+
+    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        number = np.zeros(len(self.sizes), np.int64)
+        number[self.alive] = np.arange(len(self.alive))
+        values = NearestCenter(self.sizes).distances(measured, lanes)
+        basis = measured.rows.basis.prefix(lanes)
+        return distance_margins(basis, values, number[self.own], self.sizes[self.alive], self.ell)
+
+    def labels(self, winners: Array) -> Array:
+        return np.where(winners == 1, self.own, -1).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class MovedPoints:
+    """The nearest centers of some points alone; the others keep their labels (m,).  moved: bits (m,)."""
+
+    own: Array
+    sizes: Array
+    moved: Array
+
+    @property
+    def contest(self) -> ArgminContest:
+        return NearestCenter(self.sizes).contest
+
+    @property
+    def rows(self) -> int:
+        return NearestCenter(self.sizes).rows
+
+    def points(self, m: int) -> int:
+        return int(np.count_nonzero(self.moved))
+
+    def foregone(self, m: int) -> Array | None:
+        known = NearestCenter(self.sizes).foregone(m)
+        return None if known is None else self.labels(known[self.moved])
+
+    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        rows, sums = measured.rows.select(np.flatnonzero(self.moved)), measured.sums
+        return NearestCenter(self.sizes).distances(replace(measured, rows=rows, compute=lambda: sums), lanes)
+
+    def labels(self, winners: Array) -> Array:
+        out: Array = self.own.astype(np.int32)
+        out[self.moved] = winners
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class NearerHalf(AllPoints):
+    """The nearer half of a point's own cluster, after halves (m,) in [0, 2 c) of these sizes (2 c,).
+
+    Of every point one number competes, whose sign says which half is nearer: the difference of its distances,
+    each multiplied by what makes both halves of a cluster as large.  So one contest serves all points, within
+    the modulus that distances to any two clusters may need (`field.compare.argmin.headroom`).
+    """
+
+    halves: Array
+    sizes: Array
+
+    @cached_property
+    def contest(self) -> ArgminContest:
+        return _sign(widest_multiple(self.sizes))
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    def foregone(self, m: int) -> Array | None:
+        return None if widest_multiple(self.sizes) else self.halves.astype(np.int32)
+
+    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        return np.ascontiguousarray(measured.gaps(lanes)[:, None])
+
+    def labels(self, winners: Array) -> Array:
+        # Where a half is empty the number is 0: the points stay where they are.
+        a, b = self.sizes.reshape(-1, 2).T
+        own = self.halves // 2
+        return np.where(((a > 0) & (b > 0))[own], 2 * own + winners, self.halves).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class BisectorSide(AllPoints):
+    """The nearest center of clusters whose sizes nobody knows; sizes: (k,), 0 where nothing can be.
+
+    Of every point a number competes for each two clusters, whose sign says which is nearer
+    (`field.compare.shared_step.signed_bisectors`).
+    """
+
+    sizes: Array
+
+    @cached_property
+    def contest(self) -> ArgminContest:
+        nearest = _contest(tuple((self.sizes > 0).astype(int).tolist()), 1)
+        # The bit [0 < D] of a row of its own.
+        return replace(nearest, comparisons=tuple((q, q, 0, 1) for q in range(self.rows)))
+
+    @property
+    def rows(self) -> int:
+        count = int(np.count_nonzero(self.sizes))
+        return count * (count - 1) // 2
+
+    def foregone(self, m: int) -> Array | None:
+        return NearestCenter(self.sizes).foregone(m)
+
+    def distances(self, measured: DistanceOracle, lanes: int) -> Array:
+        planes = np.ascontiguousarray(measured.rows.residues(measured.sums)[:lanes])
+        normals, offsets = (np.ascontiguousarray(part) for part in (planes[:, :, 1:], planes[:, :, 0]))
+        return np.ascontiguousarray(measured.rows.products(normals, offsets))
+
+    def labels(self, winners: Array) -> Array:
+        return winners
+
+
+def candidates_for(kind: type[DistanceQuery], labels: Array, sizes: Array, factor: int = 1) -> Candidates:
+    """What a question of a kind compares; sizes: of the clusters that distances are measured to."""
+    return NearerHalf(labels, sizes) if kind.halves else NearestCenter(sizes, factor)
+
+
+def candidates_in(question: DistanceQuery, sizes: Array, ell: int) -> Candidates:
+    """What this question compares.  ell: segments of a point."""
+    match question:
+        case CompareOwnQuery():
+            return OwnCenterWins(question.labels, sizes, ell)
+        case CompareMovedQuery():
+            return MovedPoints(question.labels, sizes, moved_points(question))
+    return candidates_for(type(question), question.labels, sizes, getattr(question, "factor", 1))
+
+
+def moved_points(question: CompareMovedQuery) -> Array:
+    """Which points moved, (m,) truth values."""
+    bits = np.unpackbits(question.moved, count=len(question.labels), bitorder="little")
+    return bits.astype(np.bool_)
+
+
+@lru_cache(maxsize=8)
+def _sign(width: int) -> ArgminContest:
+    return ArgminContest.sign(width)
+
+
+@lru_cache(maxsize=8)
+def _unbeaten(sizes: tuple[int, ...]) -> ArgminContest:
+    return ArgminContest.unbeaten(np.array(sizes))
+
+
+@lru_cache(maxsize=8)
+def _contest(sizes: tuple[int, ...], factor: int) -> ArgminContest:
+    """Public, so that parties in one process may have it together."""
+    return (
+        ArgminContest.nearest(np.array(sizes))
+        if factor == 1
+        else ArgminContest.separated(np.array(sizes), factor)
+    )

@@ -1,0 +1,173 @@
+"""A client's part in rounding centers: mask shares of sums, divide in the committee, share quotients anew.
+
+Before a comparison (`field.compare.rounding`) every responder sends one member its weighted shares of the
+sums of all clusters, under a mask that the dealer knows; this member tells the others what they add up to, M;
+the members find shares of the rounded centers that add up, and each deals its own to all responders by the
+plan's code.  So a responder holds shares of rounded centers as it holds those of points.
+
+Who sees what: a member M, which is uniform, and masked bits; a responder dealings that are uniform to any t
+clients, also to those that know what the other members dealt; the dealer nothing, but as a responder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.masking import PairKeys
+from field.code.resharing import weighted_part
+from field.compare import dealer_protocol
+from field.compare.rounding import CenterRounding
+from field.secrets.coins import Coins
+from secfc.coded.messages import CenterShares, Corrections, MaskedCenters
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import DistanceOracle
+from secfc.disclosure.compare.dealer import mask_streams, table_streams
+from secfc.disclosure.compare.rounds import CommitteeRounds, add_residues, receive_all, reconstruct
+from secfc.disclosure.compare.session import DEAL, OPEN, SEND, SUM, ComparisonSession, check_words
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import Exchange, PartyId, Role
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CenterRounder:
+    """A client's part; mine: its keys with the dealer, as peer 0.  coins: secret."""
+
+    plan: CodedPlan
+    name: PartyId
+    dealer: PartyId
+    mine: PairKeys
+    coins: Coins
+
+    def rounded(
+        self,
+        match: ComparisonSession,
+        rounding: CenterRounding,
+        measured: DistanceOracle,
+        more: int,
+        at: int = 0,
+        words: Array | None = None,
+    ) -> Role[tuple[DistanceOracle, Array]]:
+        """What my rows are measured to instead, if I respond; and the dealer's words that are left, if any.
+
+        more: how many are.  at: steps of an answer before these.  words: all of the dealer's, if it was heard
+        before.  Raises NothingHeardError, with the step counted from there.
+        """
+        part: Array | None = None
+        left: Array = np.empty(0, np.uint64)
+        responds = self.name in match.responders
+        mine = self.masked(match, rounding, measured) if responds else None
+        if self.name in match.committee:
+            if words is None:
+                words = yield from self.told(match, rounding.dealt + more, at)
+            if words is not None:
+                words, left = np.split(words, [rounding.dealt])
+            part = yield from self.divided(match, rounding, mine, words, at)
+        elif mine is not None:
+            send = {match.corrected: mine}
+            yield Exchange(send, round=match.question.round + at + SEND, phase="distances")
+        shares = yield from self.dealt(match, rounding, part, at)
+        return (self.about(measured, shares) if shares else measured), left
+
+    def told(self, match: ComparisonSession, due: int, at: int) -> Role[Array | None]:
+        """So many words of the dealer, at the member that gets them."""
+        if self.name != match.corrected:
+            return None
+        number = match.question.round
+        wait = Exchange(
+            {}, (self.dealer,), 0, round=number + at + SEND, accept=number + DEAL, phase="distances"
+        )
+        dealing = (yield from receive_all(wait, Corrections, DEAL))[self.dealer]
+        return check_words(self.dealer, dealing.words, (due,))
+
+    def masked(
+        self, match: ComparisonSession, rounding: CenterRounding, measured: DistanceOracle
+    ) -> MaskedCenters:
+        """My shares of the sums of clusters with points, weighted so that they sum up, under my mask."""
+        alive, responders = np.flatnonzero(match.sizes > 0), tuple(match.question.responders.tolist())
+        shares = np.ascontiguousarray(measured.rows.residues(measured.sums)[:, alive])
+        me = self.plan.clients.index(self.name)
+        stream = mask_streams(match, self.mine, (0,), sums=True)[0]
+        mask = rounding.basis.sample(rounding.shape, stream)
+        return MaskedCenters(rounding.basis.add(weighted_part(self.plan.code, responders, me, shares), mask))
+
+    def divided(
+        self,
+        match: ComparisonSession,
+        rounding: CenterRounding,
+        mine: MaskedCenters | None,
+        words: Array | None,
+        at: int,
+    ) -> Role[Array]:
+        """A member's part of rounded centers (lanes, K, ell * width).  words: of the dealer, if to me."""
+        number, corrected, basis = match.question.round + at, match.corrected, rounding.basis
+        others = tuple(c for c in match.committee if c != self.name)
+        if self.name == corrected:
+            awaited = tuple(c for c in match.responders if c != self.name)
+            wait = Exchange({}, awaited, 0, round=number + SEND, phase="distances")
+            parts = yield from receive_all(wait, MaskedCenters, SEND)
+            own = [] if mine is None else [mine.values]
+            values = [self.residues(rounding, c, m.values) for c, m in parts.items()]
+            total = add_residues(basis, [*own, *values])
+            yield Exchange(dict.fromkeys(others, MaskedCenters(total)), round=number + SUM, phase="compare")
+        else:
+            send: dict[PartyId, Message] = {} if mine is None else {corrected: mine}
+            yield Exchange(send, round=number + SEND, phase="distances")
+            wait = Exchange({}, (corrected,), 0, round=number + SUM, phase="compare")
+            heard_of = (yield from receive_all(wait, MaskedCenters, SUM))[corrected]
+            total = self.residues(rounding, corrected, heard_of.values)
+        stream = table_streams(match, self.mine, (0,), sums=True)[0]
+        hand = dealer_protocol.PartyTables(stream, words).take()
+        game = rounding.compete(total, hand, lead=self.name == match.committee[0])
+        talk = CommitteeRounds(number + OPEN, OPEN, others)
+        told = None
+        while True:
+            try:
+                opening = game.send(told)
+            except StopIteration as done:
+                return cast(Array, done.value)
+            told = yield from reconstruct(basis, match.committee, self.name, opening, talk)
+
+    def dealt(
+        self, match: ComparisonSession, rounding: CenterRounding, part: Array | None, at: int
+    ) -> Role[list[Array]]:
+        """What the members deal me of the rounded centers, if I respond; part: mine, if I am a member."""
+        code, number = self.plan.code, match.question.round + at + match.shared
+        send: dict[PartyId, Message] = {}
+        values = []
+        if part is not None:
+            shares = code.share(part, self.coins)
+            for c in match.responders:
+                share = np.ascontiguousarray(shares[self.plan.clients.index(c)])
+                if c == self.name:
+                    values.append(share)
+                else:
+                    send[c] = CenterShares(share)
+        awaited = tuple(c for c in match.committee if c != self.name) if self.name in match.responders else ()
+        wait = Exchange(send, awaited, 0, round=number, phase="compare")
+        told = yield from receive_all(wait, CenterShares, match.shared)
+        shape = len(rounding.sizes), code.width(self.plan.d)
+        for c, message in told.items():
+            check_residues(code.basis, c, message.values, shape)
+        return [*values, *(message.values for message in told.values())]
+
+    def about(self, measured: DistanceOracle, shares: list[Array]) -> DistanceOracle:
+        """The same rows, and the rounded centers as sums of as many points as they stand for."""
+        code, sums = self.plan.code, measured.sums
+        weights, alive = self.plan.weights(measured.sizes), measured.sizes > 0
+        values = np.zeros((code.basis.lanes, len(weights), shares[0].shape[2]), code.basis.dtype)
+        multiple = code.basis.reduce(np.array([self.plan.layout.multiple]))[:, :, None]
+        values[:, alive] = code.basis.multiply(add_residues(code.basis, shares), multiple)
+        about = replace(measured.rows.given(values, weights), labels=sums.labels)
+        return replace(measured, sizes=weights, compute=lambda: about)
+
+    def residues(self, rounding: CenterRounding, sender: PartyId, values: Array) -> Array:
+        """Masked sums, checked."""
+        check_residues(rounding.basis, sender, values, rounding.shape)
+        return values

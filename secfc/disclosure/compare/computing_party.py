@@ -1,0 +1,224 @@
+"""A client's part in comparing distances: responder, member of the committee, or dealer."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.masking import PairKeys
+from field.compare import dealer_protocol
+from field.compare.correlated_randomness import NEXT
+from field.secrets.coins import Coins
+from secfc.coded.messages import (
+    CompareQuery,
+    Corrections,
+    LabelShare,
+    MaskedDistances,
+    MaskedSum,
+    Measure,
+    MissingMessages,
+)
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import DistanceOracle
+from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.compare.center_rounding import CenterRounder
+from secfc.disclosure.compare.dealer import (
+    Dealt,
+    continue_dealing,
+    mask_streams,
+    players_without_seed,
+    start_dealing,
+    table_streams,
+)
+from secfc.disclosure.compare.rounds import (
+    CommitteeRounds,
+    CorrectionStream,
+    MissingMessageError,
+    StartedComparison,
+    add_residues,
+    receive_all,
+    reconstruct,
+    stop_requesting,
+)
+from secfc.disclosure.compare.session import (
+    DEAL,
+    OPEN,
+    SEND,
+    SUM,
+    CommitteeChoice,
+    ComparisonSession,
+    check_words,
+    committee_size,
+)
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, to_all
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+class ComputingParty:
+    """A client's part in comparisons under masks that a dealer made: it responds, compares, or deals.
+
+    peers: its keys with the other clients; mine: with the dealer, as peer 0; dealt_to: the dealer's with all.
+    Each gives every mask once.  coins: secret, of what it deals where centers are rounded.
+    """
+
+    def __init__(
+        self,
+        plan: CodedPlan,
+        name: PartyId,
+        dealer: PartyId,
+        peers: PairKeys,
+        mine: PairKeys,
+        dealt_to: PairKeys | None,
+        coins: Coins,
+    ) -> None:
+        self.plan, self.name, self.dealer = plan, name, dealer
+        self.peers, self.mine, self.dealt_to = peers, mine, dealt_to
+        self.seating = CommitteeChoice(committee_size(plan.code.t), dealer)
+        self.rounder = CenterRounder(plan, name, dealer, mine, coins)
+
+    def check(self, question: CompareQuery | Measure) -> None:
+        """Any players will do."""
+
+    def compare(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
+        """My part in one match: deal, send masked distances, compare, as far as these are my roles."""
+        begun = yield from self.begin(match, measured)
+        if not isinstance(begun, StartedComparison):
+            return begun
+        number, missing = match.question.round + match.begun, begun.missing
+        if self.name not in match.committee:
+            send = self.masked_distances(match, begun.measured)
+            yield Exchange(dict(send), round=number + SEND, phase="distances")
+            yield from continue_dealing(match, begun.left)
+            return MissingMessages(0, missing)
+        peers = [match.plan.clients.index(c) for c in match.committee if c != self.name]
+        zeros = self.peers.streams(match.question.round, match.context, peers)
+        try:
+            strangers = set(peers) - set(zeros)
+            if strangers:
+                raise MissingMessageError(match.begun, tuple(self.plan.clients[j] for j in strangers))
+            return LabelShare((yield from self.judge(match, begun, list(zeros.values()))))
+        except MissingMessageError as silence:
+            return (yield from self.gone(match, silence))
+
+    def begin(
+        self, match: ComparisonSession, measured: DistanceOracle
+    ) -> Role[StartedComparison | Message | None]:
+        """Deal, and round the centers; what the server is due if I have no part, or cannot go on."""
+        number, dealer = match.question.round, self.dealer
+        if self.name not in (dealer, *match.responders, *match.committee):
+            return None
+        missing, left = NOBODY_MISSED, cast("Dealt", iter(()))
+        if self.name == dealer and self.dealt_to is not None:
+            missing = players_without_seed(match, self.dealt_to)
+            if missing.size:
+                told = MissingMessages(0, NOBODY_MISSED)
+                yield Exchange({match.corrected: told}, round=number + DEAL, phase="deal")
+            else:
+                game = match.schedule if match.opens else None
+                left = yield from start_dealing(match, self.dealt_to, game)
+        if match.rounding is None:
+            return StartedComparison(measured, missing, left=left)
+        if missing.size:
+            return MissingMessages(0, missing)  # nothing was dealt, as the corrected member tells the others
+        try:
+            more = match.schedule.portions[0] if match.opens else 0
+            about, words = yield from self.rounder.rounded(match, match.rounding, measured, more)
+        except MissingMessageError as silence:
+            return (yield from self.gone(match, silence))
+        return StartedComparison(about, missing, words, left)
+
+    def gone(self, match: ComparisonSession, silence: MissingMessageError) -> Role[MissingMessages]:
+        """I go no further: what the others and the server hear of it."""
+        yield from self.give_up(match, silence.step)
+        numbers = [self.plan.clients.index(c) for c in silence.missing if c != SERVER]
+        return MissingMessages(silence.step, np.array(sorted(numbers), np.int32))
+
+    def give_up(self, match: ComparisonSession, step: int) -> Role[None]:
+        """Tell the others, in every step in which they may wait for me, so that none waits long."""
+        told = MissingMessages(step, NOBODY_MISSED)
+        for later, others in match.awaiting(self.name, step):
+            yield Exchange(to_all(others, told), round=match.question.round + later, phase="compare")
+        yield from stop_requesting(match, self.name)
+
+    def masked_distances(
+        self, match: ComparisonSession, measured: DistanceOracle
+    ) -> dict[PartyId, MaskedDistances]:
+        """What I send to each member, if I am to respond: my masked distances of the points it sums up."""
+        if self.name not in match.responders:
+            return {}
+        basis = match.schedule.basis
+        values = match.rivals.distances(measured, basis.lanes)
+        stream = mask_streams(match, self.mine, (0,))[0]
+        hiding = dealer_protocol.mask_distances(basis, match.weights(self.name), values, stream)
+        return {
+            c: MaskedDistances(np.ascontiguousarray(hiding[:, :, part])) for c, part in match.parts.items()
+        }
+
+    def judge(self, match: ComparisonSession, begun: StartedComparison, zeros: list[Coins]) -> Role[Array]:
+        """A member's part: my share of the labels' digits, re-randomized."""
+        schedule, number = match.schedule, match.question.round + match.begun
+        others = tuple(c for c in match.committee if c != self.name)
+        # What was sent and summed is let go before the contest, of which much is held.
+        masked, corrections = yield from self.summed(match, begun, others)
+        hand = dealer_protocol.PartyTables(table_streams(match, self.mine, (0,))[0], corrections).take()
+        game = schedule.compete(masked, hand, lead=self.name == match.committee[0])
+        feed = CorrectionStream(match, self.name, self.dealer, schedule.portions, hand)
+        del masked, corrections
+        talk, told = CommitteeRounds(number + OPEN, match.begun + OPEN, others), None
+        while True:
+            try:
+                opening = game.send(told)
+            except StopIteration as done:
+                return dealer_protocol.rerandomize(done.value, zeros)
+            if opening is NEXT:
+                yield from feed(talk.step - 1)
+                told = None
+                continue
+            told = yield from reconstruct(schedule.basis, match.committee, self.name, opening, talk)
+
+    def summed(
+        self, match: ComparisonSession, begun: StartedComparison, others: tuple[PartyId, ...]
+    ) -> Role[tuple[Array, Array | None]]:
+        """All masked distances (lanes, k, m); for the corrected member also what the dealer sent.
+
+        begun.words: these, where they came with those of rounding.
+        """
+        dealer, schedule, first = self.dealer, match.schedule, match.begun
+        number, words = match.question.round + first, begun.words
+        mine = self.masked_distances(match, begun.measured)
+        parts = {c: mine.pop(c) for c in (self.name,) if c in mine}
+        send: dict[PartyId, Message] = dict(mine)
+        corrections = None
+        if self.name == match.corrected and words is not None:
+            corrections = words
+        elif self.name == match.corrected:
+            wait = Exchange(send, (dealer,), 0, round=number + SEND, accept=number + DEAL, phase="distances")
+            dealing = (yield from receive_all(wait, Corrections, DEAL))[dealer]
+            corrections, send = check_words(dealer, dealing.words, (schedule.portions[0],)), {}
+        awaited = tuple(c for c in match.responders if c != self.name) if self.name in match.parts else ()
+        wait = Exchange(send, awaited, 0, round=number + SEND, phase="distances")
+        parts = {**(yield from receive_all(wait, MaskedDistances, first + SEND)), **parts}
+        sums = {}
+        if self.name in match.parts:
+            values = [self.residues(match, c, m.values, self.name) for c, m in parts.items()]
+            sums[self.name] = MaskedSum(add_residues(schedule.basis, values))
+            del values
+        del mine, send, parts
+        wait = Exchange(
+            {c: m for m in sums.values() for c in others}, tuple(c for c in match.parts if c != self.name), 0,
+            round=number + SUM, phase="compare",
+        )  # fmt: skip
+        sums |= yield from receive_all(wait, MaskedSum, first + SUM)
+        values = [self.residues(match, c, sums[c].values, c) for c in match.parts]
+        return np.concatenate(values, axis=2), corrections
+
+    def residues(self, match: ComparisonSession, sender: PartyId, values: Array, member: PartyId) -> Array:
+        """Masked distances of the points that this member sums up, checked."""
+        part = match.parts[member]
+        check_residues(match.schedule.basis, sender, values, (match.shape[0], part.stop - part.start))
+        return values

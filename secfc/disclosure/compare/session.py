@@ -1,0 +1,400 @@
+"""One comparison of distances: everything public that its players agree on before it begins."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compare import dealer_protocol
+from field.compare.argmin import ArgminContest, headroom
+from field.compare.blockwise import BlockwiseContest, block_points, choose_levels
+from field.compare.correlated_randomness import residue_words
+from field.compare.dealer_protocol import DealerSchedule
+from field.compare.rounding import CenterRounding
+from field.compare.shared_step import side_margin
+from field.compare.tournament import Tournament
+from field.kernels.threads import split_range
+from field.ring.basis import Basis, lanes_for
+from secfc.coded.messages import CompareQuery, LabelShare, Measure
+from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.disclosure.compare.candidates import (
+    BisectorSide,
+    Candidates,
+    NearestCenter,
+    OwnCenterWins,
+    candidates_in,
+)
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import SERVER, STRIDE, PartyId, SuspectedParties, blame_error
+
+Array = NDArray[Any]
+
+# So many distances are a part of their own: a message costs as much as summing these up.
+WORTH_SPLITTING = 1 << 14
+# Rounds after the question's; where centers are rounded, of that, and all but the first once more.
+DEAL, SEND, SUM, OPEN = range(1, 5)
+# Portions of what is dealt have rounds of their own, above those of a question's steps; so many at most.
+GIVEN, PORTIONS = STRIDE - 64, 32
+
+
+@lru_cache(maxsize=32)
+def _schedule(
+    contest: ArgminContest, counts: tuple[int, ...], basis: Basis, m: int, d: int, max_int: int
+) -> DealerSchedule | Tournament:
+    """In levels of so many groups; public as well, over as few lanes of the basis as decide the contest."""
+
+    def lanes(needed: int) -> Basis:
+        return basis.prefix(lanes_for(needed, basis.primes))
+
+    if not counts:
+        return DealerSchedule(contest, lanes(DealerSchedule.needed(contest, d, max_int)), m)
+    return Tournament(contest, lanes(Tournament.needed(contest, counts, d, max_int)), m, counts)
+
+
+def committee_size(t: int) -> int:
+    """Members of whom any t, and at least one, learn nothing."""
+    return max(2, t + 1)
+
+
+@dataclass(frozen=True)
+class CommitteeChoice:
+    """Who compares: a committee of so many clients, with the tables of a dealer that is not in it.
+
+    dealer: None if nobody deals.
+    """
+
+    size: int
+    dealer: PartyId | None = None
+
+    @property
+    def dealers(self) -> tuple[PartyId, ...]:
+        return () if self.dealer is None else (self.dealer,)
+
+
+NOBODY = CommitteeChoice(0)
+
+
+def arrange_contest(
+    plan: CodedPlan, contest: ArgminContest, m: int, seating: CommitteeChoice
+) -> DealerSchedule | Tournament | BlockwiseContest:
+    """How a contest of so many points goes: all pairs of rows, or what costs least if dealt, in blocks."""
+    basis, counts = plan.code.basis, tuple[int, ...]()
+    if seating.dealer is not None and not contest.first:
+        alike = plan.fraction is not None
+        counts = choose_levels(contest.outcomes, basis, m, seating.size, plan.network, alike=alike)
+    whole = _schedule(contest, counts, basis, m, plan.d, plan.proven)
+    if seating.dealer is None:
+        return whole
+    size = block_points(whole, seating.size, plan.network)
+    return whole if size >= m else BlockwiseContest(whole, size)
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonSession:
+    """A contest over the plan's points and who plays: responders send masked distances, members compare.
+
+    sizes: (k,) of the clusters that distances are measured to; aside: how far their sums may lie beyond the
+    rows', in units of rows.  hidden: whether nobody knows them, so that
+    each is 1, or 0 for a cluster that nothing can be in.  A question for numbers of clusters has no contest,
+    and is a match where their centers are rounded for it.
+
+    Raises RangeExceeded if one is larger than the plan holds.
+    """
+
+    plan: CodedPlan
+    question: CompareQuery | Measure
+    sizes: Array
+    seating: CommitteeChoice
+    hidden: bool = False
+    aside: int = 0
+
+    @cached_property
+    def contest(self) -> ArgminContest:
+        """Which comparisons decide."""
+        self.plan.lanes(self.sizes)  # refuses what the plan does not hold
+        return self.rivals.contest
+
+    @cached_property
+    def rivals(self) -> Candidates:
+        """What is compared."""
+        if self.hidden:
+            return BisectorSide(self.sizes)
+        weights = self.plan.weights(self.sizes)
+        return candidates_in(self.question, weights, self.plan.code.ell)
+
+    @cached_property
+    def rounding(self) -> CenterRounding | None:
+        """How centers of clusters with points are rounded before anything else; None if they are exact."""
+        plan = self.plan
+        if plan.fraction is None:
+            return None
+        plan.lanes(self.sizes)
+        sizes, width = tuple(self.sizes[self.sizes > 0].tolist()), plan.code.ell * plan.code.width(plan.d)
+        largest, multiple = plan.proven + self.aside, plan.layout.multiple
+        return CenterRounding(plan.code.basis, sizes, width, largest, plan.fraction, multiple)
+
+    @property
+    def opens(self) -> bool:
+        """Whether points are compared, and not numbers of clusters asked for."""
+        return not (isinstance(self.question, Measure) or self.question.counts)
+
+    @property
+    def shared(self) -> int:
+        """The step after the question in which shares of rounded centers are sent; 0 if they are exact."""
+        # Opening among three and more takes two steps where much is opened.
+        return 0 if self.rounding is None else OPEN + 2 * self.rounding.openings
+
+    def awaiting(self, name: PartyId, step: int) -> Iterator[tuple[int, tuple[PartyId, ...]]]:
+        """The steps in which others may wait for a player that goes no further than this step, and who.
+
+        After an opening that is the next; who waits for the dealer has sent its masked values before.
+        """
+        members = tuple(c for c in self.committee if c != name)
+        waits = dict.fromkeys((self.begun + SUM, self.begun + OPEN), members)
+        if self.rounding is not None:
+            waits |= dict.fromkeys((SUM, OPEN), members)
+            waits[self.shared] = tuple(c for c in self.responders if c != name)
+            waits[self.begun + SEND] = tuple(c for c in self.parts if c != name)
+            if not self.opens:
+                waits = {at: who for at, who in waits.items() if at <= self.shared}
+        elif step == 0:
+            waits[SEND] = members
+        if step > DEAL:
+            waits.setdefault(step + 1, members)
+        yield from ((at, waits[at]) for at in sorted(waits) if at > step)
+
+    @property
+    def begun(self) -> int:
+        """How many steps later the comparison begins, whose steps are numbered as ever."""
+        return max(0, self.shared - 1)
+
+    @cached_property
+    def schedule(self) -> DealerSchedule | Tournament | BlockwiseContest:
+        """How the comparison goes, see `arrange_contest`; undivided where nothing is compared."""
+        plan, contest = self.plan, self.contest
+        if self.hidden:
+            return DealerSchedule(contest, plan.code.basis, plan.m)
+        return arrange_contest(plan, contest, self.m, self.seating if self.opens else NOBODY)
+
+    @cached_property
+    def m(self) -> int:
+        """Points that are compared."""
+        return self.rivals.points(self.plan.m)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of distances: how many of a point compete, points."""
+        return self.rivals.rows, self.m
+
+    @cached_property
+    def responders(self) -> tuple[PartyId, ...]:
+        return self._names(self.question.responders)
+
+    @cached_property
+    def committee(self) -> tuple[PartyId, ...]:
+        return self._names(self.question.committee)
+
+    @property
+    def corrected(self) -> PartyId:
+        """The member that gets the dealer's corrections."""
+        return self.committee[self.question.corrected]
+
+    @cached_property
+    def parts(self) -> dict[PartyId, slice]:
+        """The points whose masked distances a member sums up for the others, by member.
+
+        Few distances are summed up by the corrected member alone, many by all members.
+        """
+        size, first = len(self.committee), self.question.corrected
+        count = max(1, min(size, self.shape[0] * self.m // WORTH_SPLITTING))
+        parts = split_range(self.m, count)
+        return {self.committee[(first + i) % size]: part for i, part in enumerate(parts)}
+
+    @cached_property
+    def context(self) -> bytes:
+        """What streams are bound to: whoever was told another question expands other masks."""
+        question, schedule, plan = self.question, self.schedule, self.plan
+        public = (
+            plan.digest(), question.round, question.k, schedule.basis.primes, schedule.m,
+            self.sizes.tolist(), plan.fraction, question.responders.tolist(), question.committee.tolist(),
+            question.corrected, question.factor, question.subject,
+        )  # fmt: skip
+        return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
+
+    @property
+    def feeds(self) -> int:
+        """How many portions the dealer may send after the first."""
+        return len(self.schedule.parts) if isinstance(self.schedule, BlockwiseContest) else 0
+
+    def asked_in(self, portion: int) -> int:
+        """The round in which the corrected member asks for a portion: one that is not used between the two.
+
+        To the server answers have the number of the question, and this comes before them.
+        """
+        number = self.question.round
+        return number - PORTIONS + portion if self.seating.dealer == SERVER else self.given_in(portion)
+
+    def given_in(self, portion: int) -> int:
+        """The round in which the dealer sends a portion: the first one early, others after all else."""
+        return self.question.round + (GIVEN + portion if portion else DEAL)
+
+    @property
+    def players(self) -> tuple[PartyId, ...]:
+        """All who take part."""
+        return tuple(dict.fromkeys((*self.committee, *self.responders, *self.seating.dealers)))
+
+    def weights(self, me: PartyId) -> Array:
+        """(lanes,) the weight of a responder's distances in their decoded sum."""
+        code = self.plan.code
+        used, weights = code.decoding(tuple(self.question.responders.tolist()), 2)
+        return np.asarray(weights[: self.schedule.basis.lanes, used.index(self.plan.clients.index(me))])
+
+    def _names(self, numbers: Array) -> tuple[PartyId, ...]:
+        return tuple(self.plan.clients[j] for j in numbers.tolist())
+
+
+def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
+    """Words of this shape.  Raises FaultyClient or FaultyServer naming the sender of anything else."""
+    if words.dtype != np.uint64 or words.shape != shape:
+        raise blame_error(sender, f"sent {words.dtype}{words.shape} where uint64{shape} was due")
+    return words
+
+
+def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare]) -> Array:
+    """The labels (m,) int32 that all members' shares add up to.
+
+    Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens: also
+    the dealer, as false tables show in the members' shares.
+    """
+    schedule = match.schedule
+    shape = schedule.places, schedule.per
+    words = [check_words(c, m.words, shape) for c, m in shares.items()]
+    try:
+        return match.rivals.labels(dealer_protocol.labels_from_code(schedule, reduce(np.bitwise_xor, words)))
+    except ValueError:
+        why = "the shares of the labels add up to clusters that are not there"
+        raise SuspectedParties((*match.committee, *match.seating.dealers), why) from None
+
+
+def check_opening(basis: Basis, sender: PartyId, share: Array, mine: Array) -> Array:
+    """Another member's share of what I open a share of: words, or residues (lanes, ...).
+
+    Raises FaultyClient naming the sender of anything else.
+    """
+    if mine.dtype == np.uint64:
+        return check_words(sender, share, mine.shape)
+    check_residues(basis, sender, share, mine.shape[1:])
+    return share
+
+
+# --------------------------------------------------------------------------------------------------
+# Whether a step first asks which points another center wins, and then for the nearest centers of these.
+#
+# A point stays where it is unless some other center beats its own: k - 1 comparisons, all at once, where a
+# contest among all centers takes more of them or selects winners on the way.  Once few points move, nearly
+# all of a step is that.  All labels are public, so nothing more is seen: which points move follows from the
+# labels before and after.  It takes the rounds of two comparisons, so what a network charges for rounds and
+# bytes decides, and how many points moved in the step before; all of it is public, and all parties decide
+# alike.
+
+# Centers with points below which asking first never saves a comparison.
+LEAST = 3
+# After clusters were split, and in the first step of a run from a start that splits, at most one point in so
+# many moves: on ten data sets .21 of all, half of them below .05.
+IN_SPLITS = 5
+
+
+def should_prune(
+    plan: CodedPlan, labels: Array, sizes: Array, moved: int | None, seating: CommitteeChoice
+) -> bool:
+    """Whether the step from labels (m,) of clusters of these sizes asks in two questions.
+
+    moved: how many points changed their label in the step before; None where none was counted.
+    """
+    if np.count_nonzero(sizes) < LEAST or (labels < 0).any():
+        return False
+    if moved is None:
+        moved = plan.m // IN_SPLITS if plan.init.halves else plan.m
+    weights = plan.weights(sizes)
+    own, all_of = OwnCenterWins(labels, weights, plan.code.ell).contest, NearestCenter(weights).contest
+    if plan.code.basis.modulus <= own.needed(plan.d, plan.proven):
+        return False
+    at_once = _seconds(plan, all_of, plan.m, seating)
+    return _seconds(plan, own, plan.m, seating) + _seconds(plan, all_of, max(1, moved), seating) < at_once
+
+
+def _seconds(plan: CodedPlan, contest: ArgminContest, m: int, seating: CommitteeChoice) -> float:
+    """What the messages of one question about so many points take.
+
+    As if they were dealt for: without a dealer every comparison sends more, and both ways alike.
+    """
+    schedule, size = arrange_contest(plan, contest, m, seating), seating.size
+    rows = 1 + max(max(a, b) for a, b, _, _ in contest.comparisons)
+    # Responders but one or so send all their rows, and members to one another what they add up to.
+    told = (plan.code.threshold(2) + size - 2) * residue_words(schedule.basis, (rows, m))
+    words = told + schedule.dealt + sum(schedule.openings) * size * (size - 1)
+    # Rounding centers takes about as many steps as the tree of a comparison.
+    before = OPEN if plan.fraction is None else 2 * OPEN + len(schedule.openings)
+    return plan.network.seconds(before + len(schedule.openings), 8 * words)
+
+
+# --------------------------------------------------------------------------------------------------
+# What policies share under which clients compare distances unseen, and may consent to opening some.
+
+LEAST_LANES = 3  # two leave few steps: what is compared grows with sizes**4
+
+
+def comparison_headroom(way: Any, layout: RowLayout) -> int:
+    """How many times the largest distance the modulus must hold, see `Disclosure.headroom`.
+
+    Raises ValueError for a basis without kernels, also of a plaintext run to compare with.
+    """
+    if way.basis is not None and not way.basis.folded:
+        raise ValueError(
+            f"primes {way.basis.primes} have no kernel that compares distances in secret, which needs "
+            "30-bit lanes: leave the basis to be chosen, or show the server the distances with "
+            "disclosure=Distances()"
+        )
+    if way.centers == "rounded":
+        return 2 * int(way.init.factor)  # all centers stand for as many points
+    return headroom(layout.m, way.largest, way.init.factor)
+
+
+def bisector_headroom(way: Any, layout: RowLayout) -> int:
+    """The same where nobody knows the sizes, see `field.compare.shared_step.signed_bisectors`."""
+    return comparison_headroom(way, layout) * (side_margin(layout.m) + 1)
+
+
+def check_consent(plan: CodedPlan, policy: str, consent: bool) -> None:
+    """Raises ValueError for a start that opens distances without consent under a policy of this name."""
+    if plan.init.needs_distances and not consent:
+        raise ValueError(
+            f"{type(plan.init).__name__}() opens to the server the {plan.init.reveals}: take another "
+            f"start, or allow it with {policy}(consent=True)"
+        )
+
+
+def may_open_distances(plan: CodedPlan, consent: bool) -> bool:
+    """Whether the server may ask for distances: only for a start that was consented to."""
+    return consent and plan.init.needs_distances
+
+
+def opened_beside_labels(plan: CodedPlan) -> tuple[str, ...]:
+    """What the server learned beside labels, in sentences for people."""
+    facts = []
+    if plan.n_init > 1:
+        facts.append("the cost of every cluster at the end of each restart")
+    if plan.init.needs_distances:
+        facts.append(plan.init.reveals)
+    if plan.init.halves:
+        facts.append("what every split that the start tried takes off the cost of its cluster")
+    if plan.init.spare:
+        which = "all" if plan.elbow else "neighboring"
+        facts.append(f"how far the means of {which} clusters were apart before the start merged some")
+    return tuple(facts)

@@ -1,0 +1,255 @@
+"""Assignments only, without a dealer: clients compare distances that nobody holds, and open the labels.
+
+The responders' blinded replies sum, with decode weights, to the distances; t + 1 members of a committee of 2t
++ 1 of them take the sum over in t + 1 additive parts.  Each part becomes binary fractions, shared bit by bit
+among the committee, and circuits on shared bits find the nearest center of every point
+(`field.compare.signs`, `field.compare.circuits`).  The members' shares of the labels go to the server and
+open to nothing else.
+
+Nobody but the clients has a secret, so the server may join any t clients.  What the others send to such a
+coalition, and why it could have drawn it by itself, given the labels:
+
+    PublicKey, SetKeys   keys; of the t + 1 others every two share one, and all together share one
+    MaskedDistances      uniform: blinded replies are, but for their sum over all responders, and the replies
+                         of the members, one of whom is not in the coalition, are sent to nobody
+    MaskedBits           uniform: see `field.compare.replicated`; fresh keys in every attempt
+    LabelShare           what the labels leave: the coalition misses one component of each shared bit
+    Unheard              who fell silent
+
+There is no statistical error beside that of AES in counter mode, HKDF and X25519.  With more than half
+of the clients curious there is no such protocol without a dealer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.masking import PairKeys
+from field.compare import signs
+from field.compare.argmin import ArgminContest
+from field.compare.bitslice import word_count
+from field.compare.circuits import top_bit, winner_products
+from field.compare.dealer_protocol import winner_code
+from field.compare.replicated import ReplicatedCommittee, ScratchArrays
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.blame import CheaterIdentification
+from secfc.coded.messages import CompareQuery, LabelShare, MaskedDistances, Measure, MissingMessages
+from secfc.coded.pairing import pair_keys
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import DistanceOracle
+from secfc.coded.quorum import NOBODY_MISSED, ServerContext
+from secfc.coded.source import CodedSource
+from secfc.disclosure.compare.client import ComparisonClient
+from secfc.disclosure.compare.rounds import StartedComparison
+from secfc.disclosure.compare.server import CommitteeServer
+from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, may_open_distances
+from secfc.disclosure.dealerless.messages import ClusterQuery
+from secfc.disclosure.dealerless.steps import (
+    AnswerRounds,
+    CommitteeComputation,
+    SharedKeySeats,
+    StalledStep,
+    setup_replicated_keys,
+)
+from secfc.disclosure.decoded.distances import MaskedQuorum, mask_values
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import SERVER, Exchange, FaultyServer, PartyId, Role, to_all
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
+HEARD_BY_ALL = 4
+
+
+@dataclass(frozen=True)
+class Dealerless:
+    """The two halves of the policy.  consent: whether a start may open distances to the server."""
+
+    consent: bool = False
+
+    def check(self, plan: CodedPlan) -> None:
+        """Raises ValueError for a t that has no circuits, and where liars are to be found."""
+        ReplicatedCommittee(plan.code.t)
+        if plan.liars:
+            raise ValueError(f"liars={plan.liars}: lies in secret comparisons cannot be found: use liars=0")
+
+    def client(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[ComparisonClient]:
+        return self.participant(plan, (yield from self.member(plan, name, coins=coins)))
+
+    def participant(self, plan: CodedPlan, member: DealerlessParty) -> ComparisonClient:
+        """How a client answers where labels are opened."""
+        consent = may_open_distances(plan, self.consent)
+        return ComparisonClient(plan, member.name, member.peers, member, consent=consent)
+
+    def member(self, plan: CodedPlan, name: PartyId, *, coins: Coins) -> Role[DealerlessParty]:
+        """A client's part in comparisons, with keys that it agreed on with the others."""
+        keys = yield from pair_keys(plan, name, coins)
+        return DealerlessParty(plan, name, keys, coins)
+
+    def server(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CodedSource]:
+        committees = yield from self.committees(plan, screening)
+        return CodedSource(committees.quorum, committees)
+
+    def committees(self, plan: CodedPlan, screening: CheaterIdentification) -> Role[CommitteeServer]:
+        """The server's part: who compares."""
+        yield from ()
+        return CommitteeServer(MaskedQuorum(ServerContext(plan, screening)), dealerless_committee(plan))
+
+    def learned(self, plan: CodedPlan) -> tuple[str, ...]:
+        """What becomes of distances, for people."""
+        return (f"no distance, not even together with any {plan.code.t} of the clients",)
+
+
+def dealerless_committee(plan: CodedPlan) -> CommitteeChoice:
+    """A committee of which any t know nothing, and nobody that deals."""
+    return CommitteeChoice(ReplicatedCommittee(plan.code.t).size)
+
+
+# --- client --------------------------------------------------------------------------------------
+
+
+class DealerlessParty:
+    """A client's part in comparisons: its keys, and the committees it has sat in."""
+
+    def __init__(self, plan: CodedPlan, name: PartyId, keys: PairKeys, coins: Coins) -> None:
+        self.plan, self.name, self.me = plan, name, plan.clients.index(name)
+        self.peers, self.coins, self.rooms = keys, coins, ScratchArrays()
+        self.seating = dealerless_committee(plan)
+        self.tables: dict[tuple[int, ...], SharedKeySeats] = {}
+
+    def begin(self, match: ComparisonSession, measured: DistanceOracle) -> Role[StartedComparison]:
+        """Nothing precedes: centers are exact without a dealer."""
+        yield from ()
+        return StartedComparison(measured, NOBODY_MISSED)
+
+    def check(self, question: CompareQuery | Measure) -> None:
+        if not set(question.committee.tolist()) <= set(question.responders.tolist()):
+            # A member's own reply is what it never tells.
+            raise FaultyServer(SERVER, "asked for a committee of others than the responders")
+
+    def compare(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
+        return self.unless_stalled(match.question, self.labels(match, measured))
+
+    def unless_stalled(
+        self, question: CompareQuery | Measure | ClusterQuery, answer: Role[Message | None]
+    ) -> Role[Message | None]:
+        """An answer, or whose silence prevents it; who may wait for me is told, so that none waits long."""
+        try:
+            return (yield from answer)
+        except StalledStep as stalled:
+            players = {*question.responders.tolist(), *question.committee.tolist()} - {self.me}
+            told = MissingMessages(stalled.step, NOBODY_MISSED)
+            others = [self.plan.clients[i] for i in sorted(players)]
+            for step in range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL):
+                yield Exchange(to_all(others, told), round=question.round + step, phase="compare")
+            return MissingMessages(stalled.step, stalled.missing)
+
+    def labels(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
+        """My share of the labels if I am in the committee; else that I have told it what it needs."""
+        plan, question = self.plan, match.question
+        responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
+        if self.me not in responders:
+            return None
+        schedule, steps = match.schedule, AnswerRounds(plan.clients, question.round, question.subject)
+        seats = yield from self.seated(committee, steps)
+        values = match.rivals.distances(measured, schedule.basis.lanes)
+        lacking = mask_values(plan, self.me, self.peers, plan.code.t, question, values)
+        if lacking.size:
+            raise StalledStep(steps.step, lacking.tolist())
+        part = yield from take_over_part(plan, self.me, steps, responders, committee, values)
+        if seats is None:
+            return MissingMessages(0, NOBODY_MISSED)
+        joint = seats.play(steps, self.peers, self.rooms)
+        share = yield from nearest_digits(joint, match.contest, schedule.basis, part, match.m)
+        return LabelShare(joint.player.opening(share))
+
+    def seated(self, committee: tuple[int, ...], steps: AnswerRounds) -> Role[SharedKeySeats | None]:
+        """My seat in a committee, if I am in it: its keys are dealt the first time that it meets.
+
+        That comes first and in a step of its own.  Then either all members have their keys, or one of them
+        is blamed and the committee never meets again; nobody else's silence leaves some with keys.
+        """
+        if self.me not in committee or committee in self.tables:
+            steps.skip()
+        else:
+            self.tables[committee] = yield from setup_replicated_keys(
+                self.plan.code.t, committee, self.me, steps, self.coins
+            )
+        return self.tables.get(committee)
+
+
+def take_over_part(
+    plan: CodedPlan,
+    me: int,
+    steps: AnswerRounds,
+    responders: tuple[int, ...],
+    committee: tuple[int, ...],
+    values: Array,
+) -> Role[Array | None]:
+    """A member's additive part (lanes, k, m) of all distances; None at others, which tell a member theirs.
+
+    values: my blinded reply.  The members' parts sum to the distances; blinded replies are uniform but for
+    their weighted sum, and no member tells its own.
+    """
+    members = committee[: plan.code.t + 1]
+    others = [i for i in responders if i not in members]
+    if me not in members:
+        to = members[others.index(me) % len(members)]
+        yield from steps.exchange({to: MaskedDistances(values)}, (), MaskedDistances)
+        return None
+    told = others[members.index(me) :: len(members)]
+    received = yield from steps.exchange({}, told, MaskedDistances)
+    basis = plan.code.basis.prefix(len(values))
+    for i, message in received.items():
+        check_residues(basis, plan.clients[i], message.values, values.shape[1:])
+    return weighted_sum(plan, responders, {me: values, **{i: r.values for i, r in received.items()}})
+
+
+def weighted_sum(plan: CodedPlan, responders: tuple[int, ...], values: Mapping[int, Array]) -> Array:
+    """Sum of some responders' values (lanes, k, m) with their decode weights: canonical residues."""
+    chosen, weights = plan.code.decoding(responders, 2)
+    total = np.zeros_like(next(iter(values.values())))
+    basis = plan.code.basis.prefix(len(total))
+    flat = total.reshape(basis.lanes, -1)
+    for i, value in values.items():
+        factors = [[int(row[chosen.index(i)])] for row in weights[: basis.lanes]]
+        basis.add_scaled(flat, value.reshape(1, basis.lanes, -1), factors)
+    return total
+
+
+def nearest_digits(
+    joint: CommitteeComputation, contest: ArgminContest, basis: Basis, part: Array | None, m: int
+) -> Role[Array]:
+    """Shares (held, places, words) of the digits of every point's code, from the members' parts."""
+    won = yield from winner_bits(joint, contest, basis, part, m)
+    return np.stack([winner_code(contest, component) for component in won])
+
+
+def winner_bits(
+    joint: CommitteeComputation, contest: ArgminContest, basis: Basis, part: Array | None, m: int
+) -> Role[Array]:
+    """Shares (held, outcomes, words) of who wins each point, from the members' parts."""
+    t, count = joint.seats.committee.t, len(contest.comparisons)
+    shape = signs.fraction_digits(basis, t), count * word_count(m)
+    planes = None
+    if part is not None:
+        chosen = [(b, a) for a, b, _, _ in contest.comparisons]
+        factors = [(u, -v) for _, _, u, v in contest.comparisons]
+        first = joint.seats.place == 0
+        planes = signs.share_fractions(basis, t, part, chosen, factors, first=first).reshape(shape)
+    dealt = yield from joint.deal(planes, shape)
+    bits = yield from joint.run(top_bit(dealt))
+    return (
+        yield from joint.run(
+            winner_products(
+                bits.reshape(len(bits), count, -1), contest.literals, contest.wanted, joint.player.constant
+            )
+        )
+    )

@@ -1,0 +1,190 @@
+"""Computing together on bits that any t of 2t + 1 clients know nothing of: role fragments.
+
+The mathematics is in `field.compare.replicated` and `field.compare.circuits`; here is who tells whom, and
+what happens when somebody falls silent: the fragment ends with `StalledStep`, and the server asks again, in
+new rounds and so under new masks, without whom it blames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.masking import PairKeys
+from field.compare.circuits import Circuit
+from field.compare.replicated import ReplicatedCommittee, ReplicatedPlayer, ScratchArrays
+from field.secrets.coins import Coins
+from secfc.coded.messages import MaskedBits, MissingMessages
+from secfc.disclosure.dealerless.messages import SetKeys
+from secfc.roles.exchange import Exchange, FaultyClient, PartyId, Role, expect_messages
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+M = TypeVar("M", bound=Message)
+R = TypeVar("R")
+
+
+class StalledStep(Exception):  # noqa: N818 - what happened
+    """Messages of these clients (their numbers) did not come, in this step of an answer.
+
+    later: a step, further on, in which others wait for me already; 0 if there is none.
+    """
+
+    def __init__(self, step: int, missing: Collection[int], later: int = 0) -> None:
+        super().__init__(f"step {step} waits for clients {sorted(missing)}")
+        self.step, self.missing, self.later = step, np.array(sorted(missing), np.int32), later
+
+
+class AnswerRounds:
+    """The exchanges of one answer, in rounds after the question's, all masks of which are bound to it."""
+
+    def __init__(self, clients: tuple[PartyId, ...], number: int, subject: bytes = b"") -> None:
+        self.clients, self.number, self.subject, self.step = clients, number, subject, 0
+
+    @property
+    def nonce(self) -> int:
+        """A number for the masks of the next exchange: it only grows, also from answer to answer."""
+        return self.number + self.step + 1
+
+    def skip(self) -> None:
+        """Leave out a step that others may take."""
+        self.step += 1
+
+    def exchange(
+        self, send: Mapping[int, Message], expect: Collection[int], kind: type[M]
+    ) -> Role[dict[int, M]]:
+        """Send to clients, and receive from others, by number.
+
+        Raises Stalled if not all of them speak, or one goes no further; FaultyClient for another kind of
+        message.
+        """
+        received, silent = yield from self.heard(send, expect, kind)
+        if len(received) < len(expect):
+            # Who says that it goes no further is there, and not to blame.
+            raise StalledStep(self.step, silent)
+        return received
+
+    def heard(
+        self, send: Mapping[int, Message], expect: Collection[int], kind: type[M]
+    ) -> Role[tuple[dict[int, M], set[int]]]:
+        """The same where some may be gone: what the others said, and who said nothing at all."""
+        self.step += 1
+        peers = {self.clients[i]: i for i in expect}
+        inbox = yield Exchange(
+            {self.clients[i]: message for i, message in send.items()}, tuple(peers), 0,
+            round=self.number + self.step, phase="compare",
+        )  # fmt: skip
+        further = {
+            name: message for name, message in inbox.items() if not isinstance(message, MissingMessages)
+        }
+        received = {peers[name]: message for name, message in expect_messages(further, kind).items()}
+        return received, {peers[name] for name in peers if name not in inbox}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedKeySeats:
+    """A committee of clients: numbers[p] is the client in place p; sets are the keys of the sets I am in."""
+
+    committee: ReplicatedCommittee
+    numbers: tuple[int, ...]
+    place: int
+    sets: PairKeys
+
+    @property
+    def is_member(self) -> bool:
+        return self.place in self.committee.members
+
+    def client(self, places: Collection[int]) -> list[int]:
+        return [self.numbers[p] for p in places]
+
+    def play(self, steps: AnswerRounds, keys: PairKeys, rooms: ScratchArrays) -> CommitteeComputation:
+        """My part of one computation, under masks of its own: its first step has a round of its own.
+
+        Raises Stalled for a client whose key never came.
+        """
+        context = b"secfc joint" + bytes(str(self.numbers), "ascii") + steps.subject
+        others = {i: p for p, i in enumerate(self.numbers) if p != self.place}
+        pairs = keys.streams(steps.nonce, context, others)
+        if len(pairs) < len(others):
+            raise StalledStep(steps.step, set(others) - set(pairs))
+        player = ReplicatedPlayer(
+            self.committee, self.place, {others[i]: stream for i, stream in pairs.items()},
+            self.sets.streams(steps.nonce, context), rooms,
+        )  # fmt: skip
+        return CommitteeComputation(self, steps, player)
+
+
+def setup_replicated_keys(
+    t: int, numbers: tuple[int, ...], me: int, steps: AnswerRounds, coins: Coins
+) -> Role[SharedKeySeats]:
+    """Deal the keys of all sets of t + 1 places, each by the first of the set."""
+    committee, place = ReplicatedCommittee(t), numbers.index(me)
+    held = committee.held(place)
+    mine = {q: coins.bytes(16) for q in held if committee.sets[q][0] == place}
+    send = {}
+    for p, i in enumerate(numbers):
+        common = [key for q, key in mine.items() if p in committee.sets[q]]
+        if p != place and common:
+            send[i] = SetKeys(np.frombuffer(b"".join(common), np.uint8).reshape(-1, 16).copy())
+    dealers = {p: [q for q in held if committee.sets[q][0] == p] for p in range(place)}
+    dealers = {p: sets for p, sets in dealers.items() if sets}
+    received = yield from steps.exchange(send, [numbers[p] for p in dealers], SetKeys)
+    for p, sets in dealers.items():
+        keys = received[numbers[p]].keys
+        if len(keys) != len(sets):
+            raise FaultyClient(
+                steps.clients[numbers[p]], f"dealt {len(keys)} keys where {len(sets)} were due"
+            )
+        mine |= {q: key.tobytes() for q, key in zip(sets, keys, strict=True)}
+    return SharedKeySeats(committee, numbers, place, PairKeys(mine))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CommitteeComputation:
+    """One computation of a committee, at one of its places."""
+
+    seats: SharedKeySeats
+    steps: AnswerRounds
+    player: ReplicatedPlayer
+
+    def deal(self, planes: Array | None, shape: tuple[int, int]) -> Role[list[Array]]:
+        """My shares of the members' bits (rows, words); planes: my own, if I am a member."""
+        dealt = self.player.begin_deal(planes, shape)
+        place, committee = self.seats.place, self.seats.committee
+        # Shares are computed on in place, and what is told belongs to whom it is told.
+        told = None if planes is None else self.player.told(dealt[place]).copy()
+        received = yield from self._tell(told, shape, committee.members)
+        return self.player.end_deal(dealt, received)
+
+    def run(self, circuit: Circuit[R]) -> Role[R]:
+        """The result of a circuit on shares."""
+        try:
+            layer = next(circuit)
+            while True:
+                product = self.player.begin(layer)
+                told = self.player.told(product)
+                received = yield from self._tell(told, told.shape, range(self.seats.committee.size))
+                layer = circuit.send(self.player.end(product, received))
+        except StopIteration as done:
+            result: R = done.value
+            return result
+
+    def _tell(
+        self, told: Array | None, shape: tuple[int, ...], speakers: Collection[int]
+    ) -> Role[dict[int, Array]]:
+        committee, numbers = self.seats.committee, self.seats.numbers
+        receivers = () if told is None else committee.receivers(self.seats.place)
+        senders = {numbers[p]: p for p in committee.senders(self.seats.place) if p in speakers}
+        message = MaskedBits(told) if told is not None else None
+        send = {numbers[p]: message for p in receivers if message is not None}
+        received = yield from self.steps.exchange(send, list(senders), MaskedBits)
+        for i, bits in received.items():
+            if bits.words.shape != shape or bits.words.dtype != np.uint64:
+                raise FaultyClient(
+                    self.steps.clients[i], f"told bits {bits.words.shape} where {shape} were due"
+                )
+        return {senders[i]: bits.words for i, bits in received.items()}

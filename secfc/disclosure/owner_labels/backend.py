@@ -1,0 +1,95 @@
+"""How a committee shares labels and compares: what `secfc.disclosure.owner_labels.client` asks of it.
+
+Dealt (`secfc.disclosure.owner_labels.dealer`), or without a dealer
+(`secfc.disclosure.owner_labels.dealerless`).  Both hold labels in the same form, so all that is computed of
+them, and told of them, is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from field.code.masking import PairKeys
+from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
+from secfc.coded.messages import Corrections
+from secfc.coded.policy import DistanceOracle
+from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
+from secfc.disclosure.dealerless.steps import AnswerRounds, SharedKeySeats
+from secfc.roles.exchange import Role
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StartedQuery:
+    """A question that a client began to answer.
+
+    game: what is dealt for.  missing: whose seeds a dealer lacks.  corrections: of the dealer, if heard yet.
+    seats: of a committee without a dealer, at a member.  left: at a dealer, what is left to deal.
+    """
+
+    game: AssignmentStep | SharedContest | None
+    missing: Array
+    corrections: Array | None = None
+    seats: SharedKeySeats | None = None
+    left: Iterator[tuple[int, Corrections]] = field(default_factory=lambda: iter(()))
+
+    @property
+    def due(self) -> int:
+        """Words of the first portion that is dealt for the game."""
+        return 0 if self.game is None else self.game.portions[0]
+
+
+class LabelSharingBackend(Protocol):
+    """A client's part.  peers: its keys with the other clients."""
+
+    @property
+    def seating(self) -> CommitteeChoice:
+        """Who compares."""
+        ...
+
+    @property
+    def peers(self) -> PairKeys: ...
+
+    @property
+    def held(self) -> Callable[[ComparisonSession, SharedLabels], Array] | None:
+        """How a member's part of labels becomes its share of them (lanes, K - 1, m), if members respond."""
+        ...
+
+    def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
+        """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
+        ...
+
+    def begin(
+        self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
+    ) -> Role[StartedQuery]:
+        """What comes first of an answer.  game: None where nothing is compared."""
+        ...
+
+    def rounded(
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+    ) -> Role[tuple[DistanceOracle, StartedQuery]]:
+        """What distances are measured to instead where centers are rounded, and what is left of the dealer's
+        words then."""
+        ...
+
+    def moved(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        begun: StartedQuery,
+        measured: DistanceOracle,
+        old: SharedLabels | None,
+    ) -> Role[tuple[SharedLabels, bool | None] | None]:
+        """At a member its share of the labels after a step, and whether none changed, None if not tested."""
+        ...
+
+    def won(
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+    ) -> Role[Array | None]:
+        """At a member its share of who wins each point, (K, words)."""
+        ...

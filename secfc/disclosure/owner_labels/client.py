@@ -1,0 +1,466 @@
+"""Own labels: a committee keeps the labels shared, and tells owners theirs at the end.
+
+A client's half.  State is what each member of the committee holds: shares of the labels, as bits and as
+residues (`field.compare.assignment_step`).  In every step but the first, whose labels are public,
+
+1. members share their parts of the labels with the responders (`field.code.resharing`);
+2. responders sum points by labels: products of shares, dealt anew among the responders with the degree of
+   shares again;
+3. responders measure distances to the centers with these sums, and members compare them under the dealer's
+   masks, as under `AssignmentsOnly`; who wins stays shared, and becomes residues;
+4. members open the sizes, re-randomized among them, and whether any label changed.
+
+Of several restarts the server then asks what clusters cost, of each one number: what that takes is shared as
+under 1 and 2, and hidden by the responders.
+
+At the end all clients get shares of the centers by 1 and 2, and every owner the members' shares of its own
+rows' labels.  What the dealer's masks hide is opened among the members only; whatever leaves the committee is
+hidden under coins that the dealer does not know.  The argument: `secfc/disclosure/owner_labels/README.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.rows import ClusterSums, CodedRows
+from field.compare import dealer_protocol
+from field.compare.assignment_step import SharedContest, SharedLabels, cluster_code
+from field.secrets.coins import Coins
+from secfc.coded.messages import (
+    CodedCosts,
+    CodedGains,
+    CompareQuery,
+    DistanceQuery,
+    LabelShare,
+    MissingMessages,
+)
+from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
+from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.compare.client import ComparisonClient, label_check_round
+from secfc.disclosure.compare.rounds import stop_requesting
+from secfc.disclosure.compare.session import DEAL, ComparisonSession
+from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
+from secfc.disclosure.decoded.distances import mask_values
+from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQuery
+from secfc.disclosure.owner_labels.messages import (
+    ClusterCostQuery,
+    DeliverLabels,
+    LloydStepQuery,
+    PredictLabels,
+    RevealLabels,
+    SizeShare,
+    SplitGainQuery,
+    SplitQuery,
+)
+from secfc.disclosure.owner_labels.multiplication import (
+    SecureMultiplication,
+    label_bits,
+    query_of_session,
+    requested_shares,
+    rerandomize,
+    session_for,
+    sizes_from_shares,
+    split_sum_shares,
+    step_continuation,
+    union_sum_shares,
+)
+from secfc.disclosure.owner_labels.output import (
+    LAST,
+    HiddenOwners,
+    PublicOwners,
+    labels_of_own_points,
+    select_owner_rows,
+)
+from secfc.disclosure.owner_labels.run_state import ClientRunState
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyServer,
+    PartyId,
+    Role,
+    expect_messages,
+    to_all,
+)
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+# Whoever goes no further says so for so many steps: somebody whom all hear listens in one of them.
+HEARD_BY_ALL = 4
+
+
+class OwnerLabelsClient:
+    """A client's answers where labels stay shared.
+
+    participant: what it checks, and how it answers all but steps.  way: how it shares and compares.
+    sharing: what is opened of labels.
+    """
+
+    opens: ClassVar[bool] = True
+
+    def __init__(
+        self, participant: ComparisonClient, way: LabelSharingBackend, coins: Coins, sharing: LabelSharing
+    ) -> None:
+        self.sharing = sharing
+        self.participant, self.way = participant, way
+        self.plan, self.name, self.me = participant.plan, participant.name, participant.me
+        self.opened, self.kept = cast("Array | None", None), cast("OwnResult | None", None)
+        self.runs: dict[int, ClientRunState] = {}
+        self.products = SecureMultiplication(self.plan, self.me, way.peers, coins, way.held)
+        self.rows: Array = np.empty(0, np.int64)  # of my points; secret if owners are hidden
+
+    def __repr__(self) -> str:
+        return f"Keeper({self.name!r}, secret)"
+
+    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
+        self.opened = None
+        if measured.mine is not None:
+            self.rows = measured.mine
+        match question:
+            case LloydStepQuery() | SplitQuery():
+                match = self.match(question)
+                return self.told(match, self.unless_stalled(match, self.advance(match, measured)))
+            case ClusterCostQuery() | SplitGainQuery():
+                match = self.match(question)
+                return self.unless_stalled(match, self.numbers(match, measured))
+            case RevealLabels() if self.sharing.everybody:
+                match = self.match(question)
+                return self.heard(self.participant.told(match, question, self.show(match), LabelShare))
+            case DeliverLabels() if not self.sharing.everybody:
+                return self.deliver(self.match(question), measured)
+            case PredictLabels():
+                return self.locate(self.located(question, measured.sizes), measured)
+            case CompareQuery() if self.sharing.everybody and (question.labels < 0).all():
+                return self.heard(self.participant(question, measured))
+            case CompareQuery():
+                raise FaultyServer(SERVER, "asked for labels, which this policy never shows")
+            case _:
+                return self.participant(question, measured)
+
+    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
+        self.opened = None
+        if isinstance(question, LloydStepQuery | SplitQuery):
+            yield from self.hear(self.match(question), {})
+        elif isinstance(question, RevealLabels):
+            yield from self.heard(self.participant.hear(self.match(question), question, {}, LabelShare))
+        elif self.sharing.everybody:
+            yield from self.heard(self.participant.watch(question, sizes))
+        elif isinstance(question, CompareQuery) and not isinstance(
+            question, ClusterCostQuery | SplitGainQuery
+        ):
+            # Members tell me my labels all the same, if they know which; of the centers I keep nothing.
+            delivers = isinstance(question, DeliverLabels)
+            match = self.match(question) if delivers else self.located(question, sizes)
+            if not (delivers and self.plan.layout.mixed):
+                owners = PublicOwners(self.plan, self.me)
+                labels, _ = yield from labels_of_own_points(match, len(match.sizes), owners, None)
+                self.kept = None if labels is None else OwnResult(labels, None)
+
+    def heard(self, answer: Role[Message | None]) -> Role[Message | None]:
+        """An answer whose labels all hear."""
+        message = yield from answer
+        self.opened = self.participant.opened
+        return message
+
+    def show(self, match: ComparisonSession) -> Role[Message | None]:
+        """My share of the labels, for all, if I am in the committee."""
+
+        def answer() -> Role[Message | None]:
+            yield from ()
+            state = self.state(match)
+            if state is None:
+                return None
+            share = dealer_protocol.winner_code(match.contest, state.bits)
+            return LabelShare(dealer_protocol.rerandomize(share, list(self.zeros(match).values())))
+
+        self.participant.opened = None
+        return self.unless_stalled(match, answer())
+
+    def match(self, question: Any) -> ComparisonSession:
+        """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
+        self.participant.check_players(question)
+        if question.step:
+            self.run(question).check(question.step, question.sizes.tolist())
+        if self.sharing.hidden and question.step and question.sizes.any():
+            raise FaultyServer(SERVER, "told sizes, which are hidden")
+        match = session_for(self.plan, question, self.way.seating, self.sharing)
+        if np.count_nonzero(match.sizes) < 2:
+            raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
+        return match
+
+    def located(self, question: CompareQuery, sizes: Array) -> ComparisonSession:
+        """The comparison of new points with kept centers, of clusters of these sizes as far as told."""
+        return replace(self.participant.match(question, sizes), hidden=self.sharing.hidden)
+
+    def run(self, question: Any) -> ClientRunState:
+        """The run that a question is about."""
+        return self.runs.setdefault(question.run, ClientRunState())
+
+    # --- a step
+
+    def advance(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
+        """My part in one step: deal, respond, compare, as far as these are my roles."""
+        question = query_of_session(match)
+        if self.name not in (*match.seating.dealers, *match.responders, *match.committee):
+            return None
+        steps, old = self.steps(match), self.state(match)
+        begun = yield from self.way.begin(match, steps, step_continuation(match, self.sharing))
+        sums = None
+        if question.step:
+            one_hot = yield from self.products.labeled(match, steps, old)
+            to = question.responders.tolist()
+            sums = yield from self.centers(match, steps, measured.rows, one_hot, to)
+        measured = self.centered(match, measured, sums)
+        zeros = {} if old is None else self.zeros(match)
+        moved = yield from self.way.moved(match, steps, begun, measured, old)
+        if moved is None or old is None:
+            return MissingMessages(0, begun.missing)
+        (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
+        held = run.states[question.step]
+        run.states = {question.step: held, question.step + 1: (new, np.flatnonzero(match.sizes))}
+        told = new.parts[:1, :0] if self.sharing.hidden else new.parts[:1]
+        own = told.sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
+        return SizeShare(rerandomize(first, own.astype(np.uint32), self.me, zeros), bool(same))
+
+    def centers(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        rows: CodedRows,
+        one_hot: Array | None,
+        to: Sequence[int],
+    ) -> Role[Array]:
+        """Shares of the sums of clusters, or if sizes are hidden of what tells their sides, for these."""
+        share = self.products.sides if match.hidden else self.products.sums
+        return share(match, steps, rows, one_hot, to)
+
+    def kept_of(self, match: ComparisonSession, rows: CodedRows, sums: Array) -> ClusterSums:
+        """The same as distances are measured to it, or numbers made of it."""
+        return rows.given(sums, match.sizes) if match.hidden else self.products.expanded(match, rows, sums)
+
+    def centered(
+        self, match: ComparisonSession, measured: DistanceOracle, sums: Array | None
+    ) -> DistanceOracle:
+        """What distances are measured to, with my share of the sums of clusters; None if labels are known."""
+        question, rows = query_of_session(match), measured.rows
+
+        def compute() -> ClusterSums:
+            found = measured.sums if sums is None else self.kept_of(match, rows, sums)
+            if isinstance(question, SplitQuery):
+                whole = rows.residues(found)
+                both = split_sum_shares(self.plan, self.me, whole, question.now, question.directions)
+                found = rows.given(both, match.sizes)
+            return found
+
+        return DistanceOracle(rows, match.sizes, compute)
+
+    def state(self, match: ComparisonSession) -> SharedLabels | None:
+        """My share of the labels that a question is about, if I am in its committee.
+
+        Raises FaultyServer for a step of which this committee has none.
+        """
+        question = query_of_session(match)
+        if self.name not in match.committee:
+            return None
+        committee, run = question.committee.tolist(), self.run(question)
+        if question.step == 0:
+            known, alive = question.labels.astype(np.int64), np.flatnonzero(question.sizes)
+            run.committee = committee
+            run.states = {0: (self.way.public(match, known, alive), alive)}
+        if question.step not in run.states or run.committee != committee:
+            raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
+        shared, clusters = run.states[question.step]
+        # Clusters with points, by sizes, and of the others nobody is in any.
+        there = np.flatnonzero((match.sizes if match.hidden else question.sizes)[clusters])
+        groups = question.groups[clusters[there]]
+        numbers = np.unique(groups, return_inverse=True)[1]
+        ones = self.way.public(match, np.zeros(self.plan.m, np.int64), np.arange(2)).parts[:, 0]
+        return shared.among(there).grouped(self.plan.code.basis, numbers, ones)
+
+    # --- what a run costs
+
+    def numbers(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
+        """My part in what clusters cost, or splits gain: numbers that responders hide."""
+        question = query_of_session(match)
+        players = match.players if match.rounding is not None else (*match.responders, *match.committee)
+        if self.name not in players:
+            return None
+        steps, state = self.steps(match), self.state(match)
+        if state is not None:
+            run = self.run(question)
+            run.states = {question.step: run.states[question.step]}  # which may be the last of it
+        begun = None
+        if match.rounding is not None:
+            begun = yield from self.way.begin(match, steps, None)
+        weighs, rows = isinstance(question, ClusterCostQuery), measured.rows
+        one_hot = yield from self.products.labeled(match, steps, state)
+        to = question.responders.tolist()
+        sums = yield from self.products.sums(match, steps, rows, one_hot, to)
+        norms = (yield from self.products.norms(match, steps, rows, one_hot)) if weighs else None
+        centers = None
+        if begun is not None:
+            centers = yield from self.rounded(match, steps, begun, rows, sums)
+        values = None if one_hot is None else requested_shares(match, one_hot, norms, sums, centers)
+        if values is None:
+            return MissingMessages(0, NOBODY_MISSED)
+        # The next round's nonce: the streams of this one dealt labels.
+        lacking = mask_values(
+            self.plan, self.me, self.way.peers, self.participant.colluding,
+            replace(question, round=question.round + 1), values,
+        )  # fmt: skip
+        return (
+            MissingMessages(steps.step, lacking)
+            if lacking.size
+            else (CodedCosts if weighs else CodedGains)(values)
+        )
+
+    def rounded(
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, rows: CodedRows, sums: Array
+    ) -> Role[Array | None]:
+        """My share (lanes, K, width) of the rounded centers of clusters, or unions, if I respond."""
+        question = query_of_session(match)
+
+        def compute() -> ClusterSums:
+            if isinstance(question, SplitGainQuery):
+                both = union_sum_shares(self.plan.code.basis, sums, question.sides, question.now)
+                return rows.given(both, match.sizes)
+            return self.products.expanded(match, rows, sums)
+
+        exact = DistanceOracle(rows, match.sizes, compute)
+        about, _ = yield from self.way.rounded(match, steps, begun, exact)
+        if self.name not in match.responders:
+            return None
+        return np.ascontiguousarray(rows.residues(about.sums)[:, match.sizes > 0])
+
+    # --- the end
+
+    def deliver(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message]:
+        """My part in the end: every owner its own labels, and all clients shares of the centers."""
+        owners = self.owners
+
+        def answer() -> Role[tuple[Mapping[int, Message] | None, ClusterSums]]:
+            steps, state = self.steps(match), self.state(match)
+            everybody = range(len(self.plan.clients))
+            one_hot = yield from self.products.labeled(match, steps, state)
+            sums = yield from self.centers(match, steps, measured.rows, one_hot, everybody)
+            told: Mapping[int, Message] | None = None
+            if isinstance(owners, HiddenOwners):
+                lead = self.name == match.committee[0]
+                part = None if state is None else owners.numbers(match, state, lead=lead)
+                told = yield from select_owner_rows(
+                    owners, match, steps, part, partial(self.products.streams, match)
+                )
+            elif state is not None:
+                share = cluster_code(np.flatnonzero(match.sizes), state.bits, label_bits(len(match.sizes)))
+                told = owners.told(dealer_protocol.rerandomize(share, list(self.zeros(match).values())))
+            return told, self.kept_of(match, measured.rows, sums)
+
+        return self.to_owners(match, len(match.sizes), owners, answer())
+
+    @property
+    def owners(self) -> PublicOwners | HiddenOwners:
+        """Who is told which labels at the end of a run."""
+        if self.plan.layout.mixed:
+            return HiddenOwners(self.plan, self.me, self.rows)
+        return PublicOwners(self.plan, self.me)
+
+    def locate(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message]:
+        """My part in labeling new points: each owner learns its own labels, nobody anything else."""
+
+        owners = PublicOwners(self.plan, self.me)
+
+        def answer() -> Role[tuple[Mapping[int, Message] | None, None]]:
+            steps = self.steps(match)
+            begun = yield from self.way.begin(match, steps, SharedContest(match.schedule))
+            zeros = list(self.zeros(match).values()) if self.name in match.committee else []
+            bits = yield from self.way.won(match, steps, begun, measured)
+            if bits is None:
+                return None, None
+            share = cluster_code(np.flatnonzero(match.sizes), bits, label_bits(len(match.sizes)))
+            return owners.told(dealer_protocol.rerandomize(share, zeros)), None
+
+        return self.to_owners(match, len(match.sizes), owners, answer())
+
+    def to_owners(
+        self,
+        match: ComparisonSession,
+        k: int,
+        owners: PublicOwners | HiddenOwners,
+        answer: Role[tuple[Mapping[int, Message] | None, Any]],
+    ) -> Role[Message]:
+        """What the server is due: that I have my labels, or whose silence prevents it.
+
+        answer: what I tell owners, if I am to; and what I keep.
+        """
+        told, sums, report = None, None, MissingMessages(0, NOBODY_MISSED)
+        try:
+            told, sums = yield from answer
+        except StalledStep as stalled:
+            yield from self.give_up(match, stalled)
+            report = MissingMessages(stalled.step, stalled.missing)
+        labels, missing = yield from labels_of_own_points(match, k, owners, told)
+        if labels is None:
+            return report if report.step else MissingMessages(LAST, np.array(sorted(missing), np.int32))
+        if not report.step:
+            self.kept = OwnResult(labels, sums)
+        return report
+
+    # --- what all of these share
+
+    def steps(self, match: ComparisonSession) -> AnswerRounds:
+        """The exchanges after that of the dealer."""
+        return AnswerRounds(self.plan.clients, match.question.round + DEAL, match.question.subject)
+
+    def zeros(self, match: ComparisonSession) -> dict[int, Coins]:
+        """Streams with the other members, under which zero is shared."""
+        return self.products.streams(match, 1, set(match.question.committee.tolist()))
+
+    def unless_stalled(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[Message | None]:
+        """An answer, or whose silence prevents it."""
+        try:
+            return (yield from answer)
+        except StalledStep as stalled:
+            yield from self.give_up(match, stalled)
+            return MissingMessages(stalled.step, stalled.missing)
+
+    def give_up(self, match: ComparisonSession, stalled: StalledStep) -> Role[None]:
+        """Tell all that may wait for me, so that none waits long."""
+        others = [c for c in self.plan.clients if c != self.name]
+        told = MissingMessages(stalled.step, NOBODY_MISSED)
+        steps = set(range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL))
+        for step in sorted(steps | ({stalled.later} if stalled.later > stalled.step else set())):
+            yield Exchange(to_all(others, told), round=match.question.round + DEAL + step, phase="compare")
+        yield from stop_requesting(match, self.name)
+
+    def told(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[None]:
+        """Answer the server, and if I am in the committee, tell all clients before it what I tell it."""
+        message = yield from answer
+        question, mine = match.question, dict[PartyId, Message]()
+        if self.name in match.committee:
+            share = message if isinstance(message, SizeShare) else MissingMessages(0, NOBODY_MISSED)
+            others = (c for c in self.plan.clients if c != self.name)
+            yield Exchange(to_all(others, share), round=label_check_round(question), phase="open")
+            mine = {self.name: share}
+        send = {} if message is None else {SERVER: message}
+        yield Exchange(send, round=question.round, phase="distances")
+        yield from self.hear(match, mine)
+
+    def hear(self, match: ComparisonSession, mine: Mapping[PartyId, Message]) -> Role[None]:
+        """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
+        question = query_of_session(match)
+        run, members = self.run(question), tuple(c for c in match.committee if c != self.name)
+        run.seat(match)
+        inbox = {**mine, **(yield Exchange({}, members, 0, round=label_check_round(question), phase="open"))}
+        shares = expect_messages(
+            {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, SizeShare
+        )
+        if len(shares) == len(match.committee):
+            same, sizes = sizes_from_shares(match, shares, hidden=self.sharing.hidden)
+            run.opened(question.step + 1, sizes.tolist(), match.committee)
+            self.opened = np.array([same, *sizes.tolist()])

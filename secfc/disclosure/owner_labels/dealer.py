@@ -1,0 +1,238 @@
+"""Sharing labels under what a dealer makes: a client's part in the steps of
+`secfc.disclosure.owner_labels.client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.masking import PairKeys
+from field.compare import dealer_protocol
+from field.compare.assignment_step import AssignmentStep, SharedContest, SharedLabels
+from field.compare.correlated_randomness import NEXT, PartyRandomness, PartyTables
+from field.secrets.coins import Coins
+from secfc.coded.messages import Corrections, MaskedBits, MaskedDistances, MaskedSum, MissingMessages
+from secfc.coded.policy import DistanceOracle
+from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.compare.computing_party import ComputingParty
+from secfc.disclosure.compare.dealer import (
+    Dealt,
+    continue_dealing,
+    players_without_seed,
+    start_dealing,
+    table_streams,
+)
+from secfc.disclosure.compare.rounds import CorrectionStream, MissingMessageError, add_residues, reconstruct
+from secfc.disclosure.compare.session import DEAL, CommitteeChoice, ComparisonSession, check_words
+from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
+from secfc.disclosure.owner_labels.backend import StartedQuery
+from secfc.roles.exchange import SERVER, Exchange, PartyId, Role, expect_messages, expect_one
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DealerBackend:
+    """A client's part; coins: its own, secret."""
+
+    member: ComputingParty
+    coins: Coins
+
+    @property
+    def name(self) -> PartyId:
+        return self.member.name
+
+    @property
+    def seating(self) -> CommitteeChoice:
+        """Who compares."""
+        return self.member.seating
+
+    @property
+    def peers(self) -> PairKeys:
+        """Keys with the other clients."""
+        return self.member.peers
+
+    @property
+    def held(self) -> Callable[[ComparisonSession, SharedLabels], Array] | None:
+        """Members do not respond."""
+        return None
+
+    def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
+        """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
+        lead = self.name == match.committee[0]
+        return SharedLabels.public(match.plan.code.basis, labels, clusters, lead=lead)
+
+    def begin(
+        self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
+    ) -> Role[StartedQuery]:
+        """Deal, if that is my role, or hear the dealer, if it speaks of this first."""
+        missing, left = NOBODY_MISSED, cast("Dealt", iter(()))
+        if self.name == self.member.dealer and self.member.dealt_to is not None:
+            missing = players_without_seed(match, self.member.dealt_to)
+            if missing.size:
+                told = MissingMessages(0, NOBODY_MISSED)
+                yield Exchange({match.corrected: told}, round=match.question.round + DEAL, phase="deal")
+            else:
+                left = yield from start_dealing(match, self.member.dealt_to, game)
+        due = 0 if game is None else game.portions[0]
+        due += 0 if match.rounding is None else match.rounding.dealt
+        return StartedQuery(
+            game, missing, (yield from self.corrected(match, steps, due, first=True)), left=left
+        )
+
+    def moved(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        begun: StartedQuery,
+        measured: DistanceOracle,
+        old: SharedLabels | None,
+    ) -> Role[tuple[SharedLabels, bool | None] | None]:
+        """At a member its share of the labels after a step, and whether none changed."""
+        game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
+        if hand is None or old is None or not isinstance(game, AssignmentStep):
+            return None
+        masked, tables = hand
+        moves = game.play(masked, old, tables, self.coins, lead=self.name == match.committee[0])
+        feed = CorrectionStream(match, self.name, self.member.dealer, game.portions, tables)
+        return cast(
+            "tuple[SharedLabels, bool | None]", (yield from self.opened_with(match, steps, moves, feed))
+        )
+
+    def won(
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+    ) -> Role[Array | None]:
+        """At a member its share of who wins each point, (K, words)."""
+        game, hand = begun.game, (yield from self.hand(match, steps, begun, measured))
+        if hand is None or not isinstance(game, SharedContest):
+            return None
+        moves = game.play(*hand, lead=self.name == match.committee[0])
+        feed = CorrectionStream(match, self.name, self.member.dealer, game.portions, hand[1])
+        return cast("Array", (yield from self.opened_with(match, steps, moves, feed)))
+
+    def hand(
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+    ) -> Role[tuple[Array, PartyRandomness] | None]:
+        """What a member compares: masked distances, from rounded centers if these are, and tables.
+
+        Whoever deals is no member, and goes on dealing here.
+        """
+        measured, begun = yield from self.rounded(match, steps, begun, measured)
+        masked = yield from self.masked(match, steps, measured)
+        if masked is None:
+            yield from continue_dealing(match, begun.left)
+            return None
+        corrections = begun.corrections
+        if corrections is None:
+            corrections = yield from self.corrected(match, steps, begun.due, first=False)
+        return masked, self.tables(match, corrections)
+
+    def rounded(
+        self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, measured: DistanceOracle
+    ) -> Role[tuple[DistanceOracle, StartedQuery]]:
+        """What distances are measured to, and what is left of the dealer's words.
+
+        Who responds waits for shares of centers while members divide.  Raises Stalled.
+        """
+        if match.rounding is None:
+            return measured, begun
+        at, clients = steps.step, self.member.plan.clients
+        last, more = at + match.shared - DEAL, begun.due
+        try:
+            measured, left = yield from self.member.rounder.rounded(
+                match, match.rounding, measured, more, at, begun.corrections
+            )
+        except MissingMessageError as silence:
+            missing = {clients.index(c) for c in silence.missing if c != SERVER}
+            raise StalledStep(max(1, at + silence.step - DEAL), missing, last) from None
+        steps.step = last
+        return measured, replace(begun, corrections=left if self.name == match.corrected else None)
+
+    def masked(
+        self, match: ComparisonSession, steps: AnswerRounds, measured: DistanceOracle
+    ) -> Role[Array | None]:
+        """All distances plus the dealer's masks (lanes, K, m), at a member; elsewhere nothing."""
+        others = [match.plan.clients.index(c) for c in match.committee if c != self.name]
+        numbers = {c: match.plan.clients.index(c) for c in match.plan.clients}
+        mine = self.member.masked_distances(match, measured)
+        sums_up = self.name in match.parts
+        awaited = [numbers[c] for c in match.responders if c != self.name] if sums_up else []
+        send = {numbers[c]: message for c, message in mine.items() if c != self.name}
+        received = yield from steps.exchange(send, awaited, MaskedDistances)
+        if self.name not in match.committee:
+            return None
+        basis, sums = match.schedule.basis, dict[PartyId, MaskedSum]()
+        if sums_up:
+            values = [mine[self.name].values] if self.name in mine else []
+            values += [
+                self.member.residues(match, match.plan.clients[j], message.values, self.name)
+                for j, message in received.items()
+            ]
+            sums[self.name] = MaskedSum(add_residues(basis, values))
+        awaited = [numbers[c] for c in match.parts if c != self.name]
+        told = {j: message for j in others for message in sums.values()}
+        heard = yield from steps.exchange(told, awaited, MaskedSum)
+        sums |= {match.plan.clients[j]: message for j, message in heard.items()}
+        values = [self.member.residues(match, c, sums[c].values, c) for c in match.parts]
+        return np.concatenate(values, axis=2)
+
+    def corrected(
+        self, match: ComparisonSession, steps: AnswerRounds, words: int, *, first: bool
+    ) -> Role[Array | None]:
+        """What the dealer sends to this member, if to it.
+
+        A server deals while clients compute, so it is heard last; of a client that deals, and then speaks of
+        other things, this must be heard first.
+        """
+        dealer, number = self.member.dealer, match.question.round
+        if self.name != match.corrected or first != (dealer != SERVER):
+            return None
+        now, then = number + DEAL + steps.step, number + DEAL
+        inbox = yield Exchange({}, (dealer,), 0, round=now, accept=then, phase="compare")
+        told = inbox.get(dealer)
+        if told is None or isinstance(told, MissingMessages):
+            gone = {match.plan.clients.index(dealer)} if told is None and dealer != SERVER else set[int]()
+            raise StalledStep(steps.step, gone)
+        return check_words(
+            dealer, expect_one(expect_messages({dealer: told}, Corrections), dealer).words, (words,)
+        )
+
+    def opened_with(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        game: dealer_protocol.Moves,
+        feed: CorrectionStream,
+    ) -> Role[Any]:
+        """The result of a game of the committee, all of whom open what it yields."""
+        clients, basis = match.plan.clients, match.plan.code.basis
+
+        def talk(send: Mapping[PartyId, MaskedBits]) -> Role[Mapping[PartyId, MaskedBits]]:
+            numbers = {clients.index(c): message for c, message in send.items()}
+            shares = yield from steps.exchange(numbers, numbers, MaskedBits)
+            return {clients[j]: message for j, message in shares.items()}
+
+        told = None
+        while True:
+            try:
+                opening = game.send(told)
+            except StopIteration as done:
+                return done.value
+            if opening is NEXT:
+                try:
+                    yield from feed(steps.step)
+                    told = None
+                except MissingMessageError as silence:
+                    gone = {clients.index(c) for c in silence.missing if c != SERVER}
+                    raise StalledStep(steps.step, gone) from None
+                continue
+            told = yield from reconstruct(basis, match.committee, self.name, opening, talk)
+
+    def tables(self, match: ComparisonSession, corrections: Array | None) -> PartyRandomness:
+        """What the dealer made for this member, with a stream that both expand."""
+        return PartyTables(table_streams(match, self.member.mine, (0,))[0], corrections).take()

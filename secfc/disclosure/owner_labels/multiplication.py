@@ -1,0 +1,364 @@
+"""What is public about a step on shared labels, and what its members open of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import transfer_matrix
+from field.code.masking import PairKeys
+from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
+from field.code.rows import ClusterSums, CodedRows, cluster_sizes
+from field.compare import shared_step as maths
+from field.compare.assignment_step import AssignmentStep, SharedLabels
+from field.compare.shared_step import last_of_one_hot, subtract
+from field.ring.basis import Basis
+from field.secrets.coins import Coins
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import LabelSharing
+from secfc.disclosure.compare.rounds import add_residues
+from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
+from secfc.disclosure.dealerless.messages import ResharedPart
+from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
+from secfc.disclosure.owner_labels.messages import SizeShare, SplitGainQuery, SplitQuery, Stepped
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import PartyId, Role, SuspectedParties
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+def label_bits(k: int) -> int:
+    """Binary digits of a label."""
+    return max(1, (k - 1).bit_length())
+
+
+def query_of_session(match: ComparisonSession) -> Stepped:
+    """The question of a match about labels that stay shared."""
+    return cast("Stepped", match.question)
+
+
+def step_continuation(match: ComparisonSession, sharing: LabelSharing) -> AssignmentStep:
+    """How a step goes on after its distances: everything public."""
+    question = query_of_session(match)
+    # From labels that leave points out, a step changes some in any case, and so does a cut.
+    tested = question.step > 0 or int(question.labels.min(initial=0)) >= 0
+    tested = tested and sharing.tested and not isinstance(question, SplitQuery)
+    return AssignmentStep(match.schedule, match.plan.code.basis, tested)
+
+
+def reference_sizes(plan: CodedPlan, question: Stepped) -> Array:
+    """The sizes of what centers are compared or measured: clusters, halves of them, or unions."""
+    if isinstance(question, SplitGainQuery) and plan.fraction is not None:
+        return question.counted.reshape(-1)
+    return np.repeat(question.now, 2) if isinstance(question, SplitQuery) else question.now
+
+
+def clusters_with_points(match: ComparisonSession) -> int:
+    """Clusters with points now; where sizes are hidden those that may have some."""
+    return int(np.count_nonzero(match.sizes if match.hidden else query_of_session(match).now))
+
+
+def rerandomize(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
+    """The share plus a share of zero, from a stream with every other member: what may leave the committee."""
+    for other, stream in streams.items():
+        mask = basis.sample(share.shape[1:], stream)
+        share = basis.add(share, mask if me < other else basis.negate(mask).astype(mask.dtype))
+    return share
+
+
+def session_for(
+    plan: CodedPlan, question: Stepped, seating: CommitteeChoice, sharing: LabelSharing
+) -> ComparisonSession:
+    """What a question about shared labels compares; the sizes of its first labels all know."""
+    if not (sharing.hidden and question.step):
+        aside = plan.aside if isinstance(question, SplitQuery) else 0
+        return ComparisonSession(plan, question, reference_sizes(plan, question), seating, aside=aside)
+    # A cluster without points never gets any.
+    there = cluster_sizes(question.labels, question.k) > 0
+    return ComparisonSession(plan, question, there.astype(np.int64), seating, hidden=True)
+
+
+def sizes_from_shares(
+    match: ComparisonSession, shares: Mapping[PartyId, SizeShare], *, hidden: bool = False
+) -> tuple[bool, Array]:
+    """Whether no label changed, and the sizes (k,) after a step, of what all members opened; 0 if hidden.
+
+    Raises FaultyClient for numbers of another shape, SuspectedParties for sizes that no labels have.
+    """
+    basis, alive = match.plan.code.basis.prefix(1), np.flatnonzero(match.sizes)
+    for c, share in shares.items():
+        check_residues(basis, c, share.values, (0 if hidden else len(alive) - 1,))
+    sizes = np.zeros(len(match.sizes), np.int64)
+    if not hidden:
+        sizes[alive[:-1]] = reduce(basis.add, [share.values for share in shares.values()])[0]
+        sizes[alive[-1]] = match.plan.m - sizes.sum()
+    said = {share.same for share in shares.values()}
+    if len(said) > 1 or int(sizes.max()) > match.plan.m or int(sizes.min()) < 0:
+        why = "the shares of a step's sizes add up to what no labels have, or contradict one another"
+        raise SuspectedParties((*match.committee, *match.seating.dealers), why)
+    return said.pop(), sizes
+
+
+def cost_shares(basis: Basis, one_hot: Array, norms: Array, sums: Array, sizes: Array) -> Array:
+    """A share (lanes, k), of twice the degree, of the sums of scaled distances within clusters.
+
+    That is s (s Q - ||S||**2) with Q the sum of the squares of a cluster's points.  one_hot: (lanes, K, m) of
+    the clusters with points; norms: (lanes, m, 1), sums: (lanes, K, width); all of the degree of shares.
+    """
+    alive = np.flatnonzero(sizes)
+    scales = basis.reduce(sizes[alive].astype(np.int64))
+    squares = basis.multiply(scales, basis.matmul(one_hot, norms)[:, :, 0])
+    own = basis.multiply(scales, basis.add(squares, basis.negate(basis.squares(sums)).astype(basis.dtype)))
+    out = np.zeros((basis.lanes, len(sizes)), basis.dtype)
+    out[:, alive] = own
+    return out
+
+
+def rounded_cost_shares(
+    basis: Basis, one_hot: Array, norms: Array, sums: Array, centers: Array, sizes: Array, fraction: int
+) -> Array:
+    """A share (lanes, k), of twice the degree, of the sums of squared distances to rounded centers C.
+
+    That is s ||C||**2 - 2**(q + 1) <C, S> + 4**q Q for centers that stand for 2**q points each.  centers:
+    (lanes, K, width), a share of C; the rest as in `cost_shares`.
+    """
+    alive = np.flatnonzero(sizes)
+    own, both = basis.squares(centers), basis.squares(basis.add(centers, sums))
+    twice = subtract(basis, subtract(basis, both, own), basis.squares(sums))
+    one, s = (basis.reduce(np.array(x, object).reshape(-1)) for x in (1 << fraction, sizes[alive]))
+    squares = basis.multiply(basis.multiply(one, one), basis.matmul(one_hot, norms)[:, :, 0])
+    found = subtract(basis, basis.add(basis.multiply(s, own), squares), basis.multiply(one, twice))
+    out = np.zeros((basis.lanes, len(sizes)), basis.dtype)
+    out[:, alive] = found
+    return out
+
+
+def union_sum_shares(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
+    """A share (lanes, 2 * pairs, width) of the sums of unions, those of a pair side by side; as
+    `gap_shares`.
+    """
+    alive = np.flatnonzero(now)
+    each = [basis.matmul(basis.reduce((sides == side).astype(np.int64)[:, alive]), sums) for side in (1, 2)]
+    return np.stack(each, axis=2).reshape(basis.lanes, -1, sums.shape[2])
+
+
+def gap_shares(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
+    """A share (lanes, pairs), of twice the degree, of ||s_b S_a - s_a S_b||**2 of unions a and b.
+
+    sums: (lanes, K, width) of the clusters with points, of the degree of shares.  sides: (pairs, k), now:
+    (k,), see `SplitGainQuery`.
+    """
+    both = union_sum_shares(basis, sums, sides, now)
+    first, second = both[:, ::2], both[:, 1::2]
+    a, b = (basis.reduce(((sides == side) @ now).astype(np.int64))[:, :, None] for side in (1, 2))
+    return basis.squares(subtract(basis, basis.multiply(b, first), basis.multiply(a, second)))
+
+
+def requested_shares(
+    match: ComparisonSession, one_hot: Array, norms: Array | None, sums: Array, centers: Array | None
+) -> Array:
+    """A responder's share, of twice the degree, of what is asked for of clusters, or of unions of them.
+
+    norms: of points, where costs are; centers: (lanes, K, width) of clusters with points, or of unions, where
+    they are rounded.
+    """
+    question, plan = query_of_session(match), match.plan
+    basis, now = plan.code.basis, question.now
+    if norms is not None and centers is not None and plan.fraction is not None:
+        return rounded_cost_shares(basis, one_hot, norms, sums, centers, now, plan.fraction)
+    if norms is not None:
+        return cost_shares(basis, one_hot, norms, sums, now)
+    if centers is not None:
+        return basis.squares(subtract(basis, centers[:, ::2], centers[:, 1::2]))
+    return gap_shares(basis, sums, cast("SplitGainQuery", question).sides, now)
+
+
+def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directions: Array) -> Array:
+    """Client me's share (lanes, 2 k, width) of S + s v and S - s v of each cluster, v its direction.
+
+    sums: (lanes, k, width), its share of S.  A public v of `ell` segments is shared without noise.
+    """
+    code, basis = plan.code, plan.code.basis
+    width = code.width(plan.d)
+    segments = np.zeros((len(now), code.ell * width), np.int64)
+    # Rows are so many times the points.
+    segments[:, : plan.d] = directions.astype(np.int64) * plan.layout.multiple
+    pieces = basis.reduce(
+        segments.reshape(-1, code.ell, width).transpose(1, 0, 2).reshape(code.ell, -1).copy()
+    )
+    at = transfer_matrix(basis, code.betas[: code.ell], (code.alphas[me],))
+    along = basis.matmul(at, pieces).reshape(basis.lanes, len(now), width)
+    aside = basis.multiply(basis.reduce(now.astype(np.int64))[:, :, None], along)
+    both = np.stack([basis.add(sums, aside), subtract(basis, sums, aside)], axis=2)
+    return np.ascontiguousarray(both.reshape(basis.lanes, -1, width))
+
+
+# --------------------------------------------------------------------------------------------------
+# What responders compute of labels that stay shared: sums of points by them, and other products.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SecureMultiplication:
+    """Client me's part; keys: with the other clients.  Everything that comes out is a share, secret.
+
+    held: how who shares the labels has shares of them to compute on already; None where they are dealt anew.
+    """
+
+    plan: CodedPlan
+    me: int
+    keys: PairKeys
+    coins: Coins
+    held: Callable[[ComparisonSession, SharedLabels], Array] | None = None
+
+    def streams(self, match: ComparisonSession, more: int, peers: set[int]) -> dict[int, Coins]:
+        """Streams with other clients, fresh for this question as often as `more` rises from 0.
+
+        Raises Stalled for a client whose key never came.
+        """
+        others = peers - {self.me}
+        streams = self.keys.streams(match.question.round + more, match.context, others)
+        if others - set(streams):
+            raise StalledStep(0, others - set(streams))
+        return streams
+
+    def labeled(
+        self, match: ComparisonSession, steps: AnswerRounds, state: SharedLabels | None
+    ) -> Role[Array | None]:
+        """My share of the labels (lanes, K, m), one-hot among the clusters with points, if I respond.
+
+        state: my part of them, if I am in the committee.
+        """
+        plan, me, code = self.plan, self.me, self.plan.code
+        if self.held is not None:
+            return None if state is None else last_of_one_hot(code.basis, self.held(match, state))
+        responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
+        mine = seeded_receivers(code, me, responders) if state is not None else ()
+        theirs = [
+            p
+            for p in committee
+            if p != me and me in responders and me in seeded_receivers(code, p, responders)
+        ]
+        streams = self.streams(match, 0, {*mine, *theirs})
+        shape = clusters_with_points(match) - 1, plan.m
+        if not shape[0]:  # everybody is in the only cluster there is
+            return np.ones((code.basis.lanes, 1, plan.m), code.basis.dtype) if me in responders else None
+        send: dict[int, Message] = {}
+        shares: dict[int, Array] = {}
+        if state is not None:
+            seeds = [streams[j] for j in mine]
+            shares = deal_part(code, state.parts.reshape(code.basis.lanes, -1), me, responders, seeds)
+            send = {j: ResharedPart(share) for j, share in shares.items() if j != me}
+        responds, size = me in responders, shape[0] * shape[1]
+        own = [shares[me]] if me in shares else []
+        own += [expand_share(code, size, streams[p]) for p in theirs]
+        awaited = [p for p in committee if responds and p != me and p not in theirs]
+        own += yield from self.reshared(steps, send, awaited, size)
+        return (
+            last_of_one_hot(code.basis, add_residues(code.basis, own).reshape(-1, *shape))
+            if responds
+            else None
+        )
+
+    def sums(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        rows: CodedRows,
+        one_hot: Array | None,
+        to: Sequence[int],
+    ) -> Role[Array]:
+        """My share of the sums of clusters with points (lanes, K, width); of none, if none is dealt to me.
+
+        one_hot: my share of the labels, if I respond.
+        """
+        product = None if one_hot is None else rows.weighted_sums(one_hot)
+        count = clusters_with_points(match)
+        return (yield from self.reduced(match, steps, product, to, count, self.plan.code.width(self.plan.d)))
+
+    def sides(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        rows: CodedRows,
+        one_hot: Array | None,
+        to: Sequence[int],
+    ) -> Role[Array]:
+        """My share of what tells sides of clusters of secret sizes (lanes, pairs, 1 + width), as `sums`.
+
+        See `field.compare.shared_step.signed_bisectors`; the products of products need three rounds.
+        """
+        code, responders = self.plan.code, match.question.responders.tolist()
+        basis, width = code.basis, code.width(self.plan.d)
+        pairs = maths.ClusterPairs(int(np.count_nonzero(match.sizes)))
+        count = len(pairs.first)
+        sums = yield from self.sums(match, steps, rows, one_hot, responders)
+        product, sizes = None, None
+        if one_hot is not None:
+            sizes = maths.one_hot_sizes(basis, one_hot)
+            product = maths.pair_products(basis, sums, sizes, pairs)[:, :, None]
+        size = count * (1 + width) + 2 * pairs.k
+        squares = yield from self.reduced(match, steps, product, responders, size, 1)
+        product = None
+        if sizes is not None:
+            product = maths.signed_bisectors(
+                basis, squares[:, :, 0], sizes, width, pairs, self.plan.m, code.ell
+            )
+        return (yield from self.reduced(match, steps, product, to, count, 1 + width))
+
+    def reduced(
+        self,
+        match: ComparisonSession,
+        steps: AnswerRounds,
+        product: Array | None,
+        to: Sequence[int],
+        rows: int,
+        width: int,
+    ) -> Role[Array]:
+        """My share (lanes, rows, width) of what responders hold as products, now with the degree of shares.
+
+        product: my share of twice the degree, if I respond; no rows come out if none are dealt to me.
+        """
+        me, code = self.me, self.plan.code
+        responders = tuple(match.question.responders.tolist())
+        send: dict[int, Message] = {}
+        dealt_to: dict[int, Array] = {}
+        if product is not None:
+            parts = code.share(weighted_part(code, responders, me, product), self.coins)
+            dealt_to = {j: np.ascontiguousarray(parts[j]).reshape(code.basis.lanes, -1) for j in to}
+            send = {j: ResharedPart(part) for j, part in dealt_to.items() if j != me}
+        asked = [j for j in responders if j != me] if me in to else []
+        values = [dealt_to[me]] if me in dealt_to else []
+        values += yield from self.reshared(steps, send, asked, rows * width)
+        if not values:
+            return np.empty((code.basis.lanes, 0, 0), code.basis.dtype)
+        return add_residues(code.basis, values).reshape(code.basis.lanes, rows, width)
+
+    def reshared(
+        self, steps: AnswerRounds, send: Mapping[int, Message], awaited: Sequence[int], size: int
+    ) -> Role[list[Array]]:
+        """What these clients dealt me: residues (lanes, size) each."""
+        received = yield from steps.exchange(send, awaited, ResharedPart)
+        for j, message in received.items():
+            check_residues(self.plan.code.basis, self.plan.clients[j], message.values, (size,))
+        return [message.values for message in received.values()]
+
+    def expanded(self, match: ComparisonSession, rows: CodedRows, sums: Array) -> ClusterSums:
+        """The sums of all clusters, of those without points zero."""
+        now = query_of_session(match).now
+        values = np.zeros((len(sums), len(now), sums.shape[2]), sums.dtype)
+        values[:, now > 0] = sums
+        return rows.given(values, now)
+
+    def norms(
+        self, match: ComparisonSession, steps: AnswerRounds, rows: CodedRows, one_hot: Array | None
+    ) -> Role[Array]:
+        """My share (lanes, m, 1) of the squares of points, which are products and dealt anew."""
+        product = None if one_hot is None else rows.norms()[:, :, None]
+        to = match.question.responders.tolist()
+        return (yield from self.reduced(match, steps, product, to, self.plan.m, 1))

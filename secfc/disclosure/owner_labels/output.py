@@ -1,0 +1,265 @@
+"""Who is told which labels, and by whom: where owners of rows are public, and where they are hidden.
+
+Public owners: every member of the committee tells an owner its share of the digits of the owner's own labels.
+
+Hidden owners (`Private()` membership): nobody may see which rows an owner asks for.  It shares a bit a row, 1
+where it holds the row, with the responders; members share their parts of the labels' numbers, counted from 1,
+in the same way (`field.code.resharing`).  A responder multiplies both, and tells the owner its weighted part
+of the product at one data point, plus masks that it shares with every other responder and that cancel.  So
+the owner learns the number of its rows, 0 for all others.  No mask of the dealer has part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode
+from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
+from field.compare import bitslice
+from field.compare.assignment_step import SharedLabels, select_planes
+from field.secrets.coins import Coins
+from secfc.coded.messages import MissingMessages
+from secfc.coded.plan import CodedPlan
+from secfc.coded.quorum import NOBODY_MISSED
+from secfc.disclosure.compare.client import label_check_round
+from secfc.disclosure.compare.rounds import add_residues
+from secfc.disclosure.compare.session import ComparisonSession, check_words
+from secfc.disclosure.dealerless.messages import ResharedPart
+from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
+from secfc.disclosure.owner_labels.messages import OwnShare, SelectedRowShare
+from secfc.disclosure.owner_labels.multiplication import label_bits
+from secfc.roles.checks import check_residues
+from secfc.roles.exchange import STRIDE, Exchange, PartyId, Role, SuspectedParties, expect_messages
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicOwners:
+    """Labels of rows whose owners all know.  me: the number of this client."""
+
+    plan: CodedPlan
+    me: int
+
+    kind: ClassVar[type[Message]] = OwnShare
+
+    @property
+    def asking(self) -> tuple[int, ...]:
+        """The clients that are told labels."""
+        return tuple(j for j in range(len(self.plan.clients)) if self.plan.layout.span(j)[1])
+
+    def telling(self, match: ComparisonSession) -> tuple[PartyId, ...]:
+        """The clients that tell them."""
+        return match.committee
+
+    def told(self, share: Array) -> dict[int, Message]:
+        """What a member tells each owner, of its hidden share of all labels' digits (places, words)."""
+        spans = {j: self.plan.layout.span(j) for j in self.asking}
+        return {
+            j: OwnShare(select_planes(share, first, first + count)) for j, (first, count) in spans.items()
+        }
+
+    def labels(self, match: ComparisonSession, k: int, heard: Mapping[PartyId, Any]) -> Array:
+        """My labels (m,), -1 elsewhere, from what all told me.  Raises FaultyClient, SuspectedParties."""
+        first, count = self.plan.layout.span(self.me)
+        shape = label_bits(k), bitslice.word_count(count)
+        words = [check_words(c, message.words, shape) for c, message in heard.items()]
+        found = bitslice.from_planes(reduce(np.bitwise_xor, words), count)
+        labels = np.full(self.plan.m, -1, np.int32)
+        labels[first : first + count] = check_owner_labels(match, k, found)
+        return labels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HiddenOwners:
+    """Labels of rows of which each client knows only which are its own.
+
+    me: the number of this client.  rows: its own rows, secret.
+    """
+
+    plan: CodedPlan
+    me: int
+    rows: Array
+
+    kind: ClassVar[type[Message]] = SelectedRowShare
+
+    @property
+    def asking(self) -> tuple[int, ...]:
+        """The clients that are told labels: who owns none asks all the same."""
+        return tuple(range(len(self.plan.clients)))
+
+    def telling(self, match: ComparisonSession) -> tuple[PartyId, ...]:
+        """The clients that tell them."""
+        return match.responders
+
+    def labels(self, match: ComparisonSession, k: int, heard: Mapping[PartyId, Any]) -> Array:
+        """My labels (m,), -1 elsewhere, from what all told me.  Raises FaultyClient, SuspectedParties."""
+        basis = self.code.basis
+        for c, message in heard.items():
+            check_residues(basis, c, message.values, (self.plan.m,))
+        found = add_residues(basis, [message.values for message in heard.values()])[0].astype(np.int64) - 1
+        if np.count_nonzero(found >= 0) != np.count_nonzero(self.owned):
+            raise suspects_of_false_labels(match)
+        labels = np.full(self.plan.m, -1, np.int32)
+        labels[self.rows] = check_owner_labels(match, k, found[self.rows])
+        return labels
+
+    # --- how they are picked
+
+    @cached_property
+    def code(self) -> LagrangeCode:
+        """Labels are small: one lane holds them."""
+        return replace(self.plan.code, basis=self.plan.code.basis.prefix(1))
+
+    @property
+    def owned(self) -> Array:
+        """(1, m) residues, 1 at my rows."""
+        out = np.zeros((1, self.plan.m), np.uint32)
+        out[0, self.rows] = 1
+        return out
+
+    def numbers(self, match: ComparisonSession, shared: SharedLabels, *, lead: bool) -> Array:
+        """A member's additive part (1, m) of every label plus one.  lead: at exactly one member."""
+        basis, clusters = self.code.basis, np.flatnonzero(match.sizes)
+        # Of one-hot rows b_h but the last, h': h' + 1 + sum of (h - h') b_h.
+        weights = basis.reduce((clusters[:-1] - clusters[-1])[None])
+        part = basis.matmul(weights, np.ascontiguousarray(shared.parts[:1]))[:, 0]
+        ahead = np.full((1, self.plan.m), int(clusters[-1]) + 1 if lead else 0, np.uint32)
+        return np.asarray(basis.add(part, ahead), np.uint32)
+
+    def expanded_by(self, responders: tuple[int, ...]) -> tuple[int, ...]:
+        """The clients of whose dealing my share follows from seeds, if I am to respond."""
+        others = (j for j in self.asking if j != self.me and self.me in responders)
+        return tuple(j for j in others if self.me in seeded_receivers(self.code, j, responders))
+
+    def dealt(
+        self, responders: tuple[int, ...], part: Array | None, streams: Mapping[int, Coins]
+    ) -> dict[int, Array]:
+        """My rows, and behind them my part of the numbers if I have one, for responders that lack seeds.
+
+        streams: with those that have them.
+        """
+        secret = self.owned if part is None else np.concatenate([self.owned, part], axis=1)
+        seeds = [streams[j] for j in seeded_receivers(self.code, self.me, responders)]
+        return deal_part(self.code, secret, self.me, responders, seeds)
+
+    def size(self, match: ComparisonSession, dealer: int) -> int:
+        """Residues of what this client deals to a responder."""
+        return self.plan.m * (2 if self.plan.clients[dealer] in match.committee else 1)
+
+    def share(self, match: ComparisonSession, dealer: int, seed: Coins) -> Array:
+        """My share of what this client deals, from a seed."""
+        return expand_share(self.code, self.size(match, dealer), seed)
+
+    def picked(
+        self,
+        match: ComparisonSession,
+        responders: tuple[int, ...],
+        shares: Mapping[int, Array],
+        peers: Mapping[int, Coins],
+    ) -> dict[int, Message]:
+        """What a responder tells each owner.
+
+        shares: what clients dealt me, by number.  peers: streams with the other responders.
+        """
+        m, basis = self.plan.m, self.code.basis
+        committee = match.question.committee.tolist()
+        numbers = add_residues(basis, [np.ascontiguousarray(shares[j][:, m:]) for j in committee])
+        told: dict[int, Message] = {}
+        for j in self.asking:
+            # Also of owners that are gone, so that all expand their streams alike.
+            masks = [
+                mask if self.me < i else basis.negate(mask).astype(mask.dtype)
+                for i, mask in ((i, basis.sample((m,), stream)) for i, stream in peers.items())
+            ]
+            if j not in shares:
+                continue
+            product = basis.multiply(numbers, np.ascontiguousarray(shares[j][:, :m]))
+            # The first data point is enough: the secrets are the same at all of them.
+            mine = weighted_part(self.code, responders, self.me, product[:, None])[:, 0, :m]
+            told[j] = SelectedRowShare(add_residues(basis, [np.ascontiguousarray(mine), *masks]))
+        return told
+
+
+def check_owner_labels(match: ComparisonSession, k: int, found: Array) -> Array:
+    """Labels below k and none below 0.  Raises SuspectedParties for others."""
+    if int(found.max(initial=0)) >= k or int(found.min(initial=0)) < 0:
+        raise suspects_of_false_labels(match)
+    return found
+
+
+def suspects_of_false_labels(match: ComparisonSession) -> SuspectedParties:
+    """Those who may have told false labels."""
+    why = "the shares of my labels add up to clusters that are not there"
+    return SuspectedParties((*match.committee, *match.seating.dealers), why)
+
+
+# --------------------------------------------------------------------------------------------------
+# The end of a run on shared labels: who tells owners their labels, role fragments of every client.
+
+# Streams with these clients, the so many-th of a question: each gives every mask once.
+Streams = Callable[[int, set[int]], dict[int, Coins]]
+
+# The step after all others of an answer, in which owners hear their labels.
+LAST = STRIDE - 1
+
+
+def select_owner_rows(
+    owners: HiddenOwners, match: ComparisonSession, steps: AnswerRounds, part: Array | None, streams: Streams
+) -> Role[Mapping[int, Message] | None]:
+    """What I tell each hidden owner, if I am to respond: nobody learns which rows are whose.
+
+    part: my additive part of all labels' numbers (1, m), if I am in the committee.
+
+    Raises Stalled if a member is not heard; who only owns points may be gone.
+    """
+    clients, me = match.plan.clients, owners.me
+    responders, responds = tuple(match.question.responders.tolist()), clients[me] in match.responders
+    expanded = owners.expanded_by(responders)
+    seeds = streams(2, {*seeded_receivers(owners.code, me, responders), *expanded})
+    dealt = owners.dealt(responders, part, seeds)
+    send = {j: ResharedPart(share) for j, share in dealt.items() if j != me}
+    awaited = [j for j in owners.asking if responds and j != me and j not in expanded]
+    inbox, _ = yield from steps.heard(send, awaited, ResharedPart)
+    if not responds:
+        return None
+    for j, message in inbox.items():
+        check_residues(owners.code.basis, clients[j], message.values, (owners.size(match, j),))
+    shares = {j: share for j, share in dealt.items() if j == me}
+    shares |= {j: message.values for j, message in inbox.items()}
+    shares |= {j: owners.share(match, j, seeds[j]) for j in expanded}
+    missing = {*match.question.committee.tolist()} - set(shares)
+    if missing:
+        raise StalledStep(steps.step, missing)
+    return owners.picked(match, responders, shares, streams(3, {*responders}))
+
+
+def labels_of_own_points(
+    match: ComparisonSession, k: int, owners: PublicOwners | HiddenOwners, told: Mapping[int, Message] | None
+) -> Role[tuple[Array | None, set[int]]]:
+    """The labels (m,) of my own rows, None if not all who tell told me; and who said nothing.
+
+    told: what I tell owners, by number, None if I cannot.
+    """
+    clients, send = match.plan.clients, dict[PartyId, Message]()
+    telling, name, asks = owners.telling(match), clients[owners.me], owners.me in owners.asking
+    if name in telling:
+        stalled = dict.fromkeys(owners.asking, MissingMessages(LAST, NOBODY_MISSED))
+        send = {clients[j]: message for j, message in (stalled if told is None else told).items()}
+    own = {c: send.pop(c) for c in (name,) if c in send}
+    others = tuple(c for c in telling if c != name) if asks else ()
+    inbox = yield Exchange(send, others, 0, round=label_check_round(match.question), phase="open")
+    if not asks:
+        return np.full(match.plan.m, -1, np.int32), set()
+    spoken = {c: m for c, m in (own | dict(inbox)).items() if not isinstance(m, MissingMessages)}
+    heard = expect_messages(spoken, owners.kind)
+    if len(heard) < len(telling):
+        return None, {clients.index(c) for c in others if c not in inbox}
+    return owners.labels(match, k, heard), set()

@@ -1,0 +1,268 @@
+"""Own labels, with a dealer: the server's half, which sees sizes and the number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.compare.assignment_step import SharedContest
+from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages, RevealSums, RunEnded
+from secfc.coded.plan import CodedPlan
+from secfc.coded.policy import LabelSharing
+from secfc.coded.source import PUBLISHED, CodedSource, centers_of
+from secfc.disclosure.compare.candidates import NearestCenter
+from secfc.disclosure.compare.dealer import DealtComputation, continue_dealing, start_dealing
+from secfc.disclosure.compare.server import CommitteeSeats, CommitteeServer
+from secfc.disclosure.compare.session import DEAL, ComparisonSession, labels_from_shares
+from secfc.disclosure.owner_labels.messages import (
+    ClusterCostQuery,
+    DeliverLabels,
+    LloydStepQuery,
+    PredictLabels,
+    RevealLabels,
+    SizeShare,
+    SplitGainQuery,
+    SplitQuery,
+)
+from secfc.disclosure.owner_labels.multiplication import (
+    query_of_session,
+    session_for,
+    sizes_from_shares,
+    step_continuation,
+)
+from secfc.disclosure.owner_labels.run_state import PublicRunState, SharedLabelQuery
+from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
+from secfc.kmeans.loop import Stepper, Trace
+from secfc.kmeans.rounded import scaled_costs
+from secfc.roles.exchange import Exchange, PartyId, Role, expect_messages, to_all
+from secfc.roles.messages import compact_labels
+
+Array = NDArray[Any]
+R = TypeVar("R")
+# What comes of a question; None if somebody was lost.
+Finish = Callable[[ComparisonSession], Role[R | None]]
+
+
+class OwnerLabelsServer:
+    """Whole runs on labels that a committee shares, and their end.
+
+    sharing: what is opened of labels.  What it changes: the runs that there were.
+    """
+
+    def __init__(self, committees: CommitteeServer, sharing: LabelSharing) -> None:
+        self.sharing = sharing
+        self.committees, self.plan = committees, committees.plan
+        self.runs: list[PublicRunState] = []
+
+    def grown(self, moves: Callable[[int], Moves]) -> Role[PublicRunState]:
+        """The clusters that moves lead to, see `secfc.kmeans.splitting`."""
+        run = self.begun(PublicRunState.whole(len(self.runs), self.plan.m, self.sharing))
+
+        def answer(move: Move) -> Role[Any]:
+            match move:
+                case SplitRequest():
+                    asked = run.ask(SplitQuery, move.directions)
+                    _, sizes = yield from self.put(run, asked, self.advanced)
+                    run.moved(asked, sizes)
+                    return sizes
+                case RefineRequest():
+                    asked = run.ask(LloydStepQuery)
+                    told = yield from self.put(run, asked, self.advanced)
+                    run.moved(asked, told[1])
+                    return told
+                case GainRequest():
+                    squares = yield from self.put(run, run.ask(SplitGainQuery, move.sides), self.gauged)
+                    counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
+                    return move.choose(self.committees.gained(squares, counts))
+                case CostRequest() if run.foregone:
+                    return (yield from self.committees.costs(run.known, run.k))
+                case CostRequest():
+                    return (yield from self.put(run, run.ask(ClusterCostQuery), self.weighed))
+
+        return (yield from run.led(moves(self.plan.d), answer))
+
+    def __call__(self, start: Array | PublicRunState, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
+        """A run of which the server knows the start, and sizes; of several, what it costs in the end.
+
+        If all points are in one cluster, a run ends with labels, which all know.
+        """
+        if isinstance(start, PublicRunState):
+            run = start
+        else:
+            run = self.begun(PublicRunState.begun(len(self.runs), start, k, self.sharing))
+        run.begin(k, max_iter)
+        while not run.over and not run.foregone:
+            asked = run.ask(LloydStepQuery)
+            run.go_on(asked, *(yield from self.put(run, asked, self.advanced)))
+        if run.foregone:
+            return trivial_end(run)
+        if self.sharing.everybody:
+            last = yield from self.put(run, run.ask(RevealLabels), self.shown)
+            return Trace(k, (run.start, compact_labels(last)), None, run.converged, run.n_iter)
+        if self.sharing.hidden:
+            return Trace(k, (run.start,), None, run.converged, run.n_iter, run=run.number)
+        within = None
+        if self.plan.n_init > 1:
+            within = yield from self.put(run, run.ask(ClusterCostQuery), self.weighed)
+        return Trace(k, (), within, run.converged, run.n_iter, tuple(run.sizes), run.number)
+
+    def begun(self, run: PublicRunState) -> PublicRunState:
+        self.runs.append(run)
+        return run
+
+    def put(self, run: PublicRunState, asked: SharedLabelQuery, finish: Finish[R]) -> Role[R]:
+        """What comes of a question, which is repeated until something does.
+
+        A committee that loses a member loses the labels with it: another one takes all steps again first.
+        """
+        while True:
+            seats = self.committees.seats()
+            if seats.committee.tolist() != run.committee:
+                run.committee, run.at = seats.committee.tolist(), 0
+            if run.at < len(run.trail):
+                match = self.match(run.trail[run.at], seats)
+                run.players |= dict.fromkeys(match.players)
+                again = yield from self.advanced(match)
+                if again is not None:
+                    run.repeated(asked, again[1])
+                continue
+            match = self.match(asked, seats)
+            run.players |= dict.fromkeys(match.players)
+            result = yield from finish(match)
+            if result is not None:
+                return result
+
+    def match(self, asked: SharedLabelQuery, seats: CommitteeSeats) -> ComparisonSession:
+        """Who plays for a question."""
+        question = asked.put(seats.round, seats.responders, seats.committee, seats.corrected)
+        return session_for(self.plan, question, self.committees.seating, self.sharing)
+
+    def weighed(self, match: ComparisonSession) -> Role[tuple[int | Fraction, ...] | None]:
+        """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
+        within = yield from self.numbers(match, CodedCosts, match.question.k)
+        if within is None or self.plan.fraction is None:
+            return within
+        return scaled_costs(within, query_of_session(match).now, self.plan.fraction)
+
+    def gauged(self, match: ComparisonSession) -> Role[tuple[int, ...] | None]:
+        """For each pair of unions how far their means are apart, as in `gains_between`."""
+        return self.numbers(match, CodedGains, len(cast("SplitGainQuery", match.question).sides))
+
+    def numbers(
+        self, match: ComparisonSession, kind: type[CodedCosts | CodedGains], count: int
+    ) -> Role[tuple[int, ...] | None]:
+        """So many integers of which responders have shares; None if somebody was lost."""
+        committees = self.committees
+        players = match.players if match.rounding is not None else {*match.responders, *match.committee}
+        awaited = tuple(c for c in self.plan.clients if c in players)
+        inbox = yield from self.ask(match, None, awaited)
+        reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
+        replies = {c: m for c, m in inbox.items() if c not in reports}
+        if set(match.responders) <= set(replies):
+            basis, code = self.plan.code.basis, self.plan.code
+            values = committees.desk.believed(replies, kind, basis, (count,), 2)
+            return tuple(int(x) for x in basis.lift(code.decode(values, 2)))
+        failed = {c: report for c, report in reports.items() if report.step or report.missing.size}
+        committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), failed)
+        return None
+
+    def shown(self, match: ComparisonSession) -> Role[Array | None]:
+        """The last labels (m,), which all are told; None if somebody was lost."""
+        committees = self.committees
+        inbox = yield from self.ask(match, None, match.committee)
+        shares, reports = committees.sorted(match, inbox, LabelShare)
+        if len(shares) == len(match.committee):
+            return labels_from_shares(match, shares)
+        committees.quorum.silent |= committees.lost(match, set(match.committee) - set(inbox), reports)
+        return None
+
+    def owned(self, match: ComparisonSession) -> Role[bool | None]:
+        """Tell owners their labels; None if somebody was lost."""
+        return (yield from self.delivered(match)) or None
+
+    def advanced(self, match: ComparisonSession) -> Role[tuple[bool, Array] | None]:
+        """Whether no label changed, and the sizes after a step; None if somebody was lost."""
+        committees = self.committees
+        awaited = tuple(c for c in committees.plan.clients if c in match.players)
+        inbox = yield from self.ask(match, step_continuation(match, self.sharing), awaited)
+        shares, reports = committees.sorted(match, inbox, SizeShare)
+        if len(shares) == len(match.committee):
+            return sizes_from_shares(match, shares, hidden=self.sharing.hidden)
+        committees.quorum.silent |= committees.lost(match, set(awaited) - set(inbox), reports)
+        return None
+
+    def delivered(self, match: ComparisonSession, game: DealtComputation | None = None) -> Role[bool]:
+        """Whether all owners that are there have their labels."""
+        committees = self.committees
+        there = tuple(c for c in committees.desk.there if c not in committees.quorum.silent)
+        inbox = yield from self.ask(match, game, there)
+        reports = expect_messages(inbox, MissingMessages)
+        gone = set(there) - set(inbox)
+        if not any(report.step for report in reports.values()):
+            # Who is gone, and nobody missed, only owned points.
+            committees.quorum.silent |= gone
+            return True
+        failed = {c: report for c, report in reports.items() if report.step}
+        lost = committees.lost(match, gone, failed)
+        committees.quorum.silent |= lost
+        # Without another player the question would be the same: who did not hear then owns points only.
+        return not lost & {*match.responders, *match.committee, *committees.seating.dealers}
+
+    def ask(
+        self, match: ComparisonSession, game: DealtComputation | None, awaited: tuple[PartyId, ...]
+    ) -> Role[Any]:
+        """What these clients answer.  game: what is dealt for, beside the rounding of centers."""
+        committees, question = self.committees, match.question
+        yield Exchange(to_all(committees.desk.there, question), round=question.round, phase="assign")
+        rounds = match.rounding is not None and not match.opens
+        if committees.keys is not None and (game is not None or rounds):
+            left = yield from start_dealing(match, committees.keys, game)
+            yield from continue_dealing(match, left)
+        return (
+            yield Exchange({}, awaited, 0, round=question.round + DEAL, accept=question.round, phase="deal")
+        )
+
+    # --- the end
+
+    def fit(self, source: CodedSource, plan: CodedPlan, trace: Trace) -> Role[Array | None]:
+        """Open the centers if enough consent, and tell everybody that the run is over."""
+        run = self.runs[trace.run]
+        if run.foregone or self.sharing.everybody:
+            return (yield from PUBLISHED.fit(source, plan, trace))
+        yield from self.put(run, run.ask(DeliverLabels), self.owned)
+        centers, sizes = None, run.told
+        if plan.revealing:
+            sums = yield from source.quorum.opened(RevealSums(next(source.rounds), plan.k))
+            centers = centers_of(plan, sums, sizes)
+        ended = RunEnded(sizes, centers)
+        yield Exchange(to_all(plan.clients, ended), round=next(source.rounds), phase="finish")
+        return centers
+
+    def prediction(self, source: CodedSource, sizes: Array) -> Role[Array | None]:
+        """New points' labels are told to their owners alone, unless sizes tell them to all."""
+        committees, nobody = self.committees, np.full(self.committees.plan.m, -1, np.int32)
+        if self.sharing.everybody or NearestCenter(sizes).foregone(len(nobody)) is not None:
+            return (yield from PUBLISHED.prediction(source, sizes))
+        while True:
+            question = committees.players(nobody, len(sizes), kind=PredictLabels)
+            match = ComparisonSession(
+                committees.plan, question, sizes, committees.seating, self.sharing.hidden
+            )
+            if (yield from self.delivered(match, SharedContest(match.schedule))):
+                break
+        ended = RunEnded(sizes, None)
+        yield Exchange(to_all(committees.plan.clients, ended), round=next(source.rounds), phase="finish")
+        return None
+
+
+def trivial_end(run: PublicRunState) -> Trace:
+    """The end of a run with all points in one cluster, or in none: everybody knows the labels."""
+    start, last = run.start, run.known
+    steps = min(run.n_iter + 1, run.max_iter)
+    if not run.n_iter and run.max_iter > 1 and not (last == start).all():
+        steps = 2
+    return Trace(run.k, (start, last), None, True, steps=steps)

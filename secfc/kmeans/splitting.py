@@ -1,0 +1,260 @@
+"""A start that splits clusters by sizes and costs alone, for labels that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from secfc.data.inputs import REAL, WHOLE, check_fields
+from secfc.kmeans.bisecting import PATIENCE, clusters_to_split
+from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Moves, RefineRequest, SplitRequest
+from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, merge_cost_curve
+from secfc.kmeans.loop import WeighedClusters
+from secfc.roles.exchange import Role
+
+Array = NDArray[Any]
+# Where a cluster came from: which half of which half of all points.
+Path = tuple[int, ...]
+
+
+class DivisiveSource(Protocol):
+    """A source of clusterings of which a start is told sizes and gains, and no label."""
+
+    def grown(self, moves: Callable[[int], Moves]) -> Role[Any]:
+        """The clustering that moves lead to from all points in one cluster: labels (m,), or what stands for
+        them.  moves: given the number of features."""
+        ...
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """All points in one cluster, then level by level the best splits, to more than k clusters; prunes to k.
+
+    As `Bisecting`, but by sizes and gains alone, so that it works where labels stay secret (`OwnLabels`).
+    On every level each cluster is cut in two through its mean, across a direction in {+1, -1}^d from public
+    coins, and up to `steps` steps of k-means among all halves follow (Linde, Buzo and Gray 1980).  Splits
+    that gain at least `keep` times the most are accepted, the best first, ties to the lowest cluster; up to
+    `settle` steps come before the next level.  In the end, of `spare` times k clusters more than k, rounded
+    up, the two that were cut from one another and gain least become one, again and again.
+
+    A direction is no choice among points, as random halves are: their sizes would be linear measurements of
+    labels.  The sizes of all clusters and halves are opened, and what each split gains.
+    """
+
+    keep: float = 0.5
+    steps: int = 2
+    settle: int = 1
+    spare: float = 0.25
+
+    reveals = ""
+    needs_distances = False
+    halves = False
+    grows = True
+    factor = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, {"keep": REAL, "steps": WHOLE, "settle": WHOLE, "spare": REAL})
+        if not 0 <= self.keep <= 1:
+            raise ValueError(f"keep={self.keep} must be in [0, 1]: a part of the largest gain")
+        if self.steps < 0 or self.settle < 0:
+            raise ValueError(f"steps={self.steps}, settle={self.settle} count steps of k-means: at least 0")
+        if not 0 <= self.spare <= 1:
+            raise ValueError(f"spare={self.spare} must be in [0, 1]: clusters to merge, as a part of k")
+
+    def check(self, m: int, k: int) -> None:
+        """Fits always: k <= m is checked with the plan."""
+
+    def draw(self, m: int, k: int, rng: np.random.Generator, source: Any) -> Role[Any]:
+        def moves(d: int) -> Moves:
+            tree, groups, _ = yield from self._grow(m, clusters_to_split(m, k, self.spare), d, rng)
+            if tree.count <= k:
+                return groups
+            told = yield GainRequest(groups, tree.sides, lambda gains: tree.pruned(tree.by_node(gains), k))
+            return _after(groups, tree.trusted(told, k, k))
+
+        return (yield from source.grown(moves))
+
+    def choose(
+        self, m: int, elbow: Elbow, rng: np.random.Generator, source: Any
+    ) -> Role[tuple[Any, CostCurve | None]]:
+        """The same for k at the elbow of the costs of pruning, and these; see `starts.Choosing`."""
+        curves: list[CostCurve] = []
+
+        def moves(d: int) -> Moves:
+            most = largest_k(elbow)
+            tree, groups, sizes = yield from self._grow(m, clusters_to_split(m, most, self.spare), d, rng)
+            within = yield CostRequest(groups)
+
+            def chosen(gains: tuple[Fraction, ...]) -> Array:
+                losses = tree.by_node(gains)
+                steps = tuple((0, 0, loss) for _, loss in tree.prunings(losses))
+                curves.append(
+                    merge_cost_curve(steps, WeighedClusters((), within, None), groups, sizes, elbow)
+                )
+                return tree.pruned(losses, curves[0].k)
+
+            if tree.count == 1:
+                if within is not None:
+                    chosen(())
+                return groups
+            told = yield GainRequest(groups, tree.sides, chosen)
+            return _after(groups, tree.trusted(told, min(elbow.least, tree.count), min(most - 1, tree.count)))
+
+        found = yield from source.grown(moves)
+        return found, curves[0] if curves else None
+
+    def _grow(
+        self, m: int, most: int, d: int, rng: np.random.Generator
+    ) -> Generator[Any, Any, tuple[SplitTree, Array, Array]]:
+        """At most so many clusters: where they came from, their groups, and their sizes (c,)."""
+        tree, groups, sizes, idle = SplitTree(((),)), np.zeros(1, np.int64), np.array([m]), 0
+        for _ in range(most - 1 + PATIENCE):  # clusters that get lost might go on for ever
+            if tree.count >= most or idle == PATIENCE:
+                break
+            c = tree.count
+            directions = (2 * rng.integers(0, 2, (c, d)) - 1).astype(np.int8)
+            halves, groups = (yield SplitRequest(groups, directions)), np.arange(2 * c)
+            for _ in range(self.steps):
+                if np.count_nonzero(halves) < 2:
+                    break
+                same, halves = yield RefineRequest(groups)
+                if same:
+                    break
+            both = np.flatnonzero(halves.reshape(-1, 2).min(axis=1))
+            accepted: list[int] = []
+            if len(both):
+                sides = np.zeros((len(both), 2 * c), np.int8)
+                sides[np.arange(len(both)), 2 * both], sides[np.arange(len(both)), 2 * both + 1] = 1, 2
+                choose = partial(self._accepted, both, halves, most - c)
+                told = yield GainRequest(groups, sides, choose)
+                # A party takes another's word for which splits these are, and for nothing else.
+                accepted = [h for h in both.tolist() if told[2 * h] != told[2 * h + 1]][: most - c]
+            groups, kept = _split(halves, accepted)
+            tree, sizes = tree.split(accepted, kept), _sizes(halves, groups)
+            idle = 0 if accepted else idle + 1
+            for _ in range(self.settle if accepted else 0):
+                if tree.count < 2:
+                    break
+                same, sizes = yield RefineRequest(groups)
+                groups, kept = _numbered(sizes)
+                tree, sizes = tree.among(kept), sizes[kept]
+                if same:
+                    break
+        return tree, groups, sizes
+
+    def _accepted(self, both: Array, halves: Array, most: int, gains: tuple[Fraction, ...]) -> Array:
+        """The groups (2 c,) after the best splits."""
+        least = Fraction(self.keep) * max(gains)
+        good = [(-gain, int(h)) for h, gain in zip(both, gains, strict=True) if gain > 0 and gain >= least]
+        return _split(halves, [h for _, h in sorted(good)[:most]])[0]
+
+
+@dataclass(frozen=True)
+class SplitTree:
+    """Where clusters came from.  paths: of each of them; nodes: what was cut and has points on both sides."""
+
+    paths: tuple[Path, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.paths)
+
+    def split(self, accepted: Sequence[int], kept: Array) -> SplitTree:
+        """After these clusters were split and the new ones appended, those that are kept."""
+        whole = [path if h not in accepted else (*path, 0) for h, path in enumerate(self.paths)]
+        return SplitTree((*whole, *((*self.paths[h], 1) for h in sorted(accepted)))).among(kept)
+
+    def among(self, kept: Array) -> SplitTree:
+        return SplitTree(tuple(self.paths[h] for h in kept.tolist()))
+
+    def under(self, path: Path) -> list[int]:
+        """The clusters cut from one."""
+        return [h for h, own in enumerate(self.paths) if own[: len(path)] == path]
+
+    @property
+    def nodes(self) -> tuple[Path, ...]:
+        """In the order of the lowest of their clusters, outer ones first."""
+        found = {path[:depth] for path in self.paths for depth in range(len(path))}
+        alive = [p for p in found if self.under((*p, 0)) and self.under((*p, 1))]
+        return tuple(sorted(alive, key=lambda p: (min(self.under(p)), len(p))))
+
+    @property
+    def sides(self) -> Array:
+        """(nodes, c) int8, as in `GainRequest`."""
+        out = np.zeros((len(self.nodes), self.count), np.int8)
+        for row, path in zip(out, self.nodes, strict=True):
+            row[self.under((*path, 0))], row[self.under((*path, 1))] = 1, 2
+        return out
+
+    def by_node(self, gains: Sequence[Fraction]) -> dict[Path, Fraction]:
+        return dict(zip(self.nodes, gains, strict=True))
+
+    def prunings(self, gains: Mapping[Path, Fraction]) -> Iterator[tuple[Path, Fraction]]:
+        """Nodes and what they gain, the least first, each after all below it, until one cluster is left."""
+        left = list(self.nodes)
+        while left:
+            ready = [p for p in left if not any(q[: len(p)] == p for q in left if q != p)]
+            best = min(ready, key=lambda p: gains[p])  # ties: the first in order
+            left.remove(best)
+            yield best, gains[best]
+
+    def pruned(self, gains: Mapping[Path, Fraction], k: int) -> Array:
+        """The groups (c,) when k clusters are left, or all if they are fewer."""
+        return self._groups([p for p, _ in islice(self.prunings(gains), max(self.count - k, 0))])
+
+    def trusted(self, told: Array, least: int, most: int) -> Array:
+        """The groups of which somebody tells (c,): unions that were one, from `least` to `most` of them.
+
+        Anything else becomes some that are, which nobody who told something else goes on with.
+        """
+        one = [p for p in self.nodes if len(np.unique(told[self.under(p)])) == 1]
+        groups = self._groups(one)
+        if least <= int(groups.max()) + 1 <= most:
+            return groups
+        return self.pruned(dict.fromkeys(self.nodes, Fraction(0)), most)
+
+    def _groups(self, one: Sequence[Path]) -> Array:
+        lowest = np.arange(self.count)
+        for path in one:
+            own = self.under(path)
+            lowest[own] = lowest[own].min()
+        return np.unique(lowest, return_inverse=True)[1]
+
+
+def _split(halves: Array, accepted: Sequence[int]) -> tuple[Array, Array]:
+    """Groups (2 c,) of halves of these sizes after these clusters were split, and which clusters are kept.
+
+    Kept are those with points: of the c clusters, then the second halves, in their order.
+    """
+    c = len(halves) // 2
+    numbers = np.repeat(np.arange(c), 2)
+    for new, h in enumerate(sorted(accepted), c):
+        numbers[2 * h + 1] = new
+    groups, kept = _numbered(np.bincount(numbers, halves, c + len(accepted)))
+    return np.where(halves > 0, groups[numbers], -1), kept
+
+
+def _numbered(sizes: Array) -> tuple[Array, Array]:
+    """The numbers (c,) of clusters of these sizes without those that are empty, -1; and which have points."""
+    kept = np.flatnonzero(sizes)
+    groups = np.full(len(sizes), -1)
+    groups[kept] = np.arange(len(kept))
+    return groups, kept
+
+
+def _sizes(sizes: Array, groups: Array) -> Array:
+    """Of groups of clusters of these sizes."""
+    there = groups >= 0
+    return np.bincount(groups[there], sizes[there], int(groups.max()) + 1).astype(np.int64)
+
+
+def _after(groups: Array, then: Array) -> Array:
+    """Groups of groups."""
+    return np.where(groups >= 0, then[groups], -1)

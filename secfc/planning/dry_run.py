@@ -1,0 +1,335 @@
+"""The run itself, on a few made-up rows: its messages are counted as they are sent, and its work is timed.
+
+The modulus is that of the real plan, and the scale as much finer as there are fewer rows, so that as many
+lanes decide and as many bits are compared.  What steps cost is told apart by what the server asks and of how
+many clusters, as a start asks other things than a step.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from field.kernels.compiling import working_clock
+from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
+from secfc.coded.plan import CodedPlan, Network
+from secfc.coded_kmeans.run_summary import leakage_to_clients
+from secfc.coded_kmeans.secfc import SecFC
+from secfc.data.federation import Federation
+from secfc.data.inputs import Caution
+from secfc.data.mixtures import gaussian_mixture
+from secfc.fitting import fit
+from secfc.logs import silence_logs
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
+
+# --------------------------------------------------------------------------------------------------
+# What messages and work add up to.
+
+LAN = Network(latency=0.0005, bandwidth=125e6)  # 1 Gbit/s
+
+# Who sends what to whom: ("client -> server", "LabelShare").
+Kind = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """messages, nbytes: by kind.  rounds: messages that follow one another.  seconds: of all parties,
+    one after another; slowest: of the slowest client and the server, which wait for each other."""
+
+    messages: Mapping[Kind, float] = field(default_factory=dict)
+    sizes: Mapping[Kind, float] = field(default_factory=dict)
+    rounds: float = 0
+    seconds: float = 0.0
+    slowest: float = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Of all messages."""
+        return round(sum(self.sizes.values()))
+
+    @property
+    def count(self) -> int:
+        """Of messages."""
+        return round(sum(self.messages.values()))
+
+    def __add__(self, other: RunCost) -> RunCost:
+        return RunCost(
+            _sum(self.messages, other.messages, 1),
+            _sum(self.sizes, other.sizes, 1),
+            self.rounds + other.rounds,
+            self.seconds + other.seconds,
+            self.slowest + other.slowest,
+        )
+
+    def __mul__(self, times: float) -> RunCost:
+        return RunCost(
+            {kind: value * times for kind, value in self.messages.items()},
+            {kind: value * times for kind, value in self.sizes.items()},
+            self.rounds * times,
+            self.seconds * times,
+            self.slowest * times,
+        )
+
+
+def total_cost(costs: list[RunCost]) -> RunCost:
+    """All of them."""
+    out = RunCost()
+    for cost in costs:
+        out = out + cost
+    return out
+
+
+def mean_cost(costs: list[RunCost]) -> RunCost:
+    """Of several of one kind; of times the median, as a machine that is busy only adds."""
+    middle = len(costs) // 2
+    summed = total_cost(costs) * (1 / len(costs))
+    return RunCost(
+        summed.messages,
+        summed.sizes,
+        summed.rounds,
+        sorted(cost.seconds for cost in costs)[middle],
+        sorted(cost.slowest for cost in costs)[middle],
+    )
+
+
+def extrapolate_cost(first: RunCost, second: RunCost, at: Fraction) -> RunCost:
+    """The straight line through what two sizes cost, at a third: 0 is the first, 1 the second, or beyond.
+
+    Messages are arrays with a row a point, behind a head: their bytes are on that line but for the filling of
+    last words.  Nothing costs less than nothing, and work that did not grow is taken as it was.  Rounds do
+    not depend on rows, and messages little: they are those of the larger size.
+    """
+    share = float(at)
+
+    def along(one: float, other: float, least: float = 0.0) -> float:
+        return max(least, one + share * (other - one))
+
+    kinds = [*first.sizes, *(kind for kind in second.sizes if kind not in first.sizes)]
+    return RunCost(
+        {kind: second.messages.get(kind, 0) for kind in kinds},
+        {kind: along(first.sizes.get(kind, 0), second.sizes.get(kind, 0)) for kind in kinds},
+        second.rounds,
+        along(first.seconds, second.seconds, first.seconds),
+        along(first.slowest, second.slowest, first.slowest),
+    )
+
+
+def _sum(one: Mapping[Kind, float], other: Mapping[Kind, float], times: float) -> dict[Kind, float]:
+    return {
+        kind: one.get(kind, 0) + times * other.get(kind, 0)
+        for kind in [*one, *(kind for kind in other if kind not in one)]
+    }
+
+
+# --------------------------------------------------------------------------------------------------
+
+# What the server asks, of how many clusters, and of how many pairs of them if of any; what is no question is
+# () and comes once.
+Asked = tuple[Any, ...]
+
+# Questions with which the last clusters take a step, and one that may follow in the same step.
+STEPS, THEN = ("DistanceQuery", "CompareQuery", "CompareOwnQuery", "LloydStepQuery"), "CompareMovedQuery"
+BOX, SIGMA = 0.7, 0.15  # of made-up points, in bounds
+
+
+def resident() -> int:
+    """Bytes that this process has in memory now; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(eq=False)
+class CostRecorder:
+    """Adds up what every question costs; pass it to `fit` as `watch`."""
+
+    begun: float = field(default_factory=working_clock)
+    order: list[int] = field(default_factory=list)
+    asked: dict[int, Asked] = field(default_factory=dict)
+    bodies: dict[Asked, Any] = field(default_factory=dict)
+    sizes: dict[int, Counter[Any]] = field(default_factory=dict)
+    messages: dict[int, Counter[Any]] = field(default_factory=dict)
+    rounds: dict[int, set[int]] = field(default_factory=dict)
+    spent: dict[int, dict[PartyId, float]] = field(default_factory=dict)
+
+    def __call__(self, party: PartyId, exchange: Exchange) -> None:
+        now = working_clock()
+        number = exchange.round // STRIDE if exchange.round >= ITERATE else -1
+        if number not in self.rounds:
+            self.order.append(number)
+            self.asked[number] = ()
+            self.sizes[number], self.messages[number] = Counter(), Counter()
+            self.spent[number] = {}
+            self.rounds[number] = set()
+        self.rounds[number].add(exchange.round)
+        side = "server" if party == SERVER else "client"
+        for recipient, body in exchange.send.items():
+            kind = (f"{side} -> {'server' if recipient == SERVER else 'client'}", type(body).__name__)
+            self.sizes[number][kind] += body.nbytes
+            self.messages[number][kind] += 1
+            if side == "server" and number >= 0 and not self.asked[number]:
+                self.asked[number] = query_of(body)
+                self.bodies[self.asked[number]] = body
+        self.spent[number][party] = self.spent[number].get(party, 0.0) + now - self.begun
+        self.begun = working_clock()
+
+    @property
+    def questions(self) -> list[tuple[Asked, RunCost]]:
+        """What was asked, and what that cost, in its order; first what is no question."""
+        return [(self.asked[number], self._cost(number)) for number in self.order]
+
+    def _cost(self, number: int) -> RunCost:
+        spent = self.spent[number]
+        slowest = max((seconds for party, seconds in spent.items() if party != SERVER), default=0.0)
+        return RunCost(
+            dict(self.messages[number]),
+            dict(self.sizes[number]),
+            len(self.rounds[number]),
+            sum(spent.values()),
+            slowest + spent.get(SERVER, 0.0),
+        )
+
+
+def query_of(question: Any) -> Asked:
+    """What a message asks."""
+    pairs = len(getattr(question, "sides", getattr(question, "pairs", ())))
+    return (type(question).__name__, clusters_of(question), *([pairs] if pairs else []))
+
+
+def clusters_of(question: Any) -> int:
+    """Of how many clusters a question is."""
+    k = getattr(question, "k", None)
+    return k if isinstance(k, int) else len(getattr(question, "sizes", ()))
+
+
+class LeakageRecorder:
+    """An algorithm that notes what its clients say they learned, and is else the same."""
+
+    def __init__(self, algorithm: Any) -> None:
+        self._algorithm = algorithm
+        self.heard: dict[str, None] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._algorithm, name)
+
+    def outcome(self, plan: Any, party: PartyId, returned: Any) -> PartyOutcome:
+        """As it is."""
+        found: PartyOutcome = self._algorithm.outcome(plan, party, returned)
+        if party != SERVER:
+            self.heard |= dict.fromkeys(found.learned)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class DryRun:
+    """m: rows.  questions: what was asked in what order, at what cost.  bodies: the last message that asked
+    it.  result: of the made-up rows.  heard: what clients learned, in sentences.
+    """
+
+    m: int
+    questions: tuple[tuple[Asked, RunCost], ...]
+    bodies: Mapping[Asked, Any]
+    result: Clustering
+    heard: tuple[str, ...] = ()
+
+    @property
+    def by_kind(self) -> Mapping[Asked, list[RunCost]]:
+        """Costs of questions of a kind."""
+        found: dict[Asked, list[RunCost]] = {}
+        for asked, cost in self.questions:
+            found.setdefault(asked, []).append(cost)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Of its messages."""
+        return sum(cost.nbytes for _, cost in self.questions)
+
+
+def synthetic_rows(
+    public: PublicFacts, m: int, k: int, *, ids: bool, server_points: int, seed: int = 0
+) -> Federation:
+    """So many rows, as a mixture of k Gaussians has them, dealt to the clients in turn, within the bound."""
+    rng, n, d = np.random.default_rng(seed), len(public.clients), public.d
+    points, _ = gaussian_mixture(m + server_points, d, k, SIGMA, rng, (-BOX, BOX))
+    points = public.bound * np.clip(points, -1, 1)
+    arrays = [points[:m][j::n] for j in range(n)]
+    columns = public.observed
+    if columns is not None:
+        arrays = [array[:, list(columns[j])] for j, array in enumerate(arrays)]
+    named = public.features or tuple(f"feature {f}" for f in range(d))
+    return Federation.from_arrays(
+        arrays,
+        names=public.clients,
+        ids=[[f"{j}/{row}" for row in range(len(array))] for j, array in enumerate(arrays)] if ids else None,
+        server_points=points[m:] if server_points else None,
+        features=None if columns is None else [tuple(named[f] for f in own) for own in columns],
+    )
+
+
+def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tuple[str, ...]:
+    """What clients learned, in sentences: those of the plan, or as each said."""
+    if isinstance(algorithm, SecFC):
+        return leakage_to_clients(algorithm, result.plan)
+    return tuple(told.heard) if isinstance(told, LeakageRecorder) else ()
+
+
+def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
+    """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
+    algorithm = replace(algorithm, coarse="allow") if hasattr(algorithm, "coarse") else algorithm
+    algorithm = replace(algorithm, **{name: v for name, v in steps.items() if hasattr(algorithm, name)})
+    if not (isinstance(algorithm, SecFC) and isinstance(plan, CodedPlan)):
+        return algorithm
+    largest = None if algorithm.largest is None else max(1, algorithm.largest * m // real)
+    # Bytes weigh against rounds as they will.
+    network = replace(algorithm.network, bandwidth=algorithm.network.bandwidth * m / real)
+    algorithm = replace(algorithm, basis=plan.code.basis, largest=largest, network=network)
+    if not algorithm.disclosure.exact:
+        return algorithm
+    # Rounded centers stand for as many points, however many there are.
+    finer = 1.0 if plan.fraction is not None else real / m
+    return replace(algorithm, scale=plan.quantizer.scale * finer)
+
+
+def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
+    """The algorithm with a quota of tags for this share of the rows, if it has one."""
+    membership: Any = getattr(algorithm, "membership", None)
+    quota = getattr(membership, "quota", None)
+    if quota is None:
+        return algorithm
+    most = max(federation.counts)
+    return replace(algorithm, membership=replace(membership, quota=max(most, math.ceil(quota * share))))
+
+
+def run_dry(
+    algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int, **steps: int
+) -> DryRun:
+    """One run of m made-up rows.  plan: of the real rows.  steps: of the algorithm (max_iter)."""
+    ids = getattr(getattr(algorithm, "membership", None), "learned", ()) != ()
+    federation = synthetic_rows(public, m, k, ids=ids, server_points=server_points)
+    way = with_quota(shrink_algorithm(algorithm, plan, m, public.m, **steps), federation, m / public.m)
+    recorder = CostRecorder()
+    told: Any = way if hasattr(way, "coarse") else LeakageRecorder(way)
+    with warnings.catch_warnings(), silence_logs():
+        warnings.simplefilter("ignore", Caution)
+        try:
+            result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
+        except ValueError:
+            if not isinstance(told, SecFC) or told.scale == algorithm.scale:
+                raise
+            # No finer scale fits: then some lanes less decide than there will be.
+            told, recorder = replace(way, scale=algorithm.scale), CostRecorder()
+            result = fit(told, federation, bound=public.bound, seed=public.seed or 0, watch=recorder)
+    heard = sentences_for_clients(algorithm, told, result)
+    return DryRun(m, tuple(recorder.questions), recorder.bodies, result, heard)

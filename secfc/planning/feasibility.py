@@ -1,0 +1,241 @@
+"""Whether a wish can be planned, and which ones near it can: found by trying, not by formulas of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from secfc.algorithm import PublicFacts
+from secfc.coded_kmeans.secfc import SecFC
+from secfc.data.inputs import Caution, InputError
+from secfc.roles.exchange import SERVER
+
+
+class Impossible(InputError):  # noqa: N818
+    """A run that cannot be.  why: the rule.  nearest: runs that can, each in words, as `t=3 (not 4)`."""
+
+    def __init__(self, why: str, nearest: tuple[str, ...]) -> None:
+        self.why, self.nearest = why, nearest
+        said = f"{why.rstrip('.')}. Nearest possible: {'; or '.join(nearest)}" if nearest else why
+        super().__init__(said)
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """A run that somebody would like: an algorithm, the public facts, and how many clients may be lost."""
+
+    algorithm: Any
+    public: PublicFacts
+    losses: int = 0
+
+    def plan(self) -> Any:
+        """Its plan.  Raises ValueError for what cannot be."""
+        if self.losses < 0:
+            raise InputError(f"losses={self.losses}: clients that may be lost are counted from 0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Caution)
+            plan = self.algorithm.plan(self.public)
+        allowed = tolerated_dropouts(self.algorithm, plan, self.public)
+        if self.losses > allowed:
+            raise InputError(
+                f"losses={self.losses}: {_clients(allowed)} of n={len(self.public.clients)} may be lost"
+                + (dropout_rule(self.algorithm, plan) or ", as this algorithm needs the others")
+            )
+        return plan
+
+    def having(self, name: str, value: Any) -> PlanRequest:
+        """The same with another value: of the algorithm, or n, m, losses."""
+        if name == "losses":
+            return replace(self, losses=value)
+        if name == "n":
+            return replace(self, public=with_clients(self.public, value))
+        if name == "m":
+            return replace(
+                self, public=replace(self.public, counts=even_rows(value, len(self.public.clients)))
+            )
+        return replace(self, algorithm=replace(self.algorithm, **{name: value}))
+
+    def value(self, name: str) -> Any:
+        """What is wished."""
+        if name in ("losses",):
+            return self.losses
+        if name in ("n", "m"):
+            return len(self.public.clients) if name == "n" else self.public.m
+        return getattr(self.algorithm, name, None)
+
+
+def even_rows(m: int, n: int) -> tuple[int, ...]:
+    """m rows, as evenly as can be."""
+    return tuple(m // n + (j < m % n) for j in range(n))
+
+
+def with_clients(public: PublicFacts, n: int) -> PublicFacts:
+    """So many clients with as many rows together."""
+    kept = public.clients[:n]
+    more = tuple(f"client-{j}" for j in range(len(kept), n))
+    observed = None if public.observed is None else (public.observed * n)[:n]
+    return replace(public, clients=kept + more, counts=even_rows(public.m, n), observed=observed)
+
+
+def tolerated_dropouts(algorithm: Any, plan: Any, public: PublicFacts) -> int:
+    """How many clients may fall silent once their rows are shared, without the run ending."""
+    code = getattr(plan, "code", None)
+    if code is not None:
+        return int(code.n - code.threshold(2) - 2 * plan.liars)
+    if isinstance(algorithm, SecFC):  # the union comes first: what the code will be is known
+        way = algorithm.among(public.clients)
+        return len(public.clients) - 2 * (way.ell + (way.t or 0) - 1) - 1 - 2 * way.liars
+    sums = getattr(plan, "sums", None)
+    return int(getattr(sums, "losses", 0))
+
+
+def dropout_rule(algorithm: Any, plan: Any) -> str:
+    """Why not more of them may be lost."""
+    code = getattr(plan, "code", None)
+    if code is None:
+        return ""
+    return (
+        f": 2*(ell+t-1)+1+2*liars = {code.threshold(2) + 2 * plan.liars} of {code.n} must answer, with "
+        f"ell={code.ell}, t={code.t}, liars={plan.liars}"
+    )
+
+
+def plan_or_explain(wish: PlanRequest) -> Any:
+    """The plan of a wish.  Raises Impossible, with what is possible near it."""
+    try:
+        return wish.plan()
+    except (ValueError, OverflowError) as error:
+        raise Impossible(str(error), tuple(nearby_plans(wish))) from error
+
+
+# What can be given up, in the order in which people would; and which way, towards how much.
+DOWN = ("losses", "liars", "t", "ell", "k", "smallest_center", "committee", "m", "scale")
+UP = ("n", "workers", "m", "epsilon", "largest")
+DELTA = 1e-6
+LEAST = {"t": 1, "ell": 1, "k": 1, "smallest_center": 1, "m": 1, "committee": 1}
+
+
+def nearby_plans(wish: PlanRequest) -> Iterator[str]:
+    """One value changed; where that is not enough, two, or all that protect less."""
+    found = set()
+    for names, other in ((DOWN, largest_smaller), (UP, smallest_larger)):
+        for name in names:
+            if (value := other(wish, name)) is not None:
+                found.add(name)
+                yield describe_nearby(wish, {name: value})
+    delta = wish.value("delta")
+    if isinstance(delta, float) and has_plan(wish.having("delta", DELTA)):
+        found.add("delta")
+        yield describe_nearby(wish, {"delta": DELTA})
+    policy = getattr(wish.algorithm, "disclosure", None)
+    if getattr(policy, "dealer", SERVER) not in (SERVER, None):
+        changed = wish.having("disclosure", replace(policy, dealer=SERVER))  # type: ignore[type-var]
+        if has_plan(changed):
+            found.add("dealer")
+            yield f"dealer={SERVER!r} (not {policy.dealer!r})"  # type: ignore[union-attr]
+    if found - {"n"}:  # nobody likes to look for clients
+        return
+    for one, second_of in combinations(("losses", "liars", "t", "ell", "workers"), 2):
+        for first in (LEAST.get(one, 0), *_options(wish, one)):
+            if not _whole(wish.value(one)) or first == wish.value(one):
+                continue
+            changed = wish.having(one, first)
+            second = largest_smaller(changed, second_of) or smallest_larger(changed, second_of)
+            if second is not None:
+                yield describe_nearby(wish, {one: first, second_of: second})
+                return
+
+
+def _options(wish: PlanRequest, name: str) -> Iterator[int]:
+    if name == "workers" and _whole(wish.value(name)):
+        yield len(wish.public.clients)
+
+
+def describe_nearby(wish: PlanRequest, changed: dict[str, Any]) -> str:
+    """What is possible in place of what was wished."""
+    return " and ".join(
+        f"{name}={_as(value)} (not {_as(wish.value(name))})" for name, value in changed.items()
+    )
+
+
+def _as(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def largest_smaller(wish: PlanRequest, name: str) -> float | None:
+    """The largest smaller value with which there is a plan, None if there is none."""
+    at, least = wish.value(name), LEAST.get(name, 0)
+    if name == "m":  # a row a client, and a cluster
+        least = max(
+            len(wish.public.clients), getattr(wish.algorithm, "k", 1) if _whole(wish.value("k")) else 1
+        )
+    if isinstance(at, float) and name == "scale":
+        coarser = (float(f"{at * 0.5**i:.3g}") for i in range(1, 60))
+        return next((value for value in coarser if has_plan(wish.having(name, value))), None)
+    if not _whole(at) or at == least:
+        return None
+    if at < least:
+        if name == "m":
+            return None
+        return least if has_plan(wish.having(name, least)) else None
+    return _last(lambda value: has_plan(wish.having(name, value)), at, least)
+
+
+def smallest_larger(wish: PlanRequest, name: str) -> float | None:
+    """The smallest larger value with which there is a plan, up to four times as much and a few; or None."""
+    at = wish.value(name)
+    if isinstance(at, bool) or not isinstance(at, int | float) or at <= 0:
+        return None
+    if isinstance(at, float):
+        finer = (float(f"{at * 1.1**i:.3g}") for i in range(1, 40))
+        return next((value for value in finer if has_plan(wish.having(name, value))), None)
+    most = len(wish.public.clients) if name == "workers" else min(4 * at + 64, 2**30 - 1)
+    steps = _rising(at, most)
+    first = next((value for value in steps if has_plan(wish.having(name, value))), None)
+    if first is None:
+        return None
+    # Between the last that did not and the first that did.
+    low = at
+    while first - low > 1:
+        middle = (low + first) // 2
+        low, first = (low, middle) if has_plan(wish.having(name, middle)) else (middle, first)
+    return first
+
+
+def _rising(at: int, most: int) -> Iterator[int]:
+    step = 1
+    while at + step <= most:
+        yield at + step
+        step += max(1, step // 2)
+    yield most
+
+
+def _last(there: Callable[[int], bool], above: int, least: int) -> int | None:
+    """The largest value below `above` that is there, if all below it are."""
+    if not there(least):
+        return None
+    low, high = least, above
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if there(middle) else (low, middle)
+    return low
+
+
+def has_plan(wish: PlanRequest) -> bool:
+    """Whether there is a plan."""
+    try:
+        plan = wish.plan()
+    except (ValueError, OverflowError, TypeError):
+        return False
+    return getattr(plan, "hopeless", None) is None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _clients(number: int) -> str:
+    return f"{max(0, number)} client{'' if number == 1 else 's'}"

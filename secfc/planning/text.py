@@ -1,0 +1,170 @@
+"""A plan in plain language: a dozen lines, or all of it."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from secfc.planning.dry_run import LAN
+from secfc.report.costs import CONTENTS
+from secfc.report.terminal import Grid, Items, Pairs, Section, Words, count, duration, size_of
+
+if TYPE_CHECKING:
+    from secfc.coded.plan import Network
+
+
+def summary(planned: Any) -> list[tuple[str, str]]:
+    """At most twelve lines: names, and what is to be said of them."""
+    cost, step, known = planned.cost, planned.step, planned.facts
+    who = f"{count(known['n'], 'client')}, {known['m']:,} rows of {count(known['d'], 'feature')}"
+    lines = [("Run", f"{named(planned)}: {who}, {clusters(known['k'])}")]
+    if "t" in known:
+        lines.append(("Feasible", feasible(planned)))
+    if "lanes" in known:
+        lines.append(
+            (
+                "Ring",
+                f"{known['lanes']} lanes of 30 bits; values have {known['steps_between_0_and_bound']:,} "
+                "steps between 0 and the bound",
+            )
+        )
+    if planned.priced.steps_known:
+        lines.append(
+            (
+                "Steps",
+                f"{planned.steps} of the last clusters; each {size_of(step.nbytes)}, {rounds(step.rounds)}",
+            )
+        )
+    near, far = duration(planned.seconds(LAN)), duration(planned.seconds())
+    party, together = size_of(planned.memory_of_a_party), size_of(planned.memory)
+    lines += [
+        ("Time", f"{near} on a LAN ({speed(LAN)}); {far} at {speed(planned.network)}; "
+         f"{duration(planned.together)} in one process"),
+        ("Traffic", f"{size_of(cost.nbytes)} in {count(cost.count, 'message')} and {rounds(cost.rounds)}"),
+        ("Memory", f"about {party} a party, {together} in one process"),
+        ("Server", "learns " + first(planned.learned)),
+    ]  # fmt: skip
+    if planned.foreseen is not None:
+        lines.append(("Noise", noise(planned.foreseen)))
+    if planned.heard:
+        lines.append(("Clients", "learn " + first(planned.heard)))
+    lines += [("Note", note) for note in planned.notes[: 12 - len(lines)]]
+    return lines
+
+
+def first(sentences: tuple[str, ...], most: int = 2) -> str:
+    """The first sentences, and that there are more."""
+    more = len(sentences) - most
+    return "; ".join(sentences[:most]) + (f"; {more} more: --verbose" if more > 0 else "")
+
+
+def named(planned: Any) -> str:
+    """The algorithm, and its policy."""
+    known = planned.facts
+    return f"{known['algorithm']}, {known['policy']}" if "policy" in known else str(known["algorithm"])
+
+
+def clusters(k: Any) -> str:
+    """How many."""
+    return count(k, "cluster") if isinstance(k, int) else f"k = {k}"
+
+
+def rounds(many: float) -> str:
+    """So many."""
+    return count(round(many), "round")
+
+
+def feasible(planned: Any) -> str:
+    """Who may collude, vanish or lie."""
+    known = planned.facts
+    may = "nobody may vanish" if planned.losses == 0 else f"{count(planned.losses, 'client')} may vanish"
+    t = known["t"]
+    who = "any t=1 client learns" if t == 1 else f"any t={t} clients together learn"
+    hides = f"{who} nothing from shares" if t else "t=0: shares hide nothing from clients"
+    said = f"{hides} (ell={known['ell']}); {may}"
+    if known.get("liars"):
+        said += f", {known['liars']} may lie"
+    if known["workers"] < known["n"]:
+        said += f"; {known['workers']} workers compute for all"
+    return said
+
+
+def noise(foreseen: Any) -> str:
+    """What it costs, beside doing without the clients."""
+    asked, best = foreseen.asked, foreseen.best
+    said = (
+        f"costs {more(asked.median)} ({more(min(asked.excess))} to {more(max(asked.excess))} in "
+        f"{count(len(asked.excess), 'simulation')}); k-means of the server's points alone "
+        f"{more(median(foreseen.alone))}, a single center {more(median(foreseen.one))}"
+    )
+    if best is not asked:
+        said += f". Take {best.split}: {more(best.median)}"
+    if not foreseen.worth:
+        said += ". Asking clients does not pay at this budget: raise epsilon, or use the server's points"
+    return said
+
+
+def more(excess: float) -> str:
+    """Above the best cost.
+
+    >>> more(0.0123), more(7.4), more(0.00012)
+    ('1.2 %', '740 %', '0.012 %')
+    """
+    return f"{100 * excess:.2g} %" if excess < 1 else f"{100 * excess:.0f} %"
+
+
+def speed(network: Network) -> str:
+    """What a network does.
+
+    >>> from secfc.coded.plan import Network
+    >>> speed(Network())
+    '100 Mbit/s, 20 ms'
+    """
+    return f"{8e-6 * network.bandwidth:g} Mbit/s, {1e3 * network.latency:g} ms"
+
+
+def details(planned: Any) -> tuple[Section, ...]:
+    """Everything, as sections."""
+    traffic = [
+        (direction, CONTENTS.get(kind, kind), kind, f"{many:,}", size_of(size))
+        for (direction, kind), (many, size) in sorted(planned.traffic.items(), key=lambda item: -item[1][1])
+    ]
+    rows = planned.priced.rows
+    said = (
+        f"Messages were counted, and work was timed, in rehearsals of this code on {rows[0]:,} and "
+        f"{rows[1]:,} made-up rows ({planned.priced.machine}), and continued to {planned.public.m:,} rows in "
+        "a straight line. What a start asks depends on data, and so does the number of steps."
+    )
+    return (
+        Section(
+            "Plan", (Pairs([(name.replace("_", " "), str(value)) for name, value in planned.facts.items()]),)
+        ),
+        Section("Traffic", (Grid(("Direction", "Contents", "message", "messages", "bytes"), traffic, 3),)),
+        *simulated(planned.foreseen),
+        Section("What the server learns", (Items(planned.learned),)),
+        Section("What every client learns of others' points", (Items(planned.heard),)),
+        Section("Where figures come from", (Words(said),)),
+    )
+
+
+def simulated(foreseen: Any) -> tuple[Section, ...]:
+    """What noise costs, by split of the budget."""
+    if foreseen is None:
+        return ()
+    rows = [
+        (str(one.split), *(more(at) for at in (one.median, min(one.excess), max(one.excess))),
+         "take this" if one is foreseen.best else "")
+        for one in foreseen.tried
+    ]  # fmt: skip
+    said = (
+        f"Cost above that of the best centers, in {count(len(foreseen.alone), 'simulation')}: half of the "
+        f"server's points stood for the server, clients were drawn from the other {foreseen.held_out}. They "
+        "were alike; where clients differ from these points, or from one another, it costs more. No client's "
+        "data had part in it, so it spends no budget; a split that is chosen by results of runs does."
+    )
+    return (
+        Section(
+            "What noise costs",
+            (Grid(("Split of the budget", "median", "least", "most", ""), rows, 3), Words(said)),
+        ),
+    )

@@ -1,0 +1,151 @@
+"""Reports as one JSON object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from secfc.kmeans.elbow import CostCurve
+from secfc.report import data
+from secfc.report.data import Comparison, Report, versions
+from secfc.report.leakage import attacks_as_json
+
+# What is computed from the exact data, and what numbers of points tell.
+EXACT = ("truth", "cost", "seconds", "attack", "files", "notes_on_data")
+COUNTS = ("m", "points_held", "clients", "cluster_sizes", "labels_digest", "labels_digests")
+
+
+def as_json(found: Report) -> dict[str, Any]:
+    """The report as one object of plain values: strictly JSON, no NaN.
+
+    What no budget paid for stands in `evaluation` alone.
+    """
+    plain: dict[str, Any] = strict(_paid(_whole(found), found) if found.noisy else _whole(found))
+    return plain
+
+
+def _whole(found: Report) -> dict[str, Any]:
+    """All that it says."""
+    origin, counts, account = found.origin, found.counts, found.account
+    sent = [entry for kinds in found.traffic.values() for entry in kinds.values()]
+    report: dict[str, Any] = {
+        "format": 1,
+        "versions": versions(),
+        "source": found.source,
+        "parameters": found.parameters,
+        "n": found.n,
+        "m": None if counts is None else counts.m,
+        "points_held": None if counts is None else counts.held,
+        "d": found.d,
+        "columns": found.columns,
+        "command": None if origin is None else origin.command,
+        "started": None if origin is None else origin.started,
+        "files": None if origin is None else origin.files,
+        "clients": None if counts is None else counts.clients,
+        "verified": found.verified,
+        "verification": _verification(found.comparison),
+        "unrounded": None if found.ordinary is None else asdict(found.ordinary),
+        "steps_in_spread": _steps(found),
+        "truth": found.scores,
+        "cost": found.cost,
+        "cost_known_to_server": found.cost_known,
+        "choice": _choice(found.curve),
+        "n_iter": found.n_iter,
+        "converged": found.converged,
+        "labels_digest": None if found.digests is None else found.digests[""],
+        "labels_digests": _of_clients(found.digests),
+        "cluster_sizes": None if counts is None else counts.clusters,
+        "centers": None if found.centers is None else found.centers.tolist(),
+        "centers_withheld": list(found.withheld),
+        "seconds": None if found.seconds is None else {**found.seconds, "wall": found.wall},
+        "steps": found.steps,
+        "transcript": {
+            "messages": sum(count for count, _ in sent),
+            "bytes": sum(size for _, size in sent),
+            "by_direction": {
+                direction: {kind: {"messages": count, "bytes": size} for kind, (count, size) in kinds.items()}
+                for direction, kinds in found.traffic.items()
+            },
+        },
+        "learned": found.learned,
+        "attack": attacks_as_json(found.finding),
+        "privacy": {
+            **data.privacy_as_json(found.ledger, found.delta),
+            "noise": [asdict(one) for one in account.noise],
+            "assumed": dict(account.assumed),
+        },
+        "liars": found.liars,
+        "disputes": found.disputes,
+        "excluded": found.excluded,
+        "membership": {"hidden": account.hidden, "opened": account.opened} if account.hidden else None,
+        "membership_risk": None if found.risk is None else found.risk.as_object(),
+        "notes": found.notes,
+        "notes_on_data": found.asides,
+        "evaluation": None,
+    }
+    return report
+
+
+def _paid(report: dict[str, Any], found: Report) -> dict[str, Any]:
+    """The report with what no budget paid for set apart, and marked."""
+    unpaid = EXACT if found.labels_paid else (*EXACT, *COUNTS)
+    evaluation = None
+    if found.evaluated:
+        evaluation = {"covered_by_epsilon": False, **{name: report[name] for name in unpaid}}
+    return {**_whole(found.publishable), **dict.fromkeys(unpaid), "evaluation": evaluation}
+
+
+def _verification(comparison: Comparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    return {
+        "against": "plaintext Lloyd, same start and seed",
+        "iterations": comparison.steps,
+        "first_difference": comparison.first,
+        "points_that_differ": comparison.points,
+    }
+
+
+def _choice(curve: CostCurve | None) -> dict[str, Any] | None:
+    """The costs by which k was chosen, of 1, 2, ... clusters; silhouettes are of 2, 3, ..."""
+    if curve is None:
+        return None
+    return {
+        "k": curve.k,
+        "least": curve.least,
+        "most": len(curve.costs),
+        "costs": [float(cost) for cost in curve.costs],
+        "depths": curve.depths,
+        "depth": curve.depth,
+        "second": curve.second,
+        "clarity": curve.clarity,
+        "silhouettes": curve.silhouettes or None,
+        "words": curve.words,
+    }
+
+
+def _steps(found: Report) -> dict[str, float] | None:
+    """Steps of rounding within the spread of every feature, null where rounding changes nothing."""
+    judged = found.resolution
+    return None if judged is None else dict(zip(judged.names, judged.steps, strict=True))
+
+
+def strict(value: Any) -> Any:
+    """The same value with null where JSON has no number."""
+    if isinstance(value, Mapping):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    if isinstance(value, np.generic):
+        return strict(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _of_clients(digests: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if digests is None else {name: digest for name, digest in digests.items() if name}

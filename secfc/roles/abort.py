@@ -1,0 +1,95 @@
+"""How a run ends by an error: whoever has one tells the others what kind, about whom and when, and no more.
+
+Without that word a party that waits learns of it only as silence.  `broadcast_abort` wraps a role that runs
+by itself, inside of `secfc.transport.sealed`, so that the word is as authentic as any other.  Errors that
+others can do without are kept to oneself: a client that heard too little, whose disk is full or whose process
+dies is lost, and the code decides whether the rest suffices.
+
+The word is a claim of who says it.  A client that lies can so end a run, by name: where liars are planned
+for, heed the server alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from secfc.roles.checks import refuse
+from secfc.roles.exchange import (
+    END,
+    SERVER,
+    Ended,
+    Exchange,
+    PartyId,
+    ProtocolError,
+    Role,
+    TooFewReplies,
+    blame_error,
+)
+from secfc.roles.messages import Message
+
+R = TypeVar("R")
+
+NAME = re.compile("[A-Za-z]{1,40}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Abort(Message, tag=27):
+    """Everyone to everyone, instead of anything further: I end this run by an error.
+
+    error: its class, no text.  party: whom it names, "" for nobody.  number: the round in which it arose.
+    """
+
+    error: str
+    party: str
+    number: int
+
+    def __post_init__(self) -> None:
+        refuse(NAME.fullmatch(self.error) is None, "the class of an error is up to 40 letters")
+        refuse(not 0 <= self.number < END, "a run ends in one of its rounds")
+
+
+def broadcast_abort(
+    role: Role[R], me: PartyId, peers: tuple[PartyId, ...], *, heed: tuple[PartyId, ...] | None = None
+) -> Role[R]:
+    """The same role; if it ends by an error, the peers are told, and it ends with theirs.
+
+    heed: whose word ends it, all peers' by default.
+
+    Raises Ended, with what a peer said; FaultyClient, FaultyServer for a word about nobody that takes part.
+    """
+    others, number = peers if heed is None else heed, 0
+    try:
+        inbox: Any = None
+        while True:
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                result: R = done.value
+                return result
+            except (ProtocolError, ValueError) as error:  # bad input is the second
+                if me == SERVER or not isinstance(error, TooFewReplies):
+                    word = abort_message(error, number)
+                    yield Exchange(dict.fromkeys(peers, word), round=END, phase="end")
+                raise
+            number = exchange.round
+            inbox = yield replace(exchange, heed=others)
+            _listen(inbox, (me, *peers))
+    finally:
+        role.close()
+
+
+def abort_message(error: Exception, number: int) -> Abort:
+    """What others are told of an error: no text of it, no row, no ID."""
+    party = getattr(error, "party", None)
+    return Abort(type(error).__name__, party if isinstance(party, str) else "", number)
+
+
+def _listen(inbox: Mapping[PartyId, Any], parties: tuple[PartyId, ...]) -> None:
+    for sender, message in inbox.items():
+        if isinstance(message, Abort):
+            if message.party not in ("", *parties):
+                raise blame_error(sender, "ended the run with an error about somebody who takes no part")
+            raise Ended(sender, message.error, message.party or None, message.number)

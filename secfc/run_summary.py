@@ -1,0 +1,55 @@
+"""What an algorithm says of itself in the report of a run, so that reports need to know no algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class NoisyReleaseSummary:
+    """A release under a budget, by its sizes alone, so it may be told to everybody.
+
+    what: was released.  size: how many numbers.  noise: the standard deviation of the noise of each.
+    signal: the root mean square of what it lies on, noise taken off, by what all may see; None where that
+    says nothing, as of distances.  Both are in units of what was released.
+    """
+
+    what: str
+    size: int
+    noise: float
+    signal: float | None = None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What its method `account(result, federation, ids=...)` says of a finished run.
+
+    ids: the column that names points, if one does.  An algorithm without that method is reported all the same
+    (`secfc.report`), by the name of its class and by its values.
+
+    name: one word.  title: what was run, in a line.  parameters: of the run, by name, in plain values.
+    claim: how labels relate to those of plaintext k-means, in a sentence, for a run that was not compared.
+    task: how clusters were looked for, in phrases.  setup: names and sentences on who is protected, and how.
+    delta: of the budget of differential privacy that the run spent, None if there was none.
+    follows: whether labels follow from what was released, so that under a budget their numbers may be told.
+    hidden, opened: what private membership hides and what it opens, in sentences; empty if it is open.
+    noise: what carried noise, and how much.  assumed: by name, what was taken for public, on which the
+    promise of differential privacy rests, in plain values.  notes: what whoever reads the report should
+    know; they may be published, so they follow from what is public or was released.
+    """
+
+    name: str
+    title: str
+    parameters: Mapping[str, Any]
+    claim: str = "Nothing to verify: only SecFC claims to equal plaintext k-means."
+    task: tuple[str, ...] = ()
+    setup: tuple[tuple[str, str], ...] = ()
+    delta: float | None = None
+    follows: bool = True
+    hidden: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
+    noise: tuple[NoisyReleaseSummary, ...] = ()
+    assumed: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

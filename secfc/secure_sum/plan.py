@@ -1,0 +1,171 @@
+"""What is public of secure sums (`secfc.secure_sum.protocol`): who adds, who holds shares, and how many must
+agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from field.code.lagrange_code import LagrangeCode
+from field.ring.basis import Basis
+from secfc.roles.exchange import PartyId
+
+Array = NDArray[Any]
+
+# A committee of 15 has t = 5 masks in a share, and does without any 9 members.
+COMMITTEE = 15
+# Clients in a wave; more where there would be more than so many waves.
+WAVE, WAVES = 512, 500
+
+
+@dataclass(frozen=True)
+class SumPlan:
+    """Public parameters of secure sums.
+
+    committee: who holds shares, in the order of the code's points.  bound: no client adds a number beyond it.
+    losses: so many clients may vanish before their numbers are shared; a sum of fewer than n - losses clients
+    is refused, as noise that those clients share out would be too small in it.  quorum: so many members must
+    have been told the same clients before one of them adds; None for as many as decoding takes.
+    """
+
+    clients: tuple[PartyId, ...]
+    committee: tuple[PartyId, ...]
+    code: LagrangeCode
+    bound: int
+    losses: int
+    quorum: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.committee) != self.code.n or set(self.committee) - set(self.clients):
+            raise ValueError(f"a committee of {len(self.committee)} for a code of n={self.code.n} clients")
+        if not 0 <= self.losses < len(self.clients):
+            raise ValueError(f"losses={self.losses} of n={len(self.clients)} clients: lower losses")
+        if not self.code.threshold(1) <= self.confirming <= self.code.n:
+            raise ValueError(
+                f"quorum={self.quorum} of a committee of {self.code.n}: it must lie in "
+                f"[{self.code.threshold(1)}, {self.code.n}], and be at least "
+                f"{self.exclusive} to exclude two sums"
+            )
+        # Sums of either sign lie in [-n bound, n bound], which must be fewer values than the modulus.
+        if self.bound < 1 or 2 * len(self.clients) * self.bound >= self.code.basis.modulus:
+            raise ValueError(
+                f"sums of {len(self.clients)} numbers up to {self.bound} do not fit the modulus of "
+                f"{self.code.basis.lanes} lanes: lower the bound, or add lanes"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        clients: tuple[PartyId, ...],
+        bound: int,
+        *,
+        committee: int | None = None,
+        t: int | None = None,
+        losses: int | None = None,
+        ell: int = 1,
+        quorum: int | None = None,
+    ) -> SumPlan:
+        """A plan for these clients: by default a committee of at most 15, a third of which may collude.
+
+        The committee is spread evenly over the clients in the order of their names' list; losses: a quarter
+        of the clients by default.  ell: numbers packed into a share, which divides what clients send by it;
+        ell - 1 fewer members may vanish, and t + 1 of them read every summand all the same.
+
+        Raises ValueError if the committee is too small to hide anything.
+        """
+        n = len(clients)
+        size = min(n, COMMITTEE) if committee is None else committee
+        if not 3 <= size <= n:
+            raise ValueError(
+                f"a committee of {size} among n={n} clients: at least 3 members are needed to hide a vector "
+                "from each of them, and at most n. Change committee, or add clients."
+            )
+        largest = (size - 1) // 2
+        tolerated = max(1, size // 3) if t is None else t
+        if not 1 <= tolerated <= largest:
+            raise ValueError(f"t={tolerated} of a committee of {size}: it must lie in [1, {largest}]")
+        if not 1 <= ell <= largest + 1 - tolerated:
+            raise ValueError(
+                f"ell={ell} with t={tolerated} of a committee of {size}: it must lie in "
+                f"[1, {largest + 1 - tolerated}]"
+            )
+        members = tuple(clients[i * n // size] for i in range(size))
+        code = LagrangeCode(Basis.holding(2 * n * bound), size, ell, tolerated)
+        return cls(clients, members, code, bound, n // 4 if losses is None else losses, quorum)
+
+    @property
+    def n(self) -> int:
+        return len(self.clients)
+
+    @property
+    def least(self) -> int:
+        """The fewest clients whose sum may be decoded."""
+        return self.n - self.losses
+
+    @property
+    def honest(self) -> int:
+        """The fewest vectors in a sum that t colluding clients did not make: these carry shared noise."""
+        return self.least - self.code.t
+
+    @property
+    def honest_there(self) -> int:
+        """The same where nobody is lost."""
+        return self.n - self.code.t
+
+    @property
+    def exclusive(self) -> int:
+        """The least quorum that excludes two sums: two such have a member in common that does not collude."""
+        return (self.code.n + self.code.t) // 2 + 1
+
+    @property
+    def affordable(self) -> bool:
+        """Whether such a quorum is there when the planned losses have happened, to members as to any clients.
+
+        Drawn without replacement: the expected number of lost members and two standard deviations; `losses`
+        itself where all clients are members.
+        """
+        c, n, p = self.code.n, self.n, self.losses / self.n
+        spread = math.sqrt(c * p * (1 - p) * (n - c) / max(1, n - 1))
+        return c - self.exclusive >= c * self.losses / n + 2 * spread
+
+    @property
+    def confirming(self) -> int:
+        """How many members must have been told the same clients, the one that adds among them."""
+        return self.code.threshold(1) if self.quorum is None else self.quorum
+
+    @cached_property
+    def waves(self) -> tuple[tuple[PartyId, ...], ...]:
+        """The clients whose shares are taken together, in their order."""
+        size = max(WAVE, -(-self.n // WAVES))
+        return tuple(self.clients[at : at + size] for at in range(0, self.n, size))
+
+    @cached_property
+    def seats(self) -> Mapping[PartyId, int]:
+        """The number of every member of the committee among the code's points."""
+        return {name: seat for seat, name in enumerate(self.committee)}
+
+    def peers(self, me: PartyId) -> tuple[PartyId, ...]:
+        """Whom a client talks to in a sum, beside the server."""
+        return tuple(c for c in (self.clients if me in self.seats else self.committee) if c != me)
+
+
+@dataclass(frozen=True, eq=False)
+class SummandLayout:
+    """Who adds to which numbers of a sum: public, and the same for all parties.
+
+    length: numbers in the sum.  places: of each client those that it adds to, ascending (D_j,).
+    """
+
+    length: int
+    places: Mapping[PartyId, Array]
+
+    def check(self, plan: SumPlan) -> None:
+        """Raises ValueError for a plan that packs several numbers into a share: they would not line up."""
+        if plan.code.ell != 1:
+            raise ValueError(f"ell={plan.code.ell} numbers in a share: a sum that is spread takes ell=1")

@@ -1,0 +1,414 @@
+"""A secure sum of integer vectors: everybody adds one, the server learns the sum and nothing else.
+
+Every client deals Lagrange shares of its vector to a committee of c clients.  The committee agrees through
+the server on whose shares all of it has, adds those, and sends the server its shares of the sum.  Sharing is
+linear, so any ell + t of these decode the sum exactly, and which ones does not change it.
+
+Why a committee: if all n clients are members, n**2 shares travel, which ends near a hundred clients.  A
+committee of c costs a client c / ell times its vector, once, and nobody waits for who vanished.  (Masks
+between neighbors in a graph, as in Bell et al., CCS 2020, send the vector once, but the seeds must be shared
+and those of the lost opened, in two more rounds.)
+
+What a party learns, if all follow the protocol: t members of the committee, with any other clients and even
+the server, learn the sum and what follows from it and their own vectors; t + 1 members together can learn
+every vector.  (ell > 1 raises how many shares a decoder needs, not how many clients are needed to cheat:
+t + 1 shares and ell small numbers satisfy a linear relation with small coefficients, which often has one
+solution.  So a plan packs ell = 1 number into a share unless it is told to pack more.)  Who sits on the
+committee is public, so it must not be chosen by somebody who can corrupt it.
+Before a member adds, it tells the others whose vectors, by a digest: members that a server told different
+clients notice, and stop.  A server that carries what members say could keep it back as well, and with t of
+them have two sums that differ by one client; where that is to be excluded, `quorum` says how many members
+must have been told the same, more than (c + t) / 2, and so many fewer may vanish.
+
+Clients deal in waves, and a member adds up one wave before it takes the next, so what it holds are sums and
+the shares of a wave, however many clients there are; each client speaks once.
+
+What a client can do by deviating: the bound is checked where an honest client shares, and nowhere else.  One
+summand beyond it, or shares on no polynomial, moves the sum by any amount, and nobody notices or is named.
+It learns nothing by it but what follows from the sums that are published.
+
+Where it is public that a client adds nothing to some numbers (`SummandLayout`), it deals no shares of these
+zeros. That costs no secrecy: what hides a summand from a coalition are the polynomials of others that add to
+the same number; zeros of everybody else are public.  A number to which one client alone adds is that client's
+own, with shares of zeros or without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.secrets.coins import Coins
+from secfc.roles.checks import TOGETHER, check_all_residues, check_residues, is_array, refuse
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyClient,
+    FaultyServer,
+    PartyId,
+    Role,
+    SuspectedParties,
+    TooFewReplies,
+    expect_messages,
+    to_all,
+)
+from secfc.roles.messages import Contributors, Message
+from secfc.roles.transcript import Envelope
+from secfc.secure_sum.plan import COMMITTEE as COMMITTEE
+from secfc.secure_sum.plan import SummandLayout as SummandLayout
+from secfc.secure_sum.plan import SumPlan as SumPlan
+
+Array = NDArray[Any]
+
+# Rounds that one sum of a single wave takes: shares, whose shares are there, what members confirm, the coded
+# sum.  Each further wave takes one more.
+ROUNDS = 4
+
+
+# --- pure steps -------------------------------------------------------------------------------------
+
+
+def share_vector(plan: SumPlan, vector: Array, coins: Coins) -> list[Array]:
+    """One share a member of a vector (D,) of int64 or Python integers: c arrays (lanes, width) of residues.
+
+    Raises ValueError for a number beyond the plan's bound: it would wrap around, and the sum be wrong.
+    """
+    # Python's abs has no overflow at -2**63, where NumPy's has; the extremes decide for all.
+    if vector.size and max(-int(vector.min()), int(vector.max())) > plan.bound:
+        raise ValueError(
+            f"a number to be summed exceeds the plan's bound of {plan.bound}: clip it, or raise the bound"
+        )
+    whole = vector if vector.dtype == object else vector.astype(np.int64)
+    return share_residues(plan, plan.code.basis.reduce(whole), coins)
+
+
+def share_residues(plan: SumPlan, residues: Array, coins: Coins) -> list[Array]:
+    """The same of any element of the ring, (lanes, D) residues."""
+    return [share[:, 0] for share in plan.code.share(residues[:, None, :], coins)]
+
+
+def encode_disjunction(plan: SumPlan, bits: Array, coins: Coins) -> Array:
+    """What a client adds for bits (D,) whose disjunction is to be opened: (lanes, D) residues.
+
+    0 for false, and anything, uniform, for true.  So a sum is 0 if no client has the bit, and else uniform,
+    whichever and however many have it: it says the disjunction and nothing else.  It is wrong, 0 although
+    some client has the bit, with probability 1 / modulus.
+    """
+    residues = np.zeros((plan.code.basis.lanes, len(bits)), plan.code.basis.dtype)
+    for lane, prime in enumerate(plan.code.basis.primes):
+        coins.fill_residues(prime, residues[lane])
+    residues[:, ~np.asarray(bits, bool)] = 0
+    return residues
+
+
+def add_shares(
+    plan: SumPlan, shares: Mapping[PartyId, Array], counted: Array, spread: SummandLayout | None = None
+) -> Array:
+    """A member's share of the sum over the counted clients, (n,) bool: (lanes, width) residues."""
+    shape = next(iter(shares.values())).shape
+    total = np.zeros(shape if spread is None else (shape[0], spread.length), np.uint64)
+    add_wave(
+        total, shares, [name for name, there in zip(plan.clients, counted, strict=True) if there], spread
+    )
+    return reduce_total(plan, total)
+
+
+def add_wave(
+    total: Array, shares: Mapping[PartyId, Array], names: Iterable[PartyId], spread: SummandLayout | None
+) -> None:
+    """Add the shares of these clients to a total (lanes, width) uint64."""
+    # n residues below 2**31 sum to less than 2**63 for n < 2**32 clients.
+    if spread is None:
+        counted = [shares[name] for name in names]
+        for at in range(0, len(counted), TOGETHER):
+            total += np.stack(counted[at : at + TOGETHER]).sum(axis=0, dtype=np.uint64)
+    else:
+        for name in names:
+            total[:, spread.places[name]] += shares[name]
+
+
+def reduce_total(plan: SumPlan, total: Array) -> Array:
+    """A total as canonical residues."""
+    primes = plan.code.basis.column(total.ndim, np.uint64)
+    return np.asarray(total % primes, plan.code.basis.dtype)
+
+
+def sum_with_spare(plan: SumPlan, total: Array, counted: Array) -> Array:
+    """A member's share of the sum, of totals of vectors and of their spare beside them (lanes, 2 width).
+
+    The spare is in it unless all clients are counted, (n,) bool: one of the two, and the other never.
+    """
+    vectors, spare = np.split(total, 2, axis=1)
+    if counted.all():
+        return np.ascontiguousarray(vectors)
+    return reduce_total(plan, vectors.astype(np.uint64) + spare)  # below 2**32
+
+
+def digest_of_counted(counted: Array) -> bytes:
+    """32 bytes that are equal exactly when the same clients, (n,) bool, are counted."""
+    told = len(counted).to_bytes(8, "little") + np.packbits(counted).tobytes()
+    return hashlib.blake2b(told, digest_size=32, person=b"secfc sum of").digest()
+
+
+def decode_sum(plan: SumPlan, replies: Mapping[PartyId, Array], length: int) -> Array:
+    """The sum (length,) from the shares of at least ell + t members: int64, or Python ints past 63 bits."""
+    values = {plan.seats[name]: value for name, value in replies.items()}
+    segments = plan.code.interpolate(values, 1)  # (lanes, ell, width)
+    flat = segments.reshape(segments.shape[0], -1)[:, :length]
+    return plan.code.basis.lift_signed(np.ascontiguousarray(flat))
+
+
+def visible_sums(plan: SumPlan, messages: Iterable[Envelope]) -> dict[int, Array]:
+    """The sums that whoever has these messages can decode, by the round of the answers: (D,) each.
+
+    Of sums of the plan's packing; a number that pads the last share is 0.
+    """
+    replies: dict[int, dict[PartyId, Array]] = {}
+    for e in messages:
+        if isinstance(e.body, CodedSum):
+            replies.setdefault(e.round, {}).setdefault(e.sender, e.body.values)
+    return {
+        number: decode_sum(plan, coded, plan.code.ell * next(iter(coded.values())).shape[1])
+        for number, coded in sorted(replies.items())
+        if len(coded) >= plan.code.threshold(1)
+    }
+
+
+# --- role fragments ---------------------------------------------------------------------------------
+
+
+def contribute_vector(
+    plan: SumPlan,
+    me: PartyId,
+    vector: Array,
+    number: int,
+    coins: Coins,
+    *,
+    phase: str = "sum",
+    spread: SummandLayout | None = None,
+    spare: Array | None = None,
+) -> Role[None]:
+    """A client's part of one sum, in ROUNDS rounds from number on: deal out, and help to add.
+
+    vector is (D,) int64, secret; the same D for all, unless `spread` says to which numbers each one adds.
+    spare: (D,) int64, secret, from every client or from none: added to the sum if a client is missing in it,
+    and else by nobody.  Whom the server does not hear goes on without adding.
+
+    Raises ValueError for a number beyond the plan's bound; for a spare where two sums are not excluded, as
+    one with it and one without it would tell it.
+    """
+    if spread is not None:
+        spread.check(plan)
+    dealt = share_vector(plan, vector, coins)
+    if spare is not None:
+        if spread is not None or plan.confirming < plan.exclusive:
+            raise ValueError(
+                f"a spare with quorum={plan.confirming} and spread={spread}: give a quorum of at least "
+                f"{plan.exclusive}, and no spread"
+            )
+        both = zip(dealt, share_vector(plan, spare, coins), strict=True)
+        dealt = [np.concatenate(pair, axis=1) for pair in both]
+    coded = yield from _add(plan, me, dealt, number, phase, spread, spared=spare is not None)
+    if coded is not None:
+        yield Exchange({SERVER: CodedSum(coded)}, round=last_round(plan, number), phase=phase)
+
+
+def last_round(plan: SumPlan, number: int) -> int:
+    """The round of the coded sum, of a sum that begins with this one."""
+    return number + ROUNDS - 2 + len(plan.waves)
+
+
+def open_sum(
+    plan: SumPlan, me: PartyId, residues: Array, number: int, coins: Coins, *, phase: str = "sum"
+) -> Role[Array]:
+    """The same where the clients learn the sum, (lanes, D) residues, and the server, which helps, does not.
+
+    residues: (lanes, D), secret.  Members of the committee send their shares of the sum to every client.
+
+    Raises TooFewReplies at a client that hears too few of them.
+    """
+    dealt = share_residues(plan, residues, coins)
+    coded = yield from _add(plan, me, dealt, number, phase)
+    others = tuple(c for c in plan.clients if c != me)
+    send = {} if coded is None else to_all(others, CodedSum(coded))
+    awaited = tuple(c for c in plan.committee if c != me)
+    needed = plan.code.threshold(1)
+    enough = max(0, needed - (coded is not None))
+    inbox = yield Exchange(send, awaited, enough, round=last_round(plan, number), phase=phase)
+    replies = {} if coded is None else {me: coded}
+    for sender, message in expect_messages(inbox, CodedSum).items():
+        check_residues(plan.code.basis, sender, message.values, dealt[0].shape[1:])
+        replies[sender] = message.values
+    if len(replies) < needed:
+        raise TooFewReplies(needed, tuple(replies))
+    segments = plan.code.interpolate({plan.seats[name]: share for name, share in replies.items()}, 1)
+    return np.ascontiguousarray(segments.reshape(segments.shape[0], -1)[:, : residues.shape[1]])
+
+
+def _add(
+    plan: SumPlan,
+    me: PartyId,
+    dealt: list[Array],
+    number: int,
+    phase: str,
+    spread: SummandLayout | None = None,
+    spared: bool = False,
+) -> Role[Array | None]:
+    """Deal shares, and add those of the clients that count: my share of the sum, None if I have none.
+
+    spared: whether beside each vector lies its spare.
+    """
+    shares = dict(zip(plan.committee, dealt, strict=True))
+    send = {c: SumShares(share) for c, share in shares.items() if c != me}
+    if me not in plan.seats:
+        yield Exchange(send, round=number, phase=phase)
+        return None
+    width = shares[me].shape[1] if spread is None else spread.length
+    total, settled = np.zeros((plan.code.basis.lanes, width), np.uint64), list[Array]()
+    for turn, wave in enumerate(plan.waves):
+        others = tuple(c for c in wave if c != me)
+        inbox = yield Exchange(send, others, 0, round=number, phase=phase)
+        held, send = ({me: shares[me]} if me in wave else {}), {}
+        came = {sender: message.values for sender, message in expect_messages(inbox, SumShares).items()}
+        if spread is None:
+            check_all_residues(plan.code.basis, came, (width,))
+        else:
+            for sender, values in came.items():
+                check_residues(plan.code.basis, sender, values, spread.places[sender].shape)
+        held |= came
+        mine = np.array([c in held for c in wave])
+        inbox = yield Exchange({SERVER: Contributors(mine)}, (SERVER,), round=number + 1 + turn, phase=phase)
+        told = expect_messages(inbox, Contributors)
+        if not told or not told[SERVER].complete.size:
+            # My report or its answer was lost: the server adds without me, and so nobody waits for me.
+            idle = to_all((c for c in plan.committee if c != me), SumDigest(b""))
+            yield Exchange(idle, round=last_round(plan, number) - 1, phase=phase)
+            return None
+        counted = told[SERVER].complete
+        if counted.shape != mine.shape or (counted & ~mine).any():
+            raise FaultyServer(SERVER, "wants a sum of clients that are not all there")
+        add_wave(total, held, itertools.compress(wave, counted.tolist()), spread)
+        settled.append(counted)
+    counted = np.concatenate(settled)
+    if counted.sum() < plan.least:
+        raise FaultyServer(SERVER, f"wants a sum of fewer than {plan.least} clients")
+    yield from confirm_counted(plan, me, counted, last_round(plan, number) - 1, phase)
+    added = reduce_total(plan, total)
+    return sum_with_spare(plan, added, counted) if spared else added
+
+
+def confirm_counted(plan: SumPlan, me: PartyId, counted: Array, number: int, phase: str) -> Role[None]:
+    """Members tell one another whose vectors they add, (n,) bool, before the sum leaves any of them.
+
+    Raises SuspectedParties if one was told other clients; TooFewReplies if too few say that they were not.
+    """
+    others, mine = tuple(c for c in plan.committee if c != me), SumDigest(digest_of_counted(counted))
+    inbox = yield Exchange(to_all(others, mine), others, 0, round=number, phase=phase)
+    heard = {
+        member: message for member, message in expect_messages(inbox, SumDigest).items() if message.digest
+    }
+    for member, message in heard.items():
+        if message.digest != mine.digest:
+            raise SuspectedParties(
+                (SERVER, member), f"{member} says that it was told to add other clients than were told here"
+            )
+    if len(heard) + 1 < plan.confirming:
+        raise TooFewReplies(plan.confirming, (me, *heard))
+
+
+def receive_sum(plan: SumPlan, length: int, number: int, *, phase: str = "sum") -> Role[SecureSum]:
+    """The server's part: the exact sum (length,) of the vectors of all clients that could be counted.
+
+    Raises TooFewReplies if too many of the committee, or of the clients, are lost.
+    """
+    names, members = yield from settle_sum(plan, number, phase=phase)
+    needed = plan.code.threshold(1)
+    wait = Exchange({}, members, needed, round=last_round(plan, number), phase=phase)
+    replies = expect_messages((yield wait), CodedSum)
+    if len(replies) < needed:
+        raise TooFewReplies(needed, tuple(replies))
+    shape = (plan.code.width(length),)
+    for sender, reply in replies.items():
+        check_residues(plan.code.basis, sender, reply.values, shape)
+    values = {sender: reply.values for sender, reply in replies.items()}
+    return SecureSum(decode_sum(plan, values, length), names)
+
+
+def settle_sum(
+    plan: SumPlan, number: int, *, phase: str = "sum"
+) -> Role[tuple[tuple[PartyId, ...], tuple[PartyId, ...]]]:
+    """The server's part where clients open the sum: whose vectors it is of, and which members add them.
+
+    Raises TooFewReplies if too many of the committee, or of the clients, are lost.
+    """
+    needed, members, names = plan.confirming, plan.committee, list[PartyId]()
+    for turn, wave in enumerate(plan.waves):
+        wait = Exchange({}, members, needed, round=number + 1 + turn, phase=phase)
+        inbox = expect_messages((yield wait), Contributors)
+        if len(inbox) < needed:
+            raise TooFewReplies(needed, tuple(inbox))
+        for sender, message in inbox.items():
+            if message.complete.shape != (len(wave),):
+                raise FaultyClient(sender, "counted other clients than the plan has")
+        counted = np.logical_and.reduce([message.complete for message in inbox.values()])
+        names += itertools.compress(wave, counted.tolist())
+        last = turn + 1 == len(plan.waves)
+        if last and len(names) < plan.least:
+            raise TooFewReplies(plan.least, names)
+        # Who was not heard is told so, lest it waits for an answer and misses the next sum as well.
+        unheard = [c for c in members if c not in inbox]
+        members = tuple(c for c in members if c in inbox)
+        answers = to_all(members, Contributors(counted)) | to_all(unheard, Contributors(counted[:0]))
+        yield Exchange(answers, round=number + 1 + turn, phase=phase)
+    return tuple(names), members
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SecureSum:
+    """What the server learns: total (D,), exact, and whose vectors it is the sum of."""
+
+    total: Array
+    clients: tuple[PartyId, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumShares(Message, tag=56):
+    """Client to a member of the committee: its share of a vector to be summed, (lanes, width) residues.
+
+    Uniform to the recipient, and to any t members together.  Where noise is in layers, the shares of what is
+    added only if a client is missing stand beside them, (lanes, 2 width).
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "shares of a vector are two axes of residues")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumDigest(Message, tag=167):
+    """Member to member of a committee: the digest (32 bytes) of whose vectors it adds; of nobody's, none."""
+
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        refuse(len(self.digest) not in (0, 32), f"a digest has 32 bytes, this one has {len(self.digest)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CodedSum(Message, tag=57):
+    """Member of the committee to server: its share of the sum of vectors, (lanes, width) residues.
+
+    Where clients open the sum (`open_sum`), to every client instead.
+    """
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.values, "u", 2), "shares of a sum are two axes of residues")

@@ -1,0 +1,347 @@
+"""What the shell says to lines that cannot be: one table, a line and pieces of its answer each.
+
+Every answer is an error message and nothing else: no traceback, nothing on stdout, no file written, no cell
+of a file shown, and no option offered that the command does not have.  More such lines, with what they are
+about: tests/secfc/cli/test_run.py, test_cli_psu.py, test_cli_membership.py, test_cli_preparing.py.
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+
+CELL = "sesame"  # stands in files, and must not in answers
+
+# Lines of a shell, without `secfc`; FILES could be clustered, K0 to K3 are keys, RUN is a whole run file.
+FILES = "an.csv bn.csv cn.csv"
+RUN = "--client a=K0 --client b=K1 --client c=K2 --server K3 --hub wss://hub --features x,y -k 2"
+TABLE = """
+rnu -> no command 'rnu' here: use run
+attack nope -> no command 'nope' here: use geometry, membership
+deploy jion x.toml -> no command 'jion' here: use join
+warmup now -> unexpected extra argument
+
+run FILES -> -k is missing: say how many clusters | -k 4
+run FILES -k -> requires an argument
+run -k 0 -> 0 is not in the range x>=1
+run -k 2.5 -> '2.5' is no number of clusters | "2..12"
+run -k 3..2 -> most=2 is below least=3: exchange them
+run FILES -k 2 --seed x -> 'x' is no whole number
+run FILES -k 2 --bound x -> 'x' is no number
+run FILES -k 2 --nope -> No such option '--nope'
+run FILES -k 2 --foce -> No such option '--foce' | '--force'
+run FILES -k 2 --quiet --verbose -> exclude each other: leave one out
+run --columns x -> --columns needs a FILE that it describes
+run an.csv -k 2 -> n=1 client: at least 3 are needed | --client-column | --algorithm lloyd
+run an.csv an.csv bn.csv -k 2 -> an.csv is given twice | Drop one
+run nowhere.csv bn.csv -k 2 -> nowhere.csv does not exist. Check the path
+run dir bn.csv cn.csv -k 2 -> dir is a directory | Pass the files in it
+run notes.doc bn.csv -k 2 -> has the extension '.doc' | .xlsx | Convert or rename
+run broken.parquet bn.csv -k 2 -> not a readable Parquet file. Write it again
+run broken.xlsx bn.csv -k 2 -> not a readable .xlsx file. Save it again
+run broken.npz bn.csv -k 2 -> not a readable .npz file | Save plain arrays
+run broken.npy bn.csv -k 2 -> not a readable .npy file | Save plain arrays
+run broken.csv.gz bn.csv -k 2 -> no whole gzip file. Compress it again
+run cube.npy bn.csv -k 2 -> shape (2, 2, 2): two axes are needed | reshape
+run str.npy str.npy -k 2 -> is given twice
+run text.csv bn.csv -k 2 -> text.csv, line 3, column 'x' | is not a number | --columns | --categorical
+run hole.csv bn.csv -k 2 -> hole.csv, line 3, column 'x' | is empty | --missing mean, --missing drop
+run date.csv bn.csv -k 2 -> line 3, column 'y' | a date or a time | years of age | --columns
+run ragged.csv bn.csv -k 2 -> line 3: 1 cells, and the first row has 2 | correct the row
+run inf.csv bn.csv cn.csv -k 2 -> row 1, feature 'x' | finite | drop the row
+run empty.csv bn.csv -k 2 -> is empty: a client needs at least one point. Leave it out
+run head.csv bn.csv -k 2 -> a header and no data | Leave it out
+run twice.csv bn.csv -k 2 -> several columns 'x' | Rename one
+run bare.csv bn.csv -k 2 -> no column names and other files have | Add a header row
+run quote.csv bn.csv -k 2 -> line 2: not valid CSV | Check the quotes
+run thousand.csv bn.csv -k 2 -> before three digits | --decimal ,
+run latin.csv bn.csv -k 2 -> is not UTF-8 | --encoding
+run other.csv bn.csv -k 2 -> missing are 'z', additional are 'y' | --columns | --features union
+run a.csv b.csv -k 2 --id-column nope -> no column 'nope': its columns are 'id', 'site', 'x', 'y'
+run a.csv b.csv -k 2 --columns x,,y -> 'x,,y' is not a list of column names: write --columns age,weight
+run a.csv b.csv -k 2 --columns x,x -> 'x', 'x' | Name each column once
+run a.csv b.csv c.csv -k 2 --client-column site -> a.csv, line 2, column 'id' | --id-column
+run FILES -k 2 -t 9 -> n=3 clients | t=9 | 19 are needed. Lower ell or t, or add clients
+run FILES -k 2 --ell 3 -> ell=3 | Lower ell to at most 1, or add clients
+run FILES -k 2 --init nope -> 'nope' is not one of | 'bisecting'
+run FILES -k 2 --init k-means++ -> opens the distances | --consent | --disclosure distances
+run FILES -k 2 --disclosure distances --sizes hidden -> --sizes has no meaning | leave it out
+run FILES -k 2 --centers round -> 'round' is not one of | 'rounded'
+run FILES -k 2 --disclosure distances --centers rounded -> --centers has no meaning | leave it out
+run FILES -k 2 --disclosure final-labels --centers rounded -> tables that somebody deals | --centers exact
+run FILES -k 2 --dealer none --centers rounded -> tables that somebody deals | --centers exact
+run FILES -k 2 --disclosure final-labels --init bisecting -> --init bisecting opens labels: add --init random
+run FILES -k 2 --largest 1 -> largest=1 with --init bisecting | drop --largest, or add --init random
+run FILES -k 2 --scale nan -> nan is not a positive finite number
+run FILES -k 2 --scale 1e30 -> exceeds 2**52 | lower the scale
+run FILES -k 2 --bound 1 -> outside the public bound [-1, 1]: raise the bound
+run FILES -k 2 --field mersenne61 -> no secret comparisons: leave it out | --disclosure distances
+run FILES -k 2 --liars 2 -> --liars | leave it out | --disclosure distances
+run FILES -k 2 --no-merge -> --no-merge has no meaning | --membership private
+run FILES -k 2 --smallest-center 5 -> add --reveal-centers, or leave it out
+run FILES -k 2 --server-file an.csv -> --server-file has no meaning for --algorithm secfc: leave it out
+run FILES -k 2 --epsilon 1 -> --epsilon needs --radius | without looking at the data
+run FILES -k 2 --delta 0.1 -> --delta needs --epsilon
+run FILES -k 2 --epsilon 1 --radius 20 --delta 2 -> 2.0 is not in the range 0<x<1
+run FILES -k 2 --epsilon 1 --radius 20 --disclosure own-labels -> leave out --disclosure own-labels
+run FILES -k 2 --evaluate -> --evaluate has no meaning without --epsilon
+run FILES -k 2 --algorithm k-fed --disclosure distances -> --disclosure has no meaning | leave it out
+run FILES -k 2 --algorithm feddp -> needs --server-file: points that the server holds
+run FILES -k 2 --algorithm masked-lloyd --membership private -> --membership has no meaning
+run FILES -k 2 --features union --columns q -> none of the columns asked for, 'q'
+run FILES -k 2 --standardize --to-range -> two scales: choose one
+run FILES -k 2 --standardize --bound 3 -> --bound has no meaning with --standardize | leave it out
+run FILES -k 2 --ranges x -> 'x' is no range: write --ranges age=0:120
+run FILES -k 2 --ranges x=1:2 -> (x, y): give all of them
+run FILES -k 2 --limit 3 -> --limit | needs --standardize
+run FILES -k 2 --outside clip -> needs --standardize, --to-range or --ranges
+run FILES -k 2 --missing mean -> --missing mean needs --bound
+run FILES -k 2 --plot p.png -> add -k auto, or leave it out
+run FILES -k 2 --labels old.csv -> old.csv exists already | --labels | --force
+run FILES -k 2 --labels nowhere/l.csv -> does not exist. Create it first
+run FILES -k 2 --labels dir -> --labels dir is a directory: name a file in it
+run FILES -k 2 --labels an.csv --force -> one of the input files. Name another
+run FILES -k 2 --labels - --json -> both want stdout: name a file, as --labels labels.csv
+run FILES -k 2 --report - -> name a file
+run FILES -k 2 --report r.txt -> ends in .json or in .html
+run FILES -k 2 --report r.json --labels r.json -> both r.json: give them different names
+run FILES -k 2 --readers holders -> add --report page.html, or leave it out
+run FILES -k 2 --model nowhere/m.npz -> does not exist. Create it first
+run FILES -k 2 --processes --checkpoint d -> leave it out, or leave out --processes
+run FILES -k 2 --delimiter ab -> --delimiter ab: one character is needed | Use --delimiter ';'
+run FILES -k 2 --decimal x -> 'x' is not one of '.', ','
+run FILES -k 2 --encoding klingon -> --encoding klingon is unknown | Use --encoding cp1252
+
+plan -n 6 -t 4 -> n=6 clients | 9 are needed | Nearest possible: | t=2 (not 4) | n=9 (not 6)
+plan -n 10 -t 4 --losses 3 -> 9 of 10 must answer | losses=1 (not 3) | n=12 (not 10)
+plan -n 10 -m 4 -> every client needs one | m=10 (not 4)
+plan --algorithm feddp -> needs --epsilon
+plan --algorithm k-fed --dealer none -> --dealer has no meaning for --algorithm k-fed
+plan an.csv -> an.csv is no run file | secfc deploy init
+plan nowhere.toml -> nowhere.toml
+plan -m ten -> is no whole number
+predict -> Missing argument 'MODEL'
+predict m.npz -> Missing argument 'FILE...'
+predict nowhere.npz an.csv -> nowhere.npz: No such file or directory. Check the path
+predict an.csv bn.csv -> an.csv is no model: `secfc run --model` writes one
+predict m.npz nowhere.csv -> nowhere.csv does not exist. Check the path
+predict m.npz other.csv -> no column 'y': its columns are 'x', 'z'
+predict m.npz huge.csv -> not the clients of the run, which are an, bn, cn | in order
+predict m.npz an.csv --out old.csv -> old.csv exists already | --out | --force
+predict m.npz an.csv --out m.npz --force -> one of the input files
+predict m.npz text.csv -> line 3, column 'x' | is not a number | correct the cell
+predict m.npz hole.csv -> line 3, column 'x' | is empty | --missing drop
+predict m.npz an.csv --missing mean -> no mean is known. Use --missing drop
+predict m.npz an.csv --delimiter ab -> one character is needed
+
+psu a.txt -> n=1: a union needs at least 2 clients
+psu a.txt b.txt -> n=2 clients cannot hide anything | --mode server
+psu a.csv b.csv c.csv -> a.csv has 4 columns | --id-column
+psu a.csv b.csv c.csv --id-column nope -> no column 'nope' among the 4
+psu a.csv b.csv c.csv --id-column id --encoding klingon -> is unknown | --encoding cp1252
+psu a.csv b.csv c.csv --drop-unfit -> needs --schema
+run FILES -k 2 --drop-unfit -> needs --schema
+run FILES -k 2 --membership private --schema nope.toml -> nope.toml
+run FILES -k 2 --verify-union -> --verify-union | --membership private
+run FILES -k 2 --site-labels old.csv -> old.csv is a file: name a directory
+run FILES -k 2 --site-labels nowhere/out -> the directory
+check-ids a.csv -> Missing option '--schema'
+check-ids a.csv --schema nope.toml -> nope.toml
+psu a.txt b.txt c.txt -t x -> 'x' is no whole number
+psu latin.csv b.csv c.csv --id-column id -> is not UTF-8 | --encoding
+
+attack geometry FILES -> -k is missing | -k 4
+attack geometry FILES -k 2..4 -> '2..4' is no whole number
+attack geometry an.csv bn.csv -k 2 -> n=2 clients: at least 3 are needed | add files
+attack geometry FILES -k 100 -> k=100 clusters of m=36 points: lower k
+attack geometry FILES -k 2 --known zed -> --known 'zed' is no client: the clients are an, bn, cn
+attack geometry FILES -k 2 --plot old.csv -> old.csv exists already | --plot | --force
+attack geometry hole.csv bn.csv cn.csv -k 2 -> line 3, column 'x' | is empty | --columns
+attack geometry text.csv bn.csv cn.csv -k 2 -> line 3, column 'x' | is not a number | --columns
+attack geometry inf.csv bn.csv cn.csv -k 2 -> row 1, feature 'x' | drop the row
+attack geometry other.csv bn.csv cn.csv -k 2 -> missing are 'z' | --columns
+attack differences an.csv bn.csv -k 2 -> need at least 3 clients | --client-column
+attack differences FILES -k 2 --bound 1 -> outside the public bound [-1, 1]: raise the bound
+attack reconstruct FILES -k 2 --row 99 -> --row 99: client 'cn' has the rows 0 to 11
+attack dictionary --ids 501 -> --ids 501: at most --quota (500)
+attack membership FILES -k 2 --runs 2 -> 2 is not in the range x>=4
+attack membership FILES -k 2 --alarms 0.0001 -> cannot resolve | Give --runs | --alarms
+attack membership FILES -k 2 --algorithm k-fed --epsilon 1 -> --epsilon has no meaning | leave it out
+audit -> FedDP-KMeans needs FILEs
+audit FILES -k 2 --epsilon 1 -> needs --server-file
+audit FILES -k 2 --server-file an.csv -> needs --epsilon
+audit FILES -k 2 --server-file an.csv --epsilon 1 --client zed -> no client: the clients are an, bn, cn
+audit FILES -k 2 --server-file an.csv --epsilon 1 --runs 3 -> give at least 20, or leave it out
+audit FILES -k 2 --server-file other.csv --epsilon 1 -> no column 'y'
+audit hole.csv bn.csv cn.csv -k 2 --server-file an.csv --epsilon 1 -> line 3, column 'x' | is empty
+
+grid -> name what varies, as --n 5,10,20
+grid --preset nope -> preset='nope': there are
+grid --set nope=1 -> nope is no parameter of secfc: there are n, m, d, k
+grid --k 2.. -> '2..' is no range: write 1..10
+grid FILES --k 2 --out nowhere/r.jsonl -> does not exist. Create it first
+grid FILES --k 2 --address x -> --address needs --backend dask or ray
+plot nowhere.jsonl --x k --y cost -> No such file or directory. Check the path
+plot rows.jsonl --x nope --y k -> 'nope' is no column of these rows: there are k, cost
+plot rows.jsonl --x k --y cost --out old.csv -> old.csv exists already | --out | --force
+
+deploy key nowhere/site.key -> No such file or directory
+deploy key dir -> dir is a directory: name the file of a key in it
+deploy key a.csv -> may be read by others | chmod 600 a.csv
+deploy init -> name the run file to write, or the file of a site with --site
+deploy init run.toml -> a run file needs --client, --server, --hub, --features
+deploy init run.toml --client a=12 -> 'a=12': NAME=PUBLIC is needed | `secfc deploy key`
+deploy init run.toml --client server=K0 -> server is who serves: use --server, or rename the client
+deploy init run.toml RUN --client a=K0 -> a is given twice
+deploy init run.toml RUN --server 12 -> the identity of server has 1 bytes | `secfc deploy key` shows them
+deploy init run.toml RUN --server K0 -> two parties have the same identity
+deploy init run.toml RUN --hub hub -> 'hub' is no address of a hub: write wss://
+deploy init run.toml RUN -k 0 -> k: 0 is not in the range x>=1
+deploy init run.toml RUN --algorithm nope -> algorithm = 'nope': one of secfc
+deploy init run.toml RUN --set nope=1 -> nope is no word here. Known are
+deploy init run.toml RUN --set disclosure=nope -> disclosure: 'nope' is not one of 'assignments'
+deploy init run.toml RUN --set t=9 -> t=9 | Lower ell or t, or add clients
+deploy init run.toml RUN --prepare nope -> nope is no word here. Known are
+deploy init run.toml RUN --authority nowhere.pem -> nowhere.pem: No such file or directory. Check the path
+deploy init run.toml RUN --features x,x -> features must name every column that is clustered, each once
+deploy init old.csv RUN -> old.csv exists already | --force
+deploy init --site s.toml -> --site needs --party
+deploy init --site s.toml --party a -> --site needs --data
+deploy init --site s.toml --party server --data an.csv -> the server has no --data: leave it out
+deploy init --site s.toml --party a --data an.csv --delimiter ab -> one character is needed
+deploy check nowhere.toml -> nowhere.toml: No such file or directory. Check the path
+deploy check bad.toml -> is no TOML | line 1 | Correct it
+deploy check norun.toml -> nowhere.toml: No such file or directory
+deploy join bad.toml -> is no TOML | line 1 | Correct it
+deploy join site.toml -> text.csv, line 3, column 'x' | agree on features without it | 'id_column' in [data]
+deploy join semicolon.toml -> delimiter = 'ab': one character is needed
+deploy join key.toml -> b.key is another key than the run file has for a | name the right key
+deploy join site.toml --page 99999 -> 99999 is not in the range
+deploy join server.toml -> use `secfc deploy serve`
+deploy serve site.toml -> use `secfc deploy join`
+deploy hub good.toml -> needs --certificate and --key, or --plain
+deploy hub good.toml --certificate bad.toml --key bad.toml -> Give PEM files that fit
+deploy hub good.toml good.toml --plain -> the same session: `secfc deploy init` draws a new one
+deploy predict site.toml an.csv -> results/model.npz: No such file or directory
+deploy predict site.toml an.csv --model m.npz -> m.npz is of another run than good.toml
+deploy flare good.toml -> is not where a FLARE server is: write hub = "nvflare://
+deploy flare-kit dir site.toml -> 'SITE': File 'dir' is a directory
+""".strip()
+CASES = [line.split(" -> ") for line in TABLE.splitlines() if line]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory with files good and bad; and public identities of four parties."""
+    folder, before = tmp_path_factory.mktemp("lines"), Path.cwd()
+    os.chdir(folder)
+    rng = np.random.default_rng(0)
+    for name in "abc":
+        rows = (rng.normal(size=(12, 2)) + 10 * (np.arange(12) % 2)[:, None]).round(3).tolist()
+        lines = [f"{x},{y}" for x, y in rows]
+        Path(f"{name}n.csv").write_text("\n".join(["x,y", *lines]) + "\n")
+        named = [f"{CELL}{name}{i},{CELL}{i % 3},{line}" for i, line in enumerate(lines)]
+        Path(f"{name}.csv").write_text("\n".join(["id,site,x,y", *named]) + "\n")
+        Path(f"{name}.txt").write_text("".join(f"{CELL}{i}\n" for i in range(3)))
+    texts = {
+        "text.csv": f"x,y\n1,2\n{CELL},3\n", "hole.csv": "x,y\n1,2\n,3\n", "bad.toml": "[site\n",
+        "date.csv": "x,y\n1,2\n1,2024-03-01\n", "ragged.csv": "x,y\n1,2\n1\n", "inf.csv": "x,y\n1,2\ninf,4\n",
+        "empty.csv": "", "head.csv": "x,y\n", "twice.csv": "x,x\n1,2\n", "bare.csv": "1,2\n3,4\n",
+        "quote.csv": f'x,y\n"{CELL}"2,3\n', "thousand.csv": "x;y\n1,234;2\n5,678;3\n", "old.csv": "keep",
+        "other.csv": "x,z\n1,2\n3,4\n", "huge.csv": "x,y\n1,2\n", "notes.doc": CELL,
+        "rows.jsonl": '{"k": 2, "cost": 1.5}\n{"k": 3, "cost": 1}\n',
+        "norun.toml": site("a", "nowhere.toml", "a.key", "an.csv"),
+        "site.toml": site("a", "good.toml", "a.key", "text.csv"),
+        "key.toml": site("a", "good.toml", "b.key", "an.csv"),
+        "server.toml": site("server", "good.toml", "server.key"),
+        "semicolon.toml": site("a", "good.toml", "a.key", "an.csv", 'delimiter = "ab"\n'),
+        **{f"broken.{kind}": CELL for kind in ("parquet", "xlsx", "npz", "npy", "csv.gz")},
+    }  # fmt: skip
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    Path("latin.csv").write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    np.save("cube.npy", np.zeros((2, 2, 2)))
+    np.save("str.npy", np.array([["a"]]))
+    Path("dir").mkdir()
+    Path("a.csv").chmod(0o644)
+    assert not shell(f"run {FILES} -k 2 --model m.npz --report r.json --labels l.csv").exit_code
+    keys = []
+    for name in ("a", "b", "c", "server"):
+        shown = shell(f"deploy key {name}.key").stdout
+        keys.append(re.search("[0-9a-f]{64}", shown)[0])
+        assert stat.S_IMODE(Path(f"{name}.key").stat().st_mode) == 0o600
+    good = f"deploy init good.toml {filled(RUN, keys)} --set bound=64".replace(
+        "wss://hub", "ws://127.0.0.1:9"
+    )
+    assert not shell(good).exit_code
+    Path("r.json").unlink(), Path("l.csv").unlink()
+    yield keys
+    os.chdir(before)
+
+
+def site(party, run, key, data=None, more=""):
+    rows = "" if data is None else f'[data]\npath = "{data}"\n{more}[floors]\npolicies = ["assignments"]\n'
+    return f'[site]\nparty = "{party}"\nrun = "{run}"\nkey = "{key}"\n{rows}'
+
+
+def shell(line):
+    return CliRunner().invoke(main, line.split())
+
+
+def filled(line, keys):
+    line = line.replace("RUN", RUN).replace("FILES", FILES)
+    for i, key in enumerate(keys):
+        line = re.sub(rf"\bK{i}\b", key, line)
+    return line
+
+
+def options_of(words):
+    """Flags of the command that these words call."""
+    command = main
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        command = command.get_command(click.Context(command), word)
+        if command is None:
+            return {"--help"}
+    return {"--help", *(flag for option in command.params for flag in (*option.opts, *option.secondary_opts))}
+
+
+def everything():
+    return {str(path): path.read_bytes() if path.is_file() else None for path in Path().rglob("*")}
+
+
+@pytest.mark.parametrize(("line", "pieces"), CASES, ids=[line for line, _ in CASES])
+def test_a_bad_line_is_answered_with_value_rule_and_remedy(place, line, pieces):
+    before = everything()
+    done = shell(filled(line, place))
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert done.exit_code == 2, done.output
+    said = done.stderr.partition("Error: ")[2]
+    for piece in pieces.split(" | "):
+        assert piece in said
+    assert "Traceback" not in done.output
+    assert CELL not in done.output
+    assert not done.stdout
+    assert everything() == before
+    # In backquotes stand other commands with their options; what was asked for may not exist.
+    offered = set(re.findall(r"(?<![\w'-])--[a-z][a-z-]*", re.sub("`[^`]*`|No such option.*", "", said)))
+    assert offered <= options_of(line.split()), "an option that the command does not have"
+
+
+def test_every_command_is_in_the_table():
+    def leaves(group, path=()):
+        for name in group.entries:
+            command = group.get_command(click.Context(group), name)
+            yield from leaves(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
+
+    tried = [tuple(line.split()) for line, _ in CASES]
+    for path in leaves(main):
+        assert any(line[: len(path)] == path for line in tried), path

@@ -1,0 +1,106 @@
+"""`secfc run --model` and `secfc predict`: labels of new points as in the run, and budgets are kept."""
+
+import csv
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from secfc.cli import main
+from secfc.data.model_file import ModelFile
+
+COUNTS = {"a": 12, "b": 15, "c": 20}
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(3)
+    paths = []
+    for name, count in COUNTS.items():
+        points = rng.normal(rng.integers(0, 3, (count, 1)) * 9.0, 1.0, (count, 2)).round(3)
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("id", "x", "y"))
+            writer.writerows((f"{name}{i}", *row) for i, row in enumerate(points.tolist()))
+        paths.append(str(tmp_path / f"{name}.csv"))
+    return paths
+
+
+def secfc(*arguments):
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def labels(path):
+    with open(path) as file:
+        return {line["id"]: line["label"] for line in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("options", [
+    (), ("--standardize",),
+    pytest.param(("--disclosure", "own-labels"), marks=pytest.mark.nightly),
+    pytest.param(("--disclosure", "distances"), marks=pytest.mark.nightly),
+    pytest.param(("--disclosure", "final-labels"), marks=pytest.mark.nightly),
+    pytest.param(("--membership", "private"), marks=pytest.mark.nightly),
+])  # fmt: skip
+def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, options):
+    model, first, second = tmp_path / "m.npz", tmp_path / "first.csv", tmp_path / "second.csv"
+    words = ("run", *files, "-k", 3, "--id-column", "id", "--no-attack", "--model", model)
+    words += ("--labels", first)
+    done = secfc(*words, "--report", tmp_path / "r.json", *options)
+    assert done.exit_code == 0, done.output
+    assert model.stat().st_mode & 0o777 == 0o600
+    done = secfc("predict", model, *files, "--id-column", "id", "--out", second)
+    assert done.exit_code == 0, done.output
+    assert labels(second) == labels(first)
+
+
+def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):
+    model, out = tmp_path / "m.npz", tmp_path / "out.csv"
+    words = ("run", *files, "-k", 3, "--id-column", "id", "--no-attack", "--labels", tmp_path / "l.csv")
+    assert secfc(*words, "--report", tmp_path / "r.json", "--model", model).exit_code == 0
+    new = tmp_path / "next"
+    new.mkdir()
+    rows = (tmp_path / "b.csv").read_text().splitlines()
+    (new / "b.csv").write_text("\n".join(["y,x,id", *(",".join(row.split(",")[::-1]) for row in rows[1:4])]))
+    done = secfc("predict", model, new / "b.csv", "--id-column", "id", "--out", out)
+    assert done.exit_code == 0, done.output
+    known = labels(tmp_path / "l.csv")  # columns are matched by name
+    assert labels(out) == {name: known[name] for name in ("b0", "b1", "b2")}
+    left = ModelFile.read(model).facts["model"]["left"]
+    assert set(left.values()) == {10 * sum(COUNTS.values()) - 5}  # with a row of zeros of each other client
+    for _ in range(10):
+        done = secfc("predict", model, *files, "--id-column", "id", "--out", out, "--force")
+    assert done.exit_code == 1
+    assert "new points to be labeled" in done.stderr
+    for wrong, why in (
+        (("predict", files[0], files[0]), "is no model"),
+        (("predict", model, new / "b.csv", files[0], files[2], "--out", out), "exists already"),
+        (("predict", model, tmp_path / "l.csv", "--out", tmp_path / "o.csv"), "'x'"),
+        (("predict", tmp_path / "none", files[0]), "No such file"),
+    ):
+        done = secfc(*wrong)
+        assert done.exit_code == 2
+        assert why in done.stderr
+    noisy = secfc(*words, "--epsilon", 5, "--radius", 30, "--force", "--model", tmp_path / "n.npz")
+    assert noisy.exit_code == 2
+    assert "no model that could be kept" in noisy.output + noisy.stderr
+
+
+def test_columns_of_text_are_those_of_the_run(tmp_path):
+    files = []
+    for name, cities in (("a", "rome bonn"), ("b", "bonn kiel"), ("c", "rome kiel")):
+        files.append(tmp_path / f"{name}.csv")
+        rows = [f"{city},{5 * i}" for i, city in enumerate(cities.split() * 3)]
+        files[-1].write_text("\n".join(["city,age", *rows]) + "\n")
+    model, out = tmp_path / "model.npz", tmp_path / "new.csv"
+    run = ("run", *files, "-k", 2, "--categorical", "city", "--model", model, "--labels", tmp_path / "l.csv")
+    assert secfc(*run, "--report", tmp_path / "r.json").exit_code == 0
+    done = secfc("predict", model, *files, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert out.read_text() == (tmp_path / "l.csv").read_text()
+    new = tmp_path / "next.csv"
+    new.write_text("age,city\n3,paris\n")
+    done = secfc("predict", model, new, files[1], files[2], "--out", tmp_path / "o.csv")
+    assert done.exit_code == 2
+    assert "column 'city': the value is none of the 3 categories" in done.stderr
+    assert "paris" not in done.stderr

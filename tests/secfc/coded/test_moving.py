@@ -1,0 +1,351 @@
+"""Steps in two questions: which points another center wins, and the nearest centers of these alone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import secfc
+from field.code.rows import cluster_sizes
+from field.secrets.coins import SeededCoins
+from secfc.attacks.views import View
+from secfc.coded.messages import CompareMovedQuery, CompareOwnQuery, CompareQuery
+from secfc.coded.plan import Network
+from secfc.coded_kmeans.adversary_view import DecodedView
+from secfc.disclosure import AssignmentsOnly
+from secfc.disclosure.compare.session import CommitteeChoice, should_prune
+from secfc.kmeans.bisecting import Bisecting
+from secfc.kmeans.elbow import Elbow
+from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
+from secfc.roles.exchange import ITERATE, SERVER, STRIDE, FaultyServer, SuspectedParties, TooFewReplies
+from secfc.transport.wire import over_wire
+
+# On which bytes cost all, and rounds nothing.
+SLOW = Network(latency=0.0, bandwidth=1.0)
+
+
+def federation(n=5, m=160, d=3, seed=0, integers=False):
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-2, 3, (m, d)).astype(float) if integers else rng.normal(size=(m, d))
+    return secfc.Federation.from_arrays(np.array_split(points, n))
+
+
+def run(data, *, k=5, t=1, seed=0, dealer=SERVER, network=SLOW, **parameters):
+    options = {name: parameters.pop(name) for name in ("faults", "sealed") if name in parameters}
+    shared = {"init": RandomLabels(), "coarse": "allow", **parameters}
+    way = secfc.SecFC(k, t=t, disclosure=AssignmentsOnly(dealer), network=network, **shared)
+    return secfc.fit(way, data, seed=seed, bound=6.0, keep_bodies=True, **options)
+
+
+def plain(data, *, k=5, seed=0, **parameters):
+    shared = {"init": RandomLabels(), "coarse": "allow", **parameters}
+    return secfc.fit(secfc.Lloyd(k, disclosure=AssignmentsOnly(), **shared), data, seed=seed, bound=6.0)
+
+
+def same(a, b):
+    return len(a.history) == len(b.history) and all(
+        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
+    )
+
+
+def asked(result, recipient="client-0"):
+    """The questions about labels that a client heard, in their order."""
+    kinds = ("CompareQuery", "CompareOwnQuery", "CompareMovedQuery")
+    return [e.body for e in result.transcript.envelopes if e.kind in kinds and e.recipient == recipient]
+
+
+def moved_of(question):
+    return np.unpackbits(question.moved, count=len(question.labels), bitorder="little").astype(bool)
+
+
+# --- exactness -----------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.sampled_from([(1, 3, 1), (2, 5, 1), (1, 5, 2), (1, 2, 0)]), st.integers(1, 9), st.integers(1, 4),
+    st.integers(0, 2**20), st.sampled_from(["server", "client", "nobody"]),
+    st.sampled_from(["exact", "rounded"]),
+)  # fmt: skip
+def test_labels_are_those_of_plaintext(shape, k, d, seed, deals, centers):
+    # Small integers as points: duplicates, ties and empty clusters are the rule.
+    ell, _, t = shape
+    n = max(2 * (ell + t - 1) + 1, max(2, t + 1) + 1)
+    data = federation(n, 90, d, seed, integers=True)
+    dealer = {"server": SERVER, "client": f"client-{n - 1}", "nobody": None}[deals]
+    if dealer is None:  # then committees are of responders, and centers exact
+        t, centers = max(1, t), "exact"
+        data = federation(max(n, 2 * (ell + t - 1) + 1), 90, d, seed, integers=True)
+    shared = {"k": k, "seed": seed, "centers": centers, "max_iter": 5}
+    assert same(run(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
+
+
+@pytest.mark.parametrize("centers", ["exact", "rounded"])
+def test_all_that_a_run_may_have_goes_along(centers):
+    data, new = federation(n=7), federation(n=7, m=30, seed=1)
+    ways = (
+        {"n_init": 3}, {"init": Bisecting()}, {"init": RandomPoints()}, {"reveal_centers": True},
+        {"k": Elbow(6), "init": Bisecting()}, {"workers": 4}, {"scale": 64.0, "t": 2},
+    )  # fmt: skip
+    for more in ways:
+        shared = {name: more[name] for name in more if name not in ("workers", "t", "reveal_centers")}
+        ours, theirs = run(data, centers=centers, **more), plain(data, centers=centers, **shared)
+        assert same(ours, theirs)
+        assert "CompareOwnQuery" in {e.kind for e in ours.transcript.envelopes}
+        if "n_init" in more:
+            assert ours.cost == theirs.cost
+        if "workers" not in more:
+            pairs = zip(ours.predict(new), theirs.predict(new), strict=True)
+            assert all((a == b).all() for a, b in pairs)
+
+
+def test_bytes_seals_and_hidden_membership_change_nothing():
+    data = federation(m=90)
+    bare, theirs = run(data), plain(data)
+    assert same(bare, theirs)
+    assert same(run(data, faults=over_wire()), theirs)
+    assert same(run(data, sealed=True), theirs)
+    union = [
+        secfc.fit(
+            secfc.SecFC(4, t=1, init=GivenLabels(np.arange(90) % 4), network=network, scale=2.0**8,
+                        membership=secfc.Private()),
+            data, coins=lambda name: SeededCoins(3, name),
+        )
+        for network in (SLOW, Network())
+    ]  # fmt: skip
+    kinds = [{e.kind for e in found.transcript.envelopes} for found in union]
+    assert "CompareOwnQuery" in kinds[0]
+    assert "CompareOwnQuery" not in kinds[1]
+    assert same(*union)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
+    data = federation(m=330)
+    ours = run(data)
+    assert "RequestCorrections" in {e.kind for e in ours.transcript.envelopes}
+    assert same(ours, plain(data))
+
+
+# --- what is asked, and when -----------------------------------------------------------------------
+
+
+def test_the_second_question_is_about_the_points_that_move_and_no_others():
+    data = federation()
+    result = run(data)
+    first, second = (
+        [q for q in asked(result) if type(q) is kind] for kind in (CompareOwnQuery, CompareMovedQuery)
+    )
+    after = {
+        before.tobytes(): after for before, after in zip(result.history, result.history[1:], strict=False)
+    }
+    assert len(first) > 3
+    for question in second:
+        new = after.get(question.labels.tobytes(), question.labels)
+        assert (moved_of(question) == (new != question.labels)).all()
+    # The last step moves nothing, and asks once.
+    assert result.converged
+    assert type(asked(result)[-1]) is CompareOwnQuery
+
+
+def test_few_points_a_fast_network_and_many_that_move_are_asked_at_once():
+    data = federation()
+    plan = run(data, network=Network(), max_iter=2).plan
+    labels = (np.arange(160) % 5).astype(np.int32)
+    sizes, seating = cluster_sizes(labels, 5), CommitteeChoice(2, SERVER)
+    slow = dataclasses.replace(plan, network=SLOW)
+    assert should_prune(slow, labels, sizes, 8, seating)
+    assert not should_prune(plan, labels, sizes, 8, seating)  # rounds would cost more than bytes
+    assert not should_prune(slow, labels, sizes, 160, seating)  # nearly all are compared again
+    assert not should_prune(slow, labels, sizes, None, seating)  # nobody counted, and random labels all move
+    split = dataclasses.replace(slow, init=Bisecting())
+    assert should_prune(split, labels, sizes, None, seating)  # after splits few do
+    assert should_prune(slow, labels, sizes, 8, CommitteeChoice(3))  # nobody deals
+    assert not should_prune(slow, np.where(labels == 0, -1, labels), sizes, 8, seating)
+    assert not should_prune(
+        slow, labels % 2, cluster_sizes(labels % 2, 5), 8, seating
+    )  # one comparison anyway
+
+
+def test_a_step_in_which_few_points_move_sends_much_less():
+    data = federation(m=6400, d=2, seed=3)
+    totals = []
+    for network in (SLOW, Network(latency=10.0)):
+        result = run(data, k=8, network=network, centers="rounded", max_iter=40)
+        (at,) = {q.round for q in asked(result)[-1:]}
+        totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
+    assert totals[0] < 0.6 * totals[1]
+
+
+def test_without_a_dealer_most_of_a_step_is_spared():
+    data = federation(m=640, seed=3)
+    totals = []
+    for network in (SLOW, Network(latency=10.0)):
+        result = run(data, k=8, dealer=None, network=network, max_iter=40)
+        assert same(result, plain(data, k=8, max_iter=40))
+        (at,) = {q.round for q in asked(result)[-1:]}
+        totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
+    assert totals[0] < 0.4 * totals[1]
+
+
+# --- silence, lies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [CompareOwnQuery, CompareMovedQuery])
+@pytest.mark.parametrize("lost", ["MaskedDistances", "MaskedBits", "LabelShare"])
+@pytest.mark.parametrize("centers", ["exact", "rounded"])
+def test_members_and_responders_that_fall_silent_change_no_label(kind, lost, centers):
+    data, state = federation(n=6), {"on": False, "gone": False}
+
+    def faults(e):
+        if e.sender == SERVER and isinstance(e.body, kind):
+            state["on"] = True
+        if state["on"] and e.sender == "client-1" and e.kind == lost:
+            state["gone"] = True
+        return () if state["gone"] and e.sender == "client-1" else (e,)
+
+    lossy = run(data, faults=faults, centers=centers)
+    assert state["gone"]
+    assert same(lossy, plain(data, centers=centers))
+
+
+def test_too_many_silent_parties_end_the_run():
+    def faults(e):
+        return () if e.sender in ("client-1", "client-2", "client-4") and e.round > ITERATE else (e,)
+
+    with pytest.raises(TooFewReplies):
+        run(federation(), faults=faults)
+
+
+def changed(kind, change):
+    def faults(e):
+        if isinstance(e.body, kind) and e.sender == SERVER:
+            e = dataclasses.replace(e, body=change(e.body))
+        return (e,)
+
+    return faults
+
+
+def bits(which):
+    return np.packbits(which, bitorder="little")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda q: dataclasses.replace(q, moved=bits(np.arange(160) < 1)),  # a point that may have stayed
+        lambda q: dataclasses.replace(q, moved=bits(np.arange(160) >= 0)),
+        lambda q: CompareOwnQuery(q.round, q.k, q.labels, q.responders, q.committee, q.corrected, 1),
+    ],
+)
+def test_a_server_that_asks_about_other_points_is_refused(change):
+    with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has CompareMovedQuery"):
+        run(federation(), faults=changed(CompareMovedQuery, change))
+
+
+def test_a_server_that_compares_all_where_few_move_is_refused():
+    def whole(q):
+        return CompareQuery(q.round, q.k, q.labels, q.responders, q.committee, q.corrected, q.factor)
+
+    with pytest.raises((FaultyServer, SuspectedParties), match="where the plan has CompareOwnQuery"):
+        run(federation(), faults=changed(CompareOwnQuery, whole))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"moved": np.zeros(1, np.uint8)}, "at least one point moved"),
+        ({"moved": np.array([1, 0], np.uint8)}, "a bit a point"),
+        ({"moved": np.array([1], np.int8)}, "a bit a point"),
+        ({"moved": np.array([32], np.uint8)}, "there are zeros"),
+        ({"factor": 2}, "nearest center"),
+    ],
+)
+def test_messages_refuse_what_no_server_would_ask(change, rule):
+    labels, some = np.zeros(5, np.int8), np.array([0, 1, 2], np.int32)
+    good = CompareMovedQuery(0, 2, labels, some, some, 0, 1, np.array([17], np.uint8))
+    with pytest.raises(ValueError, match=rule):
+        dataclasses.replace(good, **change)
+    with pytest.raises(ValueError, match="center of its own"):
+        CompareOwnQuery(0, 2, np.array([0, -1], np.int8), some, some, 0, 1)
+
+
+@pytest.mark.parametrize("init", [RandomLabels(), Bisecting()])
+def test_a_client_that_missed_a_question_follows_again(init):
+    # It did not hear the second question of a step, so it takes what moved from the next one.
+    data, seen = federation(n=6), []
+
+    def faults(e):
+        if isinstance(e.body, CompareMovedQuery) and e.recipient == "client-5":
+            seen.append(e.round)
+            return () if len(seen) == 1 else (e,)
+        return (e,)
+
+    assert same(run(data, init=init, faults=faults), plain(data, init=init))
+    assert len(seen) > 1
+
+
+# --- views ---------------------------------------------------------------------------------------
+
+
+def test_what_members_and_server_receive_is_uniform():
+    # Two points apart, so that only masks can vary; each test has a false alarm below 1e-7.
+    points = np.where(
+        np.arange(1200)[:, None] % 3 == 0, 0.25, np.where(np.arange(1200)[:, None] % 3 == 1, 1, -2)
+    )
+    data = secfc.Federation.from_arrays(np.array_split(points.repeat(2, axis=1), 5))
+    start = np.arange(1200) % 3
+    start[:90] = 0
+    result = run(data, k=3, init=GivenLabels(start))
+    assert {type(q) for q in asked(result)} >= {CompareOwnQuery}
+    rounds = {q.round for q in asked(result) if type(q) is CompareOwnQuery}
+
+    def spread(values, top):
+        counts = np.bincount((values.reshape(-1).astype(float) * 32 / top).astype(int), minlength=32)
+        return stats.chisquare(counts).pvalue > 1e-7
+
+    seen = {"MaskedDistances": 0, "MaskedSum": 0, "Corrections": 0}
+    for e in result.transcript.envelopes:
+        if not any(at <= e.round < at + STRIDE for at in rounds):
+            continue
+        if e.kind in ("MaskedDistances", "MaskedSum"):
+            assert e.body.values.shape[1] == 2  # the other centers
+            for lane, p in zip(e.body.values, result.plan.code.basis.primes, strict=False):
+                assert spread(lane, p)
+        elif e.kind == "Corrections":
+            assert spread(e.body.words.view(np.uint8), 256)
+        seen[e.kind] = seen.get(e.kind, 0) + 1
+    assert all(seen[kind] for kind in ("MaskedDistances", "MaskedSum", "Corrections"))
+    # Control: the same test on numbers as they are.
+    assert not spread(np.full((1, 2, 400), 12345), result.plan.code.basis.primes[0])
+
+
+def test_the_first_answer_opens_one_bit_a_point_and_the_second_the_labels_of_some():
+    result = run(federation())
+    questions = {q.round: q for q in asked(result)}
+    shares = [e for e in result.transcript.envelopes if e.kind == "LabelShare" and e.recipient == SERVER]
+    for e in shares:
+        question = questions[e.round - e.round % STRIDE]
+        places, words = e.body.words.shape
+        if type(question) is CompareOwnQuery:
+            assert (places, words) == (1, -(-160 // 64))
+        elif type(question) is CompareMovedQuery:
+            assert words == -(-int(moved_of(question).sum()) // 64)
+    # Nobody but the server and clients themselves is told more kinds than where all points meet at once.
+    data = federation()
+    for parties in ((SERVER,), ("client-0", "client-1"), ("client-4",)):
+        views = [
+            View.of(run(data, network=network, max_iter=3), result.plan, parties, data).kinds()["received"]
+            for network in (SLOW, Network())
+        ]
+        assert set(views[0]) - {"CompareOwnQuery", "CompareMovedQuery"} == set(views[1])
+
+
+def test_attacks_read_the_labels_of_all_questions():
+    data = federation()
+    result = run(data)
+    found = [q.labels for q in DecodedView.of(result, result.plan, SERVER, data).questions()]
+    assert {labels.tobytes() for labels in found} == {h.astype(np.int32).tobytes() for h in result.history}

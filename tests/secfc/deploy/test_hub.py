@@ -1,0 +1,297 @@
+"""Parties that meet at a hub: whole runs, hubs that die, strangers."""
+
+import asyncio
+import contextlib
+import socket as sockets
+
+import numpy as np
+import pytest
+
+pytest.importorskip("websockets")
+
+import secfc
+from field import SeededCoins
+from field.secrets.channels import Identity
+from secfc.algorithm import PublicFacts
+from secfc.deploy.hub import Hub
+from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub, take_part_at_hub
+from secfc.fitting import seal_roles
+from secfc.roles.exchange import SERVER, Exchange
+from secfc.roles.messages import Hello
+from secfc.transport.simulate import simulate
+from tests.nightly import short
+from tests.secfc.transport.test_wire import roles_of
+
+FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
+NAMES = (*FED.names, SERVER)
+KEYS = {name: Identity(SeededCoins(8, name).bytes(32)) for name in (*NAMES, "a", "b", "c", "stranger")}
+RUN = "run 1/2"
+WAITING = {"pulse": 5.0, "patience": 20.0, "grace": 5.0, "rejoin": 10.0}
+
+
+def hub(*names):
+    return Hub({RUN: {name: KEYS[name].public for name in names}})
+
+
+def url_of(server):
+    host, port = server.sockets[0].getsockname()[:2]
+    return f"ws://{host}:{port}"
+
+
+def party(role, url, me, peers, **more):
+    return take_part_at_hub(role, url, RUN, me, peers, KEYS[me], **{**WAITING, **more})
+
+
+async def everybody(roles, url, **more):
+    parties = (party(role, url, me, tuple(p for p in roles if p != me), **more) for me, role in roles.items())
+    return dict(
+        zip(roles, await asyncio.wait_for(asyncio.gather(*parties), short(100, nightly=400)), strict=True)
+    )
+
+
+ALGORITHMS = {
+    "default": secfc.SecFC(k=3, t=1, max_iter=3),
+    "distances": secfc.SecFC(k=3, t=1, max_iter=3, disclosure=secfc.Distances()),
+    "k-fed": secfc.KFed(3, 2),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_sealed_runs_over_a_hub_are_those_of_the_simulation(name):
+    expected = simulate(roles_of(ALGORITHMS[name], FED)).results
+    middle = hub(*NAMES)
+
+    async def run():
+        roles = seal_roles(roles_of(ALGORITHMS[name], FED), b"plan", {n: SeededCoins(9, n) for n in NAMES})
+        async with middle.serving() as server:
+            return await everybody(roles, url_of(server))
+
+    got = asyncio.run(run())
+    algorithm = ALGORITHMS[name]
+    plan = algorithm.plan(PublicFacts.of(FED, 4.0))
+    for client in FED.names:
+        ours, theirs = (algorithm.outcome(plan, client, had[client]) for had in (got, expected))
+        np.testing.assert_array_equal(ours.labels, theirs.labels)
+    assert middle.counters.joined == len(NAMES) * (len(NAMES) - 1)
+    assert middle.counters.pairs == 0
+    assert middle.counters.forwarded > 1000
+
+
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_a_hub_that_dies_and_comes_back_changes_nothing(deaths):
+    way = ALGORITHMS["default"]
+    expected = simulate(roles_of(way, FED)).results
+    seen = []
+
+    async def run():
+        with sockets.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        middle = hub(*NAMES)
+        exchanges = asyncio.Event()
+
+        def slow(role):
+            inbox = None
+            number = 0
+            while True:
+                try:
+                    exchange = role.send(inbox)
+                except StopIteration as done:
+                    return done.value
+                number += 1
+                if number in (4, 8, 12):
+                    exchanges.set()
+                inbox = yield exchange
+
+        async def lives():
+            for _ in range(deaths):
+                async with middle.serving("127.0.0.1", port) as server:
+                    await exchanges.wait()
+                    exchanges.clear()
+                    for connection in list(server.connections):
+                        connection.transport.abort()
+            async with middle.serving("127.0.0.1", port):
+                await asyncio.Event().wait()
+
+        roles = roles_of(way, FED)
+        roles[SERVER] = slow(roles[SERVER])
+        task = asyncio.create_task(lives())
+        watch = lambda peer, what: seen.append(what)  # noqa: E731
+        got = await everybody(roles, f"ws://127.0.0.1:{port}", watch=watch)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return got
+
+    got = asyncio.run(run())
+    for client in FED.names:
+        np.testing.assert_array_equal(got[client].labels, expected[client].labels)
+    assert seen.count("came back") >= deaths * 2
+
+
+def says(to, message=b"word"):
+    yield Exchange({to: Hello(message)}, round=1)
+
+
+def hears(of):
+    return (yield Exchange({}, (of,), round=1))[of].description
+
+
+def test_who_cannot_prove_who_it_is_is_not_admitted_and_disturbs_nobody():
+    middle = hub("a", "b")
+
+    async def run():
+        async with middle.serving() as server:
+            url = url_of(server)
+            for session, me, peer, key in (
+                (RUN, "a", "b", KEYS["stranger"]),
+                (RUN, "c", "b", KEYS["c"]),
+                (RUN, "a", "c", KEYS["a"]),
+                ("another run", "a", "b", KEYS["a"]),
+                (RUN, "a", "a", KEYS["a"]),
+            ):
+                with pytest.raises(NotAdmitted, match="run file"):
+                    await asyncio.wait_for(meet_at_hub(url, session, me, peer, key), 5)
+            with pytest.raises(NotAdmitted):
+                await party(says("b"), url, "a", ("c",))
+            got = await asyncio.gather(
+                party(says("b"), url, "a", ("b",)), party(hears("a"), url, "b", ("a",))
+            )
+            assert got[1] == b"word"
+
+    asyncio.run(run())
+    assert middle.counters.refused == 6
+
+
+def test_a_peer_that_never_comes_is_named():
+    async def run():
+        async with hub("a", "b", "c").serving() as server:
+            other = asyncio.create_task(party(hears("a"), url_of(server), "b", ("a",)))
+            with pytest.raises(TimeoutError, match=r"^c did not come"):
+                await party(says("b"), url_of(server), "a", ("b", "c"), arrival=0.5)
+            other.cancel()
+
+    asyncio.run(run())
+
+
+def test_who_resumes_goes_on_without_a_peer_that_is_lost_for_good():
+    def both():
+        return set((yield Exchange({}, ("b", "c"), enough=1, round=1)))
+
+    async def run(late):
+        async with hub("a", "b", "c").serving() as server:
+            url = url_of(server)
+            clocks = {"rejoin": 0.5, "grace": 3.0 if late else 0.1}
+            resumed = asyncio.create_task(party(both(), url, "a", ("b", "c"), resuming=True, **clocks))
+            said = asyncio.create_task(party(says("a"), url, "b", ("a",)))
+            if late:
+                await asyncio.sleep(0.7)  # a has gone on, and c is not lost yet
+                await party(says("a"), url, "c", ("a",))
+            await said
+            return await asyncio.wait_for(resumed, 10)
+
+    assert asyncio.run(run(False)) == {"b"}
+    assert asyncio.run(run(True)) == {"b", "c"}
+
+
+def test_a_slow_reader_delays_no_other_pair():
+    async def run():
+        async with hub("a", "b", "c").serving() as server:
+            url = url_of(server)
+            one, stuck = await asyncio.gather(
+                meet_at_hub(url, RUN, "a", "b", KEYS["a"]), meet_at_hub(url, RUN, "b", "a", KEYS["b"])
+            )
+            full = asyncio.create_task(one.write(bytes(1 << 26)))  # which b never reads
+            await asyncio.sleep(0.3)
+            assert not full.done()
+            two, free = await asyncio.gather(
+                meet_at_hub(url, RUN, "a", "c", KEYS["a"]), meet_at_hub(url, RUN, "c", "a", KEYS["c"])
+            )
+            await two.write(b"hello")
+            assert await asyncio.wait_for(free.read(5), 1) == b"hello"
+            full.cancel()
+            for end in (one, stuck, two, free):
+                end.abort()
+
+    asyncio.run(run())
+
+
+async def fetched(server, path):
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    data = await asyncio.wait_for(reader.read(1 << 16), 5)
+    writer.close()
+    head, _, body = data.decode().partition("\r\n\r\n")
+    return head.split(" ")[1], body
+
+
+def test_health_and_numbers_are_on_pages_of_the_loopback_and_name_nobody():
+    from secfc.deploy import metrics
+
+    async def run():
+        middle, site = hub("a", "b"), metrics.SiteMetrics()
+        async with (
+            middle.serving() as server,
+            metrics.serve_metrics(metrics.hub_metrics(middle)) as of_hub,
+            metrics.serve_metrics(site.registry, healthy=lambda: not site.breaks) as of_site,
+        ):
+            assert await fetched(server, "/healthz") == ("200", "ok\n")
+            assert (await fetched(server, "/metrics"))[0] != "200"  # for the operator only
+            url = url_of(server)
+            with pytest.raises(NotAdmitted):
+                await meet_at_hub(url, RUN, "a", "b", KEYS["stranger"])
+            await asyncio.gather(
+                party(says("b", bytes(1000)), url, "a", ("b",)),
+                party(hears("a"), url, "b", ("a",), meter=site),
+            )
+            pages = [(await fetched(where, "/metrics"))[1] for where in (of_hub, of_site)]
+            assert await fetched(of_site, "/healthz") == ("200", "ok\n")
+            site.breaks = 1
+            assert await fetched(of_site, "/healthz") == ("503", "not well\n")
+            assert (await fetched(of_site, "/other"))[0] == "404"
+            assert all(where.sockets[0].getsockname()[0] == "127.0.0.1" for where in (of_hub, of_site))
+            return dict(line.split(" ", 1) for line in "".join(pages).splitlines() if line[0] != "#")
+
+    numbers = asyncio.run(run())
+    assert numbers["secfc_hub_refused_total"] == "1.0"
+    assert numbers["secfc_hub_joined_total"] == "2.0"
+    assert float(numbers["secfc_hub_forwarded_bytes_total"]) > 1000
+    assert 1000 < float(numbers["secfc_site_received_bytes_total"]) < 1200
+    assert numbers["secfc_site_waiting_seconds_count"] == "1.0"
+    assert numbers["secfc_site_peers"] == "1.0"
+
+    told = metrics.__doc__.split()
+    for name in numbers:
+        base = name.split("{")[0].removesuffix("_created")
+        for end in ("_bucket", "_sum", "_count"):
+            base = base.removesuffix(end)
+        assert name.endswith("_created") or base in told
+        assert "{" not in name or "{le=" in name
+
+
+def test_without_websockets_the_extra_is_named(monkeypatch):
+    import importlib.util
+
+    import secfc.deploy
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"secfc-clustering\[deploy\]"):
+        importlib.reload(secfc.deploy)
+
+
+def test_a_hub_that_cannot_be_reached_is_named_at_once_and_at_the_end():
+    with sockets.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    seen = []
+
+    def role():
+        yield Exchange({}, ("b",))
+
+    async def run():
+        with pytest.raises(TimeoutError, match="nobody could be met within 1 s"):
+            await party(role(), f"ws://127.0.0.1:{port}", "a", ("b", "c"), arrival=1.0,
+                        watch=lambda peer, what: seen.append(what))  # fmt: skip
+
+    asyncio.run(run())
+    assert seen == ["cannot be met yet"]

@@ -1,0 +1,103 @@
+"""The security argument names exactly the messages that runs under each policy send."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import psu
+import secfc
+from secfc.coded.membership import Open, Private
+from secfc.privacy import Bound, Budget
+from tests.loading import every_message
+from tests.secfc.disclosure import test_assignments, test_dealerless, test_final_labels
+
+PAGE = (Path(secfc.__file__).parent / "disclosure" / "README.md").read_text()
+TABLES = {
+    title: set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    for title, table in re.findall(r"<!-- messages: (.*?) -->\n((?:\|.*\n)+)", PAGE)
+}
+ALWAYS = TABLES.pop("every policy")
+ROWS = [line for line in PAGE.splitlines() if re.match(r"\| `[A-Z]\w+` \|", line)]
+# Baselines that protect nothing.
+ELSEWHERE = {"RawPoints", "LocalCenters", "CenterLabels", "PointLabels"}
+
+
+def kinds(tree):
+    """The names of messages in a golden list, however it is nested."""
+    inner = [kinds(value) for value in tree.values() if isinstance(value, dict)]
+    return set().union({key for key in tree if isinstance(key, str) and key[0].isupper()}, *inner)
+
+
+def sent(policy, membership=None, **options):
+    """What a run sends; nothing falls silent and there is one start."""
+    points = np.random.default_rng(0).normal(size=(30, 2))
+    federation = secfc.Federation.from_arrays(np.array_split(points, 5))
+    way = secfc.SecFC(k=2, t=1, max_iter=2, disclosure=policy, membership=membership or Open())
+    result = secfc.fit(way, federation, **options)
+    return {e.kind for e in result.transcript.envelopes}
+
+
+NOISE = secfc.NoiseInShares(Budget(8.0, 1e-6), Bound.given(4.0))
+EXPECTED = {
+    "NoiseInShares()": lambda: sent(NOISE, bound=4.0),
+    "Distances()": lambda: sent(secfc.Distances()),
+    "Distances(dealt=True)": lambda: sent(secfc.Distances(dealt=True)),
+    "AssignmentsOnly()": lambda: kinds(test_assignments.GOLDEN),
+    "AssignmentsOnly(dealer=None)": lambda: kinds(test_dealerless.GOLDEN),
+    "FinalLabelsOnly()": lambda: kinds(test_final_labels.GOLDEN),
+    'FinalLabelsOnly(dealer="server")': lambda: sent(secfc.FinalLabelsOnly(dealer="server")),
+    # The table says when `FinalResult` takes the place of others.
+    "OwnLabels()": lambda: sent(secfc.OwnLabels()) | {"FinalResult"},
+    "OwnLabels(dealer=None)": lambda: sent(secfc.OwnLabels(dealer=None)) | {"FinalResult"},
+}
+
+
+def test_every_policy_has_a_table():
+    assert set(TABLES) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("policy", EXPECTED)
+def test_the_table_of_a_policy_names_its_messages(policy):
+    assert TABLES[policy] | ALWAYS == EXPECTED[policy]()
+    assert not TABLES[policy] & ALWAYS
+
+
+MEMBERSHIPS = {
+    "merging, counts hidden, threshold": Private(counts="hidden"),
+    "merging, counts opened, threshold": Private(counts="opened"),
+    "merge=False, threshold": Private(merge=False),
+    "merging, counts hidden, server mode": Private(psu.Server(), counts="hidden"),
+    "merging, counts opened, threshold, oblivious tags": Private(tags="oblivious", quota=6),
+}
+
+
+@pytest.mark.parametrize("has", MEMBERSHIPS)
+def test_the_table_of_hidden_membership_names_its_messages(has):
+    table = re.search(r"<!-- also: with hidden membership -->\n((?:\|.*\n)+)", PAGE)[1]
+    lines = re.findall(r"^\| `(\w+)` \| [^(|]*(?:\(`?([^)`]*)`?\) )?\|", table, re.MULTILINE)
+    assert {where for _, where in lines} == {
+        "", "threshold", "server mode", "merging", "counts hidden", "counts opened", "merge=False",
+        "OwnLabels", "oblivious tags",
+    }  # fmt: skip
+    expected = {kind for kind, where in lines if where in ("", *has.split(", "))}
+    assert sent(secfc.AssignmentsOnly(), MEMBERSHIPS[has]) - sent(secfc.AssignmentsOnly()) == expected
+    expected |= {kind for kind, where in lines if where == "OwnLabels"}
+    assert sent(secfc.OwnLabels(), MEMBERSHIPS[has]) - sent(secfc.OwnLabels()) == expected
+
+
+def test_every_message_says_what_its_sender_can_do_by_deviating():
+    for row in ROWS:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 4, row
+        assert all(cells), row
+    named = {re.match(r"\| `(\w+)`", row).group(1) for row in ROWS}
+    known = {kind.__name__ for kind in every_message()}
+    assert known - ELSEWHERE <= named, "a message that the security page does not judge"
+    assert named <= known, "a message that is gone"
+
+
+def test_the_default_is_what_the_page_and_the_readme_say():
+    assert secfc.SecFC(k=2, t=1).disclosure == secfc.Lloyd(k=2).disclosure == secfc.AssignmentsOnly()
+    assert "secfc/disclosure/README.md" in (Path(secfc.__file__).parent.parent / "README.md").read_text()

@@ -1,0 +1,60 @@
+"""What reports say of being recognized by centers that are opened."""
+
+import math
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.privacy.audit import GaussianShift
+from secfc.report import as_json, as_text, report
+
+
+def federation(server=False):
+    rng = np.random.default_rng(0)
+    means = rng.uniform(-6, 6, (4, 5))
+    parts = [means[rng.integers(4, size=30)] + rng.normal(size=(30, 5)) for _ in range(4)]
+    return secfc.Federation.from_arrays(parts, server_points=rng.uniform(-6, 6, (30, 5)) if server else None)
+
+
+def made(algorithm, data):
+    result = secfc.fit(algorithm, data, seed=0)
+    return result, report(result, federation=data, algorithm=algorithm)
+
+
+@pytest.mark.parametrize(
+    "algorithm", [secfc.SecFC(4, t=1, reveal_centers=True), secfc.KFed(4, 2), secfc.MaskedLloyd(4)]
+)
+def test_the_smallest_cluster_whose_center_is_open_is_the_most_at_risk(algorithm):
+    result, found = made(algorithm, federation())
+    least = int(np.bincount(result.flat, minlength=4).min())
+    law = GaussianShift.of_center(5, least)
+    assert (found.risk.size, found.risk.shift, found.risk.auc) == (least, math.sqrt(5 / least), law.auc)
+    assert found.risk.detected == law.rate(0.01)
+    said = " ".join(as_text(found).split())
+    assert f"has {least} points: who knows the law of the data recognizes about" in said
+    assert as_json(found)["membership_risk"]["size"] == least
+
+
+def test_where_no_center_is_opened_nothing_is_said():
+    _, found = made(secfc.SecFC(4, t=1), federation())
+    assert found.risk is None
+    assert as_json(found)["membership_risk"] is None
+    assert "recognize" not in as_text(found)
+
+
+def test_a_center_of_one_point_is_that_point_and_one_that_stays_closed_tells_nothing():
+    data = federation()
+    points = [*data.stacked()[:24].reshape(4, 6, 5)[:3], np.full((1, 5), 500.0)]
+    alone = secfc.Federation.from_arrays(points)
+    _, found = made(secfc.SecFC(2, t=1, reveal_centers=True, smallest_center=1), alone)
+    assert "The center of one point is that point" in found.risk.sentence
+    _, found = made(secfc.SecFC(2, t=1, reveal_centers=True), alone)
+    assert found.risk.size == 18
+
+
+def test_under_a_budget_the_bound_is_said_and_no_size():
+    _, found = made(secfc.FedDPKMeans(4, 1.0, 1e-6), federation(server=True))
+    assert round(found.risk.detected, 3) == 0.027
+    assert found.risk.size is None
+    assert "at most 3 of 100 people are recognized" in " ".join(as_text(found).split())

@@ -1,0 +1,145 @@
+"""A run that ends by an error: all parties learn whose, what kind and when, at once, and nothing else."""
+
+import asyncio
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+
+import secfc
+from field import SeededCoins
+from secfc.data.inputs import InputError
+from secfc.fitting import seal_roles
+from secfc.roles.abort import Abort, abort_message, broadcast_abort
+from secfc.roles.exchange import (
+    END,
+    ITERATE,
+    SERVER,
+    DisputedRows,
+    Ended,
+    FaultyClient,
+    FaultyServer,
+    TooFewReplies,
+)
+from secfc.transport.network import run_party
+from secfc.transport.simulate import simulate
+from tests.secfc.active.test_a7_waiting import PULSE, mesh
+from tests.secfc.transport.test_wire import roles_of
+
+FED = secfc.Federation.from_arrays(np.array_split(np.random.default_rng(4).normal(size=(40, 3)), 5))
+WAY = secfc.SecFC(k=3, t=1, max_iter=3)
+
+
+def raising(role, error, start=ITERATE):
+    """A role that has an error in its first exchange of this round or later."""
+    inbox = None
+    while True:
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as done:
+            return done.value
+        if exchange.round >= start:
+            role.close()
+            raise error
+        inbox = yield exchange
+
+
+def ends(who, error, *, start=ITERATE, sealed=False, heed=None, wrap=True):
+    """What every party ends with over a network, if one has an error; and for how many seconds it took."""
+    roles = roles_of(WAY, FED)
+    roles[who] = raising(roles[who], error, start)
+    if wrap:
+        roles = {
+            name: broadcast_abort(role, name, tuple(p for p in roles if p != name), heed=heed)
+            for name, role in roles.items()
+        }
+    if sealed:
+        roles = seal_roles(roles, b"plan", {name: SeededCoins(9, name) for name in roles})
+
+    async def run():
+        links = await mesh(list(roles))
+        begin = time.monotonic()
+        parties = (
+            run_party(roles[name], links[name], pulse=20 * PULSE, patience=20.0, grace=5.0, rejoin=1.0)
+            for name in roles
+        )
+        got = await asyncio.wait_for(asyncio.gather(*parties, return_exceptions=True), 60)
+        return dict(zip(roles, got, strict=True)), time.monotonic() - begin
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["open", "sealed"])
+@pytest.mark.parametrize(
+    ("who", "error", "party"),
+    [
+        ("client-2", FaultyServer(SERVER, "secret text 4711"), SERVER),
+        (SERVER, FaultyClient("client-1", "secret text 4711"), "client-1"),
+        (SERVER, TooFewReplies(4, ("client-1",)), None),
+        ("client-0", InputError("secret text 4711"), None),
+    ],
+)
+def test_everybody_ends_at_once_with_the_cause(who, error, party, sealed):
+    got, seconds = ends(who, error, sealed=sealed)
+    assert got.pop(who) is error
+    for found in got.values():
+        assert isinstance(found, Ended)
+        assert (found.by, found.error, found.party) == (who, type(error).__name__, party)
+        assert found.round >= ITERATE - 2**32
+        assert "4711" not in str(found)
+    assert seconds < 5  # a warm run takes a part of one
+
+
+def test_an_error_before_any_share_is_told_as_well():
+    got, _ = ends("client-3", InputError("no such column"), start=0)
+    assert {type(found) for name, found in got.items() if name != "client-3"} == {Ended}
+
+
+@pytest.mark.parametrize("error", [TooFewReplies(4, ()), OSError("disk full")])
+def test_a_client_that_others_can_do_without_ends_alone(error):
+    expected = simulate(roles_of(WAY, FED)).results
+    got, _ = ends("client-2", error)
+    assert got.pop("client-2") is error
+    for name, found in got.items():
+        if name != SERVER:
+            assert (found.labels == expected[name].labels).all()
+
+
+def test_where_clients_may_lie_only_the_server_is_heeded():
+    got, _ = ends("client-2", FaultyServer(SERVER, "a lie"), heed=(SERVER,))
+    expected = simulate(roles_of(WAY, FED)).results
+    assert all((got[name].labels == expected[name].labels).all() for name in ("client-0", "client-4"))
+
+
+def test_what_is_told_names_nothing_but_class_party_and_round():
+    word = abort_message(DisputedRows((3, 5), ("Müller 1943",)), 12)
+    assert dataclasses.astuple(word) == ("DisputedRows", "", 12)
+    for wrong in (("Faulty Client", "", 1), ("", "", 1), ("A" * 41, "", 1), ("A", "", -1), ("A", "", END)):
+        with pytest.raises(ValueError, match=r"run ends|letters"):
+            Abort(*wrong)
+
+
+def test_a_word_about_strangers_blames_who_says_it():
+    def says():
+        yield secfc.roles.exchange.Exchange({}, ("a",), enough=0, round=5)
+        raise FaultyClient("mallory", "did something")
+
+    def waits():
+        yield secfc.roles.exchange.Exchange({}, ("b",), round=5)
+
+    with pytest.raises(FaultyClient, match="no part"):
+        simulate(
+            {
+                "b": kept_alive(broadcast_abort(says(), "b", ("a",))),
+                "a": broadcast_abort(waits(), "a", ("b",)),
+            }
+        )
+
+
+def kept_alive(role):
+    """The same, but its own error does not end the simulation."""
+    try:
+        yield from role
+    except FaultyClient:
+        return

@@ -1,0 +1,780 @@
+"""Resuming: a crash anywhere changes no result, and nobody ever says two things in one round."""
+
+import asyncio
+import dataclasses
+import itertools
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import psu
+import secfc
+from field import SeededCoins
+from secfc import cli
+from secfc.algorithm import PublicFacts
+from secfc.coded.membership import Private
+from secfc.feddp import FedDPKMeans, SharedNoise
+from secfc.kmeans.starts import RandomPoints
+from secfc.roles.exchange import (
+    SERVER,
+    Exchange,
+    FaultyClient,
+    Inbox,
+    ProtocolError,
+    SuspectedParties,
+    TooFewReplies,
+)
+from secfc.roles.messages import Hello
+from secfc.transport import wire
+from secfc.transport.checkpoint import Checkpoint, checkpointed, journal_path, remove_journals
+from secfc.transport.journal import Journal, JournalError
+from secfc.transport.network import run_party
+from secfc.transport.sealed import sealed as seal
+from secfc.transport.simulate import simulate
+from tests.nightly import short
+from tests.secfc.campaign import NOISY
+from tests.secfc.transport.test_wire import mesh
+
+RUN = bytes(32)
+OPEN = secfc.SecFC(k=3, t=1, init=RandomPoints(), max_iter=3, disclosure=secfc.Distances())
+RUNS = {
+    "open": OPEN,
+    "labels only": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly()),
+    "a client deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly("client-2"), n_init=2),
+    "nobody deals": dataclasses.replace(OPEN, disclosure=secfc.AssignmentsOnly(dealer=None)),
+    "final labels": dataclasses.replace(OPEN, disclosure=secfc.FinalLabelsOnly()),
+    "own labels": dataclasses.replace(OPEN, disclosure=secfc.OwnLabels(), reveal_centers=True),
+    "own labels, private": dataclasses.replace(
+        OPEN, disclosure=secfc.OwnLabels(), membership=Private(bound=64)
+    ),
+    "own labels, nobody deals": dataclasses.replace(OPEN, disclosure=secfc.OwnLabels(None, sizes="hidden")),
+    "final labels, the server deals": dataclasses.replace(
+        OPEN, disclosure=secfc.FinalLabelsOnly(dealer="server")
+    ),
+    "noise in shares": dataclasses.replace(OPEN, disclosure=NOISY, init=secfc.RandomLabels()),
+    "a liar": dataclasses.replace(OPEN, liars=1),
+    "labels only, private": dataclasses.replace(
+        OPEN, disclosure=secfc.AssignmentsOnly(), membership=Private(bound=64)
+    ),
+    "private centers": FedDPKMeans(3, 4.0, 1e-6, steps=1),
+    "private centers, shared noise": FedDPKMeans(3, 4.0, 1e-6, steps=0, noise=SharedNoise()),
+    "bare": dataclasses.replace(OPEN, disclosure=secfc.Distances(blind=False), reveal_centers=True),
+    "private": dataclasses.replace(OPEN, membership=Private(bound=64)),
+    "private, oblivious": dataclasses.replace(OPEN, membership=Private(bound=64, tags="oblivious", quota=8)),
+    "private, server": dataclasses.replace(OPEN, membership=Private(psu.Server(), bound=64)),
+    "kfed": secfc.KFed(k=3, k_local=2),
+    "lloyd": secfc.Lloyd(k=3, init=RandomPoints(), max_iter=3),
+}
+
+
+def federation(n=3, m=24, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(-10, 10, (3, d))
+    points = centers[rng.integers(0, 3, m)] + 3 * rng.normal(size=(m, d))
+    return secfc.Federation.from_arrays(np.array_split(points, n), server_points=centers)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch):
+    """Processes end here, not the power."""
+    monkeypatch.setattr(Journal, "sync", lambda self: None)
+
+
+class Crash(Exception):  # noqa: N818
+    """The process ends here."""
+
+
+class Network:
+    """Carries everything, notices whoever says two things in one round, and may crash while it delivers."""
+
+    def __init__(self):
+        self.said, self.left = {}, None
+
+    def __call__(self, e):
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Crash
+        self.hear(e.sender, e.recipient, e.round, e.body)
+        return (e,)
+
+    def hear(self, sender, recipient, number, body):
+        data = wire.encode(body)
+        if self.said.setdefault((sender, recipient, number), data) != data:
+            raise ProtocolError(f"{sender} said two things in round {number}")
+
+    def watch(self, name, exchange):
+        for recipient, body in exchange.send.items():
+            self.hear(name, recipient, exchange.round, body)
+
+
+def after(count):
+    """A watch that crashes after so many exchanges that are no repetitions; says how many there were."""
+
+    def watch(name, exchange):
+        watch.seen += exchange.taken is None
+        if watch.seen > count:
+            raise Crash
+
+    watch.seen = 0
+    return watch
+
+
+def same(a, b):
+    return (
+        all((x == y).all() for x, y in zip(a.labels, b.labels, strict=True))
+        and len(a.history) == len(b.history)
+        and all((x == y).all() for x, y in zip(a.history, b.history, strict=True))
+        and len(a.transcript) == len(b.transcript)
+        and a.cost == b.cost
+        and (a.centers is None) == (b.centers is None)
+        and (a.centers is None or np.array_equal(a.centers, b.centers, equal_nan=True))
+    )
+
+
+# --- all parties crash ------------------------------------------------------------------------------
+
+
+# Of each run so many exchanges, far apart; by night every one.
+@pytest.mark.parametrize(("name", "sealed", "crashes"), [
+    ("open", False, 8), ("open", True, 2), ("bare", False, 2), ("private", False, 3), ("private", True, 2),
+    ("private, oblivious", False, 2),
+    ("private, server", False, 2), ("kfed", False, 2), ("lloyd", False, 4), ("labels only", False, 3),
+    ("labels only", True, 2), ("a client deals", False, 2), ("nobody deals", False, 3),
+    ("final labels", False, 3), ("own labels", False, 3), ("own labels, nobody deals", False, 2),
+    ("final labels, the server deals", False, 2), ("own labels", True, 2),
+    ("own labels, private", False, 2), ("noise in shares", False, 2), ("a liar", False, 3),
+    ("labels only, private", False, 2), ("private centers", False, 2),
+    ("private centers, shared noise", False, 2),
+])  # fmt: skip
+def test_all_crash_at_any_exchange(name, sealed, crashes, tmp_path):
+    algorithm = RUNS[name]
+    fed = federation(n=5 if getattr(algorithm, "liars", 0) else 3)
+    # Unions number rows by their session, and starts are drawn among rows; noise is drawn from coins.
+    seeded = "private" in name
+    coins = {"coins": lambda party: SeededCoins(1, party)} if seeded else {}
+    bound = {"bound": 64.0}
+    count = after(10**9)
+    expected = secfc.fit(algorithm, fed, watch=count, sealed=sealed, **coins, **bound)
+    if isinstance(algorithm, secfc.SecFC) and not seeded:
+        twin = dataclasses.replace(RUNS["lloyd"], init=algorithm.init, n_init=algorithm.n_init)
+        scale = expected.plan.quantizer.scale
+        plain = secfc.fit(dataclasses.replace(twin, scale=scale), fed, **bound)
+        assert all((a == b).all() for a, b in zip(expected.labels, plain.labels, strict=True))
+    step = short(-(-count.seen // crashes), nightly=1)
+    for crash in range(step // 2, count.seen, step):
+        options = {
+            "checkpoint": tmp_path / str(crash), "faults": Network(), "sealed": sealed, **coins, **bound
+        }  # fmt: skip
+        with pytest.raises(Crash):
+            secfc.fit(algorithm, fed, watch=after(crash), **options)
+        assert same(secfc.fit(algorithm, fed, **options), expected)
+        # What is on file now is the whole run.
+        assert same(secfc.fit(algorithm, fed, **options), expected)
+
+
+def test_all_crash_while_messages_are_under_way(tmp_path):
+    expected = secfc.fit(OPEN, federation())
+    for crash in range(0, len(expected.transcript), short(13, nightly=1)):
+        network = Network()
+        network.left = crash
+        options = {"checkpoint": tmp_path / str(crash), "faults": network}
+        with pytest.raises(Crash):
+            secfc.fit(OPEN, federation(), **options)
+        network.left = None
+        assert same(secfc.fit(OPEN, federation(), **options), expected)
+
+
+@pytest.mark.parametrize("method", ["write_took", "write_sent"])
+@pytest.mark.parametrize("late", [False, True])
+def test_all_crash_before_and_after_each_record(method, late, tmp_path, monkeypatch):
+    expected = secfc.fit(OPEN, federation())
+    write = getattr(Journal, method)
+    for crash in itertools.count(0, short(8, nightly=1)):
+        calls = itertools.count()
+
+        def dying(self, what, calls=calls, crash=crash):
+            last = next(calls) == crash
+            if not last or late:
+                write(self, what)
+            if last:
+                raise Crash
+
+        network = Network()
+        options = {"checkpoint": tmp_path / str(crash), "faults": network}
+        monkeypatch.setattr(Journal, method, dying)
+        try:
+            secfc.fit(OPEN, federation(), **options)
+            break
+        except Crash:
+            monkeypatch.setattr(Journal, method, write)
+            assert same(secfc.fit(OPEN, federation(), **options), expected)
+    assert crash > 20
+
+
+def test_crashing_again_and_again_gets_there(tmp_path):
+    expected, network = secfc.fit(OPEN, federation()), Network()
+    for crashes in itertools.count():
+        try:
+            # Every party repeats what it waits for, then a few more exchanges happen.
+            result = secfc.fit(OPEN, federation(), checkpoint=tmp_path, faults=network, watch=after(6))
+            break
+        except Crash:
+            assert crashes < 100
+    assert crashes > 5
+    assert same(result, expected)
+
+
+def test_private_rows_resume_with_the_session_they_began_with(tmp_path):
+    ids = [["ann", "bob", "eve"], ["bob", "dan"], ["eve", "fay", "gus"]]
+    values = {name: [float(len(name)), float(ord(name[0]))] for row in ids for name in row}
+    fed = secfc.Federation.from_arrays([[values[i] for i in row] for row in ids], ids=ids)
+    algorithm = secfc.SecFC(k=2, t=1, membership=Private(bound=64), init=secfc.RandomPoints())
+    network = Network()
+    for crashes in itertools.count():
+        try:
+            result = secfc.fit(algorithm, fed, checkpoint=tmp_path, faults=network, watch=after(25))
+            break
+        except Crash:
+            assert crashes < 100
+    assert crashes > 2
+    # The same, told its start: plaintext k-means over the rows of the union.
+    people = sorted({name for row in ids for name in row})
+    where = dict(zip(itertools.chain(*ids), np.concatenate(result.rows).tolist(), strict=True))
+    start = np.empty(len(people), int)
+    for name, row in where.items():
+        start[people.index(name)] = result.history[0][row]
+    pooled = secfc.Federation.from_arrays([[values[name] for name in people]])
+    plain = secfc.fit(
+        secfc.Lloyd(k=2, init=secfc.GivenLabels(start), scale=result.plan.quantizer.scale), pooled
+    )
+    for name, row in where.items():
+        assert result.history[-1][row] == plain.flat[people.index(name)]
+
+
+# --- what protects masks -----------------------------------------------------------------------------
+
+
+def crashed(directory, *, at=30, algorithm=OPEN, fed=None, network=None, **options):
+    with pytest.raises(Crash):
+        secfc.fit(
+            algorithm, fed or federation(), checkpoint=directory, watch=after(at),
+            **({} if network is None else {"faults": network}), **options,
+        )  # fmt: skip
+
+
+def test_other_coins_data_or_parameters_are_refused_before_anything_is_said(tmp_path):
+    network = Network()
+    crashed(tmp_path / "a", network=network)
+    said = dict(network.said)
+    # Of the same size and bound, so all that is public is the same.
+    first, *others = (p.read() for p in federation().parties)
+    moved = secfc.Federation.from_arrays([first[::-1], *others])
+    with pytest.raises(JournalError, match="client-0 would not send what it sent before"):
+        secfc.fit(OPEN, moved, checkpoint=tmp_path / "a", faults=network)
+    with pytest.raises(JournalError, match="would not send"):
+        secfc.fit(
+            OPEN, federation(), checkpoint=tmp_path / "a", faults=network, coins=lambda p: SeededCoins(0, p)
+        )
+    assert {key for key in network.said if key not in said} == set()
+    for other in ({"seed": 1}, {"sealed": True}, {"bound": 77.0}):
+        with pytest.raises(JournalError, match="other parameters"):
+            secfc.fit(OPEN, federation(), checkpoint=tmp_path / "a", **other)
+    with pytest.raises(JournalError, match="other parameters"):
+        secfc.fit(dataclasses.replace(OPEN, k=2), federation(), checkpoint=tmp_path / "a")
+    assert same(secfc.fit(OPEN, federation(), checkpoint=tmp_path / "a"), secfc.fit(OPEN, federation()))
+
+
+def test_a_run_resumes_with_other_threads(tmp_path):
+    crashed(tmp_path, network=Network())
+    faster = dataclasses.replace(OPEN, threads=2)
+    assert same(secfc.fit(faster, federation(), checkpoint=tmp_path), secfc.fit(OPEN, federation()))
+
+
+def test_without_restored_coins_two_things_are_said_in_one_round(tmp_path, monkeypatch):
+    # The control of this file: the network notices when coins are new and the check of sends is off.
+    network = Network()
+    monkeypatch.setattr("secfc.transport.checkpoint.exchange_digest", lambda number, send: bytes(16))
+    crashed(tmp_path, network=network)
+    with pytest.raises(ProtocolError, match="two things"):
+        secfc.fit(OPEN, federation(), checkpoint=tmp_path, faults=network, coins=lambda p: SeededCoins(9, p))
+
+
+def test_seeded_coins_stay_reproducible(tmp_path):
+    def coins(party):
+        return SeededCoins(4, party)
+
+    expected = secfc.fit(RUNS["private"], federation(), coins=coins, keep_bodies=True)
+    crashed(tmp_path, at=60, algorithm=RUNS["private"], coins=coins)
+    got = secfc.fit(RUNS["private"], federation(), coins=coins, keep_bodies=True, checkpoint=tmp_path)
+    assert same(got, expected)
+
+    def bodies(result):
+        return {(e.sender, e.recipient, e.round): wire.encode(e.body) for e in result.transcript.envelopes}
+
+    assert bodies(got) == bodies(expected)
+
+
+def test_a_missing_journal_is_refused(tmp_path):
+    crashed(tmp_path)
+    journal_path(tmp_path, "client-1").unlink()
+    with pytest.raises(JournalError, match="history of other parties and none of client-1"):
+        secfc.fit(OPEN, federation(), checkpoint=tmp_path)
+
+
+def test_journals_of_a_run_that_never_began_may_be_missing(tmp_path):
+    crashed(tmp_path, at=30)
+    for name in (*federation().names, SERVER):
+        path = journal_path(tmp_path, name)
+        path.write_bytes(path.read_bytes()[: 33 + 65 + len(name)])
+    journal_path(tmp_path, SERVER).unlink()
+    secfc.fit(OPEN, federation(), checkpoint=tmp_path)
+
+
+# --- one party crashes -------------------------------------------------------------------------------
+
+
+def builders(algorithm, fed, directory, sealed=False):
+    """For each party: makes its role anew, from its journal."""
+    plan = algorithm.plan(dataclasses.replace(PublicFacts.of(fed), session=bytes(32)))
+    open_now = {}
+
+    def make(name):
+        if name in open_now:
+            open_now[name].close()
+        journal = open_now[name] = Journal.open(journal_path(directory, name), name, RUN)
+        if name == SERVER:
+            role = algorithm.server(plan, rng=np.random.default_rng(0), coins=journal.coins())
+        else:
+            (party,) = (p for p in fed.parties if p.name == name)
+            coins = journal.coins()
+            role = algorithm.client(plan, party, coins=coins)
+            role = seal(role, name, fed.names, plan.description, coins) if sealed else role
+        return checkpointed(role, journal)
+
+    def close():
+        for journal in open_now.values():
+            journal.close()
+
+    return make, close
+
+
+def checked(results, fed):
+    """Compare with plaintext k-means, started alike."""
+    trace, scale = results[SERVER].trace, results[SERVER].plan.quantizer.scale
+    start = secfc.GivenLabels(trace.history[0])
+    plain = secfc.fit(dataclasses.replace(RUNS["lloyd"], init=start, scale=scale), fed)
+    assert len(trace.history) == len(plain.history)
+    assert all((a == b).all() for a, b in zip(trace.history, plain.history, strict=True))
+    assert all((results[n].labels == own).all() for n, own in zip(fed.names, plain.labels, strict=True))
+
+
+def rising(make, name, at):
+    """A role that dies before its at-th exchange is sent, and comes back at once."""
+    role, inbox, live = make(name), None, 0
+    while True:
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as done:
+            return done.value
+        live += exchange.taken is None
+        if live == at:
+            at = None
+            role.close()
+            role, inbox = make(name), None
+            continue
+        inbox = yield exchange
+
+
+@pytest.mark.parametrize(("name", "victim", "step"), [
+    *(("open", victim, 1) for victim in ("client-0", "client-2", SERVER)),
+    *(("labels only", victim, 3) for victim in ("client-0", "client-2", SERVER)),
+    ("nobody deals", "client-1", 9),
+])  # fmt: skip
+def test_one_party_crashes_at_any_exchange(name, victim, step, tmp_path):
+    fed = federation()
+    for at in range(1, 9 * step, step):
+        make, close = builders(RUNS[name], fed, tmp_path / str(at))
+        roles = {name: make(name) for name in (*fed.names, SERVER) if name != victim}
+        roles[victim] = rising(make, victim, at)
+        network = Network()
+        done = simulate(roles, watch=network.watch)
+        close()
+        checked(done.results, fed)
+
+
+def dying(role, at, told):
+    """A role that dies before its at-th exchange is sent, or when that was answered."""
+    inbox, live = None, 0
+    while True:
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as done:
+            return done.value
+        live += exchange.taken is None
+        if live == at and not told:
+            raise Crash
+        inbox = yield exchange
+        if live == at:
+            raise Crash
+
+
+def noting(role, name, network):
+    """The role, everything it says noted."""
+    inbox = None
+    while True:
+        try:
+            exchange = role.send(inbox)
+        except StopIteration as done:
+            return done.value
+        network.watch(name, exchange)
+        inbox = yield exchange
+
+
+async def reviving(make, names, victim, at, told, **options):
+    """All parties over sockets; the victim dies once, and comes back over new connections."""
+    links, network = await mesh(list(names)), Network()
+    roles = {name: noting(make(name), name, network) for name in names}
+    roles[victim] = dying(roles[victim], at, told)
+    options = {"rejoin": 20.0, "patience": 30.0, **options}
+    tasks = {name: asyncio.create_task(run_party(roles[name], links[name], **options)) for name in names}
+    died = False
+    try:
+        await tasks[victim]
+    except Crash:
+        died, fresh = True, {}
+        for peer in names:
+            if peer != victim:
+                pair = await mesh([victim, peer])
+                fresh[peer], other = pair[victim][peer], pair[peer][victim]
+                links[peer][victim].renew(other.channel)
+        role = noting(make(victim), victim, network)
+        tasks[victim] = asyncio.create_task(run_party(role, fresh, **options))
+    return died, dict(zip(tasks, await asyncio.gather(*tasks.values()), strict=True))
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("victim", ["client-1", SERVER])
+def test_one_party_crashes_over_sockets_and_the_others_wait(victim, told, tmp_path):
+    fed = federation()
+    for at in itertools.count(1, short(3, nightly=1)):
+        make, close = builders(OPEN, fed, tmp_path / str(at))
+        died, results = asyncio.run(
+            asyncio.wait_for(reviving(make, (*fed.names, SERVER), victim, at, told), 60)
+        )
+        close()
+        checked(results, fed)
+        if not died:
+            break
+    assert at > 7
+
+
+@pytest.mark.parametrize("name", ["open", "private"])
+def test_a_sealed_party_crashes_over_sockets(name, tmp_path):
+    fed, algorithm = federation(), RUNS[name]
+    for at in (1, 2, 3, 8):  # also between the steps of the handshake
+        make, close = builders(algorithm, fed, tmp_path / str(at), sealed=True)
+        died, results = asyncio.run(
+            asyncio.wait_for(reviving(make, (*fed.names, SERVER), "client-0", at, True), 60)
+        )
+        close()
+        assert died
+        if name == "open":
+            checked(results, fed)
+        labels = results[SERVER].trace.labels
+        for party in fed.names:
+            assert (results[party].labels == labels[results[party].rows]).all()
+
+
+def test_all_crash_over_sockets_and_resume(tmp_path):
+    fed, names = federation(), (*federation().names, SERVER)
+
+    async def run(make, at):
+        links = await mesh(list(names))
+        roles = {name: make(name) for name in names}
+        if at is not None:
+            roles[SERVER] = dying(roles[SERVER], at, True)
+        tasks = [
+            asyncio.create_task(run_party(roles[n], links[n], rejoin=20.0, patience=30.0)) for n in names
+        ]
+        try:
+            return dict(zip(names, await asyncio.gather(*tasks), strict=True))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    make, close = builders(OPEN, fed, tmp_path)
+    for at in (1, 2, 2, 2, 3):
+        with pytest.raises(Crash):
+            asyncio.run(asyncio.wait_for(run(make, at), 60))
+    checked(asyncio.run(asyncio.wait_for(run(make, None), 60)), fed)
+    close()
+
+
+def test_a_peer_that_does_not_come_back_is_missed_after_a_while(tmp_path):
+    def asks():
+        return dict((yield Exchange({}, ("b",))))
+
+    def dies():
+        yield Exchange()
+        raise Crash
+
+    async def run():
+        links = await mesh(["a", "b"])
+        b = asyncio.create_task(run_party(dies(), links["b"]))
+        begin = time.monotonic()
+        got = await run_party(asks(), links["a"], rejoin=0.3, patience=30.0)
+        with pytest.raises(Crash):
+            await b
+        late = await mesh(["a", "b"])
+        links["a"]["b"].renew(late["a"]["b"].channel)
+        assert await late["b"]["a"].channel.read(1) == b""  # it came too late, and is told so
+        await late["b"]["a"].channel.close()
+        return got, time.monotonic() - begin
+
+    got, seconds = asyncio.run(run())
+    assert got == {}
+    assert 0.3 <= seconds < 10
+
+
+# --- the file ----------------------------------------------------------------------------------------
+
+
+def speak(peer, count):
+    heard = []
+    for number in range(count):
+        inbox = yield Exchange({peer: Hello(bytes([number]) * 40)}, (peer,), round=number)
+        heard.append(inbox[peer].description[0])
+    return heard
+
+
+def talk(directory, count=4, crash=None, **watch):
+    with Checkpoint.open(directory, ("a", "b"), RUN) as kept:
+        roles = {"a": kept.role("a", speak("b", count)), "b": kept.role("b", speak("a", count))}
+        return simulate(roles, **watch).results
+
+
+def interrupted(directory, at=5):
+    with pytest.raises(Crash):
+        talk(directory, watch=after(at))
+    return journal_path(directory, "a")
+
+
+def test_a_torn_last_record_is_dropped(tmp_path):
+    whole, path = {}, interrupted(tmp_path)
+    before = path.stat().st_size
+    talk(tmp_path)
+    for name in "ab":
+        whole[name] = journal_path(tmp_path, name).read_bytes()
+    # The record that a would have written next: what it took, which is 33 bytes and 24, a name and a message.
+    took = 33 + 24 + 1 + wire.encoded_size(Hello(bytes(40)))
+    for cut in range(took + 1):
+        for zeros in (0, 100):
+            path.write_bytes(whole["a"][: before + cut] + bytes(zeros if cut == 0 else 0))
+            assert talk(tmp_path)["a"] == [0, 1, 2, 3]
+            assert path.read_bytes() == whole["a"]
+    # Written to the right length, but not all of it.
+    path.write_bytes(whole["a"][: before + took - 9] + bytes(9))
+    assert talk(tmp_path)["a"] == [0, 1, 2, 3]
+    assert path.read_bytes() == whole["a"]
+
+
+def test_every_byte_of_an_earlier_record_is_checked(tmp_path):
+    path = interrupted(tmp_path)
+    good = path.read_bytes()
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.taken == {"b": 1}
+    last = 33 + 16  # what a sent last
+    for at in range(len(good) - last):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        with pytest.raises(JournalError, match="damaged at byte"):
+            talk(tmp_path)
+    # Records that are left out, or swapped.
+    first = 33 + 65 + 1
+    for bad in (good[first:], good[:first] + good[first + 49 :], b"a,b\n1,2\n", good[:60]):
+        path.write_bytes(bad)
+        with pytest.raises(JournalError, match="no journal, or damaged"):
+            talk(tmp_path)
+    path.write_bytes(good)
+    assert talk(tmp_path)["a"] == [0, 1, 2, 3]
+
+
+def test_other_parties_runs_and_versions_are_refused(tmp_path, monkeypatch):
+    path = interrupted(tmp_path)
+    with pytest.raises(JournalError, match="is the journal of 'a', not of 'b'"):
+        Journal.open(path, "b", RUN)
+    with pytest.raises(JournalError, match="other parameters"):
+        Journal.open(path, "a", bytes(31) + b"x")
+    with pytest.raises(ValueError, match="32"):
+        Journal.open(path, "a", b"short")
+    monkeypatch.setattr("secfc.transport.journal.VERSION", 2)
+    with pytest.raises(JournalError, match="version 1, this software writes version 2"):
+        Journal.open(path, "a", RUN)
+
+
+def blaming(error):
+    """A role that hears once, and then has this error."""
+    yield Exchange({"b": Hello(b"secret word")}, ("b",), round=1)
+    raise error
+
+
+def ended(path, error):
+    """A journal whose run ended so, after a message was taken."""
+    with Journal.open(path, "a", RUN) as journal:
+        seed = journal._seed
+        role = checkpointed(blaming(error), journal)
+        next(role)
+        with pytest.raises(type(error)):
+            role.send(Inbox({"b": Hello(b"told in secret")}, {"b": 1}))
+    return seed
+
+
+@pytest.mark.parametrize("error", [FaultyClient("b", "lied"), SuspectedParties(("b", "c"), "no points")])
+def test_a_run_that_ended_with_blame_leaves_no_keys_and_cannot_go_on(error, tmp_path):
+    path = tmp_path / "a.journal"
+    seed = ended(path, error)
+    assert seed not in path.read_bytes()
+    assert b"secret" not in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["a.journal"]
+    with pytest.raises(JournalError, match=f"ended with {type(error).__name__}"):
+        Journal.open(path, "a", RUN)
+    with pytest.raises(JournalError, match="other parameters"):
+        Journal.open(path, "a", bytes(31) + b"1")
+
+
+def test_a_run_that_ended_with_losses_can_go_on(tmp_path):
+    path = tmp_path / "a.journal"
+    seed = ended(path, TooFewReplies(2, ()))
+    assert seed in path.read_bytes()  # as it must not be after blame
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.next_sent() is not None
+
+
+def test_a_crash_while_a_journal_ends_leaves_it_whole(tmp_path, monkeypatch):
+    path = tmp_path / "a.journal"
+
+    def crash(self, to):
+        raise Crash
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with Journal.open(path, "a", RUN) as journal:
+        journal.write_sent(bytes(16))
+        with pytest.raises(Crash):
+            journal.end("FaultyClient")
+    with Journal.open(path, "a", RUN) as journal:
+        assert journal.next_sent() is not None
+
+
+def test_two_processes_cannot_resume_the_same_journal(tmp_path):
+    path = interrupted(tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from secfc.transport.journal import Journal\n"
+        "Journal.open(Path(sys.argv[1]), 'a', bytes(32))"
+    )
+    with Journal.open(path, "a", RUN):
+        with pytest.raises(JournalError, match="in use"):
+            Journal.open(path, "a", RUN)
+        other = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, text=True, check=False, cwd=Path.cwd()
+        )
+        assert "is in use" in other.stderr
+    Journal.open(path, "a", RUN).close()
+
+
+def test_journals_are_for_their_owner_only_and_say_nothing(tmp_path):
+    directory = tmp_path / "new" / "here"
+    old = os.umask(0)
+    try:
+        path = interrupted(directory)
+    finally:
+        os.umask(old)
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    with Journal.open(path, "a", RUN) as journal:
+        assert path.stat().st_mode & 0o777 == 0o600
+        seed = journal._seed
+        assert seed.hex()[:8] not in repr(journal)
+        assert repr(seed)[2:10] not in repr(journal)
+        assert journal.coins().bytes(32) == journal.coins().bytes(32) != seed
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(OSError, match="link"):
+        Journal.open(link, "a", RUN)
+    remove_journals(directory, ("a", "b"))
+    assert not directory.exists()
+
+
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+    write, calls = Journal._write, itertools.count()
+
+    def full(self, kind, parts):
+        if next(calls) == 9:
+            self._file.write(b"some of it")
+            self._file.flush()
+            raise OSError(28, "No space left on device")
+        write(self, kind, parts)
+
+    monkeypatch.setattr(Journal, "_write", full)
+    with pytest.raises(OSError, match="No space"):
+        talk(tmp_path)
+    monkeypatch.setattr(Journal, "_write", write)
+    assert talk(tmp_path)["a"] == [0, 1, 2, 3]
+
+
+# --- the command ---------------------------------------------------------------------------------------
+
+
+def test_a_killed_command_resumes(tmp_path):
+    files = []
+    for party in federation(n=5, m=300, d=4).parties:
+        files.append(str(tmp_path / f"{party.name}.npy"))
+        np.save(files[-1], party.read())
+
+    shown = ("--disclosure", "distances")  # whose journals are large enough to be killed in between
+
+    def command(labels, *more):
+        return ["run", *files, "-k", "3", "--n-init", "6", "--labels", str(labels), "--json", *shown, *more]
+
+    whole = CliRunner().invoke(cli.main, command(tmp_path / "whole.csv"))
+    assert whole.exit_code == 0, whole.output
+    directory = tmp_path / "journals"
+    keep = ("--checkpoint", str(directory))
+    server, args = journal_path(directory, SERVER), command(tmp_path / "labels.csv", *keep)
+    # Killed early, then after more of it.
+    for size in (25_000, 75_000):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "secfc.cli", *args], stdout=subprocess.DEVNULL, cwd=Path.cwd()
+        )
+        while process.poll() is None and not (server.exists() and server.stat().st_size > size):
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, "it finished before it could be killed"
+    refused = CliRunner().invoke(cli.main, [*args, "--seed", "1"])
+    assert refused.exit_code == 2
+    assert "other parameters" in refused.output
+    args.remove("--json")
+    args += ["--report", str(tmp_path / "report.json")]
+    resumed = CliRunner().invoke(cli.main, args)
+    assert resumed.exit_code == 0, resumed.output
+    assert "Resumed after step" in resumed.stderr
+    assert "those of plaintext k-means (Lloyd), exactly" in resumed.output
+    assert (tmp_path / "labels.csv").read_text() == (tmp_path / "whole.csv").read_text()
+    assert not directory.exists(), "a finished run leaves no secrets behind"
+
+
+def test_a_directory_that_cannot_be_used_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(cli.main, ["run", "--checkpoint", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert "--checkpoint" in result.output
