@@ -22,7 +22,6 @@ from secfc.coded.union import (
     PHASE,
     RoundCounter,
     UnionMember,
-    await_server_before_seat,
     by_client_number,
     exchange_in_round,
 )
@@ -38,6 +37,9 @@ from secfc.roles.exchange import (
 )
 
 Array = NDArray[Any]
+
+# The server's words about tags, counted as it counts them: first its key, then its answer to each batch.
+KEY_WORD = 1
 
 
 def draw_keys(
@@ -56,7 +58,7 @@ def draw_keys(
     awaited = tuple(clients[j] for j in plan.evaluators if j not in (me, plan.n))
     inbox = yield exchange_in_round(clock, to_all(others, mine) if mine else {}, awaited)
     found = by_client_number(inbox, EvaluationKey, clients) | ({me: mine} if mine else {})
-    inbox = yield await_server_before_seat(clock)
+    inbox = yield _await_server(clock, KEY_WORD)
     found[plan.n] = _of_server(
         plan, expect_messages({SERVER: expect_one(inbox, SERVER)}, EvaluationKey)[SERVER]
     )
@@ -75,6 +77,11 @@ def draw_keys_at_server(
     mine = EvaluationKey(plan.n, evaluator.public)
     yield Exchange(to_all(clients, mine), round=clock.between(), phase=PHASE)
     return _named(plan, by_client_number(inbox, EvaluationKey, clients) | {plan.n: mine}), evaluator
+
+
+def _await_server(clock: RoundCounter, number: int) -> Exchange:
+    """Wait for this word of the server and no newer one, which is no answer in the place of a lost one."""
+    return Exchange({}, (SERVER,), accept=clock.phase + number, phase=PHASE)
 
 
 def _of_server(plan: UnionPlan, key: EvaluationKey) -> EvaluationKey:
@@ -123,7 +130,7 @@ def evaluate_tags(seat: UnionMember, evaluator: Evaluator | None, digest: Array)
         for j, mine in by_client_number(inbox, Evaluated, seat.clients).items():
             answers[j].append(ring.open(j, f"answer {label}", mine.content))
     for batch in range(oblivious.batches(plan)):
-        inbox = yield await_server_before_seat(seat.clock)
+        inbox = yield _await_server(seat.clock, KEY_WORD + 1 + batch)
         word = expect_messages({SERVER: expect_one(inbox, SERVER)}, Evaluated)[SERVER]
         if (word.sender, word.batch) != (plan.n, batch):
             raise FaultyServer(SERVER, "answered another question for tags than was asked")

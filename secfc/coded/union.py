@@ -304,12 +304,7 @@ def confirm_opening(seat: UnionMember, turn: Turn, reply: Opening | None) -> Rol
 
 def await_server(seat: UnionMember) -> Exchange:
     """Wait for the server's next word, which is none about the plan that comes late."""
-    return await_server_before_seat(seat.clock)
-
-
-def await_server_before_seat(clock: RoundCounter) -> Exchange:
-    """The same, before or without a seat."""
-    return Exchange({}, (SERVER,), accept=clock.phase + 1, exact=False, phase=PHASE)
+    return Exchange({}, (SERVER,), accept=seat.clock.phase + 1, exact=False, phase=PHASE)
 
 
 def find_union(seat: UnionMember, own: Tags) -> Role[UnionTags]:

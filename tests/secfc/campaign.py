@@ -815,6 +815,12 @@ SCENARIOS = {
     "predict, bare": Scenario(vary(BASE, disclosure=BARE), predict=True),
     "private": Scenario(vary(BASE, membership=Private(bound=64, counts="opened"))),
     "private, server": Scenario(vary(BASE, membership=Private(psu.Server(), bound=64, counts="opened"))),
+    "private, oblivious tags": Scenario(
+        vary(BASE, membership=Private(bound=64, counts="opened", tags="oblivious", quota=6))
+    ),
+    "private, verified": Scenario(
+        vary(BASE, membership=Private(bound=64, sized=False, counts="opened", verify=True))
+    ),
     "k-fed": Scenario(secfc.KFed(k=K, k_local=2)),
     "private centers": Scenario(PRIVATE_CENTERS, expected=over_sums),
     "private centers, shared noise": Scenario(

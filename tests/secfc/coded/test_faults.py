@@ -146,6 +146,38 @@ def plain_masked(scenario, got):
     return dataclasses.replace(got, labels=tuple(np.split(flat[-1], ends)), history=tuple(flat), centers=None)
 
 
+# Of unions, where a client often waits for whatever the server says next; by night of every run.
+WAITING = [name for name in EVERY if NIGHTLY or ("private" in name and "centers" not in name)]
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_one_lost_message_is_no_proof_against_anybody(name, monkeypatch):
+    monkeypatch.setattr("psu.oblivious.BATCH", 4)  # a client asks for its tags in two messages
+    scenario, network = EVERY[name].with_clusters(2), Network({}, EVERY[name].sealed)
+    if scenario.m > M:
+        monkeypatch.setattr("secfc.coded.plan.CHUNK_RESIDUES", 40)
+    scenario.run(network)
+    lost = range(len(network.passed))
+    if not NIGHTLY:
+        said = enumerate(network.passed)
+        lost = [i for i, e in said if (e.phase, e.sender) == ("align", SERVER) and e.recipient[-1] in "04"]
+    assert {judge(scenario, {i: Fault("drop")}) for i in lost}
+
+
+def test_the_campaign_notices_an_answer_taken_for_a_lost_one(monkeypatch):
+    def await_any(clock, number):
+        return Exchange({}, (SERVER,), accept=clock.phase + 1, exact=False, phase="align")
+
+    monkeypatch.setattr("psu.oblivious.BATCH", 4)
+    scenario, network = SCENARIOS["private, oblivious tags"], Network({}, False)
+    scenario.run(network)
+    monkeypatch.setattr("secfc.coded.tags._await_server", await_any)
+    answers = [i for i, e in enumerate(network.passed) if e.kind == "Evaluated" and e.sender == SERVER]
+    assert len(answers) == 2 * N
+    with pytest.raises(AssertionError, match=r"blamed server, corrupted set\(\)"):
+        judge(scenario, {answers[0]: Fault("drop")})
+
+
 def random_schedules(scenario, seed, actions=ACTIONS, most=3):
     _, messages = scenario.clean
     rng = np.random.default_rng(seed)
