@@ -131,9 +131,9 @@ def exclusive_or(basis: Basis, x: Array, y: Array, product: Array) -> Array:
 
 
 def last_of_one_hot(basis: Basis, others: Array) -> Array:
-    """All of one-hot labels (lanes, k, m) from all rows but the last."""
-    total = others.sum(axis=1, dtype=np.uint64) % basis.column(2, np.uint64)
-    last = subtract(basis, np.ones_like(others[:, 0]), total.astype(basis.dtype))
+    """All of one-hot labels (lanes, k, m) from all rows but the last, which are none where k is 1."""
+    total = (others.sum(axis=1, dtype=np.uint64) % basis.column(2, np.uint64)).astype(basis.dtype)
+    last = subtract(basis, np.ones_like(total), total)
     return np.concatenate([others, last[:, None]], axis=1)
 
 

@@ -1,0 +1,49 @@
+"""Points that leave clusters empty: all equal, or of fewer kinds than clusters, under every policy and start."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import secfc
+from secfc.kmeans.starts import STARTS
+
+POLICIES = {
+    "distances": secfc.Distances(),
+    "labels": secfc.AssignmentsOnly(),
+    "labels, a client deals": secfc.AssignmentsOnly("client-4"),
+    "labels, nobody deals": secfc.AssignmentsOnly(dealer=None),
+    "own labels": secfc.OwnLabels(),
+    "own labels, nobody deals": secfc.OwnLabels(dealer=None),
+    "own labels, hidden sizes": secfc.OwnLabels(sizes="hidden"),
+    "own labels, hidden sizes, nobody deals": secfc.OwnLabels(dealer=None, sizes="hidden"),
+    "final labels": secfc.FinalLabelsOnly(),
+    "final labels, the server deals": secfc.FinalLabelsOnly(dealer="server"),
+}
+POINTS = {
+    "all equal": np.ones((20, 2)),
+    "of two kinds": np.repeat([[0.0, 1.0], [2.0, -1.0]], (7, 13), axis=0),
+    "a point a client": np.arange(10.0).reshape(5, 2) // 4,
+}
+
+
+@pytest.mark.parametrize("points", POINTS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_empty_clusters_are_those_of_plaintext(policy, points):
+    data = secfc.Federation.from_arrays(np.array_split(POINTS[points], 5))
+    ran = 0
+    for init, k in itertools.product(STARTS, (1, 2, 4)):
+        way = {"k": k, "init": init, "scale": 16.0, "coarse": "allow"}
+        try:
+            algorithm = secfc.SecFC(t=1, disclosure=POLICIES[policy], **way)
+            algorithm.plan(secfc.algorithm.PublicFacts.of(data, 8.0))
+        except ValueError:
+            continue  # this policy does not show what this start needs
+        got = secfc.fit(algorithm, data, bound=8.0)
+        plain = secfc.fit(secfc.Lloyd(**{**way, "init": algorithm.init}), data, bound=8.0)
+        assert all((a == b).all() for a, b in zip(got.labels, plain.labels, strict=True)), (init, k)
+        if got.model is not None:
+            new, old = got.predict(data), plain.predict(data)
+            assert all((a == b).all() for a, b in zip(new, old, strict=True)), (init, k)
+        ran += 1
+    assert ran >= 3
