@@ -1,4 +1,7 @@
-"""How kernels are compiled: lazily, cached on disk, and without the interpreter lock; and how long that took.
+"""How kernels are compiled: lazily, kept on disk, and without the interpreter lock; and how long that took.
+
+A kept kernel is used only if its file is as it was written: a disk or a copy that damaged it could else
+change results.  Where kernels cannot be kept, or what was kept cannot be read, they are compiled again.
 
 numba compiles a kernel, or loads it, when it is first called, under a lock that it announces by an event:
 time in which a thread holds that lock, or waits for it, is no work of any protocol.
@@ -6,13 +9,23 @@ time in which a thread holds that lock, or waits for it, is no work of any proto
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from numba import njit
-from numba.core import event
+from numba.core import caching, event
+
+# Without types, as numba has none of these.
+FunctionCache: Any = caching.FunctionCache
+IndexDataCacheFile: Any = caching.IndexDataCacheFile
+
+DIGEST = 32  # bytes behind those of a kept kernel
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
@@ -22,12 +35,59 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     """
 
     def wrap(function: Any) -> Any:
-        try:
-            return njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # "cannot cache function: no locator available"
-            return njit(nogil=True, **options)(function)
+        kernel = njit(nogil=True, **options)(function)
+        with suppress(RuntimeError):  # "cannot cache function: no locator available"
+            kernel._cache = KernelCache(function)
+        return kernel
 
     return wrap
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """The kept overloads of one kernel, whose loss costs time and ends no run."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = CheckedCacheFile(self.cache_path, self._impl.filename_base, stamp)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Keep a compiled overload, if its folder takes it."""
+        try:
+            super().save_overload(signature, data)
+        except OSError as error:
+            warnings.warn(
+                f"compiled kernels cannot be kept in {self.cache_path} ({error.strerror}), so every start "
+                "compiles them again: make room there, or set NUMBA_CACHE_DIR to a folder that can be "
+                "written to",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
+    """A kernel's files on disk, each kernel before a digest of its bytes."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return dict(super()._load_index())
+        except Exception:  # whatever damaged bytes make of a pickle: nothing is kept there
+            return {}
+
+    def _load_data(self, name: str) -> Any:
+        kept = Path(self._data_path(name)).read_bytes()
+        if _digest(kept[:-DIGEST]) != kept[-DIGEST:]:
+            raise OSError(f"{name} is not as it was written")  # which counts as a file that is not there
+        return super()._load_data(name)  # the digest stands behind what is read
+
+    def _save_data(self, name: str, data: Any) -> None:
+        kept = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(kept + _digest(kept))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST, person=b"secfc kernel").digest()
 
 
 class _Loading(event.Listener):

@@ -1,5 +1,7 @@
-"""Times of a protocol leave out what goes into compiling kernels and loading them."""
+"""Kept kernels are used as written or not at all; times of a protocol leave out compiling and loading."""
 
+import errno
+import importlib.util
 import threading
 import time
 
@@ -7,7 +9,7 @@ import numba
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
-from field.kernels.compiling import working_clock
+from field.kernels.compiling import CheckedCacheFile, working_clock
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.transport.simulate import simulate
 
@@ -61,3 +63,69 @@ def test_a_simulation_books_work_only():
     assert set(seconds["a"]) == {"share", "finish"}
     for spent in (*seconds["a"].values(), *seconds[SERVER].values()):
         assert spent < SLEEP / 2
+
+
+# --- kept kernels ----------------------------------------------------------------------------------
+
+SOURCE = """
+from field.kernels.compiling import compiled
+
+@compiled()
+def squares(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "kernel_of_a_test.py").write_text(SOURCE)
+    return tmp_path
+
+
+def call(folder, hits):
+    """Use the kernel as a new process would: (its value, whether it was loaded) as it must be."""
+    spec = importlib.util.spec_from_file_location("kernel_of_a_test", folder / "kernel_of_a_test.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.squares(10) == 285
+    assert sum(module.squares.stats.cache_hits.values()) == hits
+
+
+def kept(folder):
+    files = [*(folder / "__pycache__").glob("*.nb[ic]")]
+    assert len(files) == 2
+    return files
+
+
+def test_a_kept_kernel_is_loaded(folder):
+    call(folder, 0)
+    kept(folder)
+    call(folder, 1)
+
+
+@pytest.mark.parametrize("kind", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["empty", "short", "flipped", "other", "gone"])
+def test_a_damaged_kernel_is_compiled_again_and_kept(folder, kind, damage):
+    call(folder, 0)
+    (file,) = [file for file in kept(folder) if file.suffix == kind]
+    whole = file.read_bytes()
+    for at in (0, len(whole) // 3, len(whole) // 2, len(whole) - 1):
+        flipped = bytearray(whole)
+        flipped[at] ^= 16
+        bad = {"empty": b"", "short": whole[:at], "flipped": bytes(flipped), "other": b"no kernel" * 9}
+        file.unlink() if damage == "gone" else file.write_bytes(bad[damage])
+        call(folder, 0)
+        assert file.exists()
+        call(folder, 1)
+
+
+def test_a_full_or_locked_folder_is_said_and_ends_nothing(folder, monkeypatch):
+    def refuse(self, path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CheckedCacheFile, "_open_for_write", refuse)
+    with pytest.warns(RuntimeWarning, match=r"No space left on device.*NUMBA_CACHE_DIR"):
+        call(folder, 0)
