@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
 
 Array = NDArray[Any]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, fields
-from functools import cached_property
 from itertools import combinations
 
+from field.cached import cached_property
 from field.ring.basis import MERSENNE_61
 
 HASHES = 4

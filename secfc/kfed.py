@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.attacks.views import View

@@ -40,13 +40,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.consistency import ParityChecks, checks_needed, judge_dealing
 from field.code.lagrange_code import LagrangeCode
 from field.kernels import projecting

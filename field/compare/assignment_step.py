@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.compare.bitslice import pack, unpack
 from field.compare.blockwise import BlockwiseContest
 from field.compare.correlated_randomness import (

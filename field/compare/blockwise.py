@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.compare.argmin import ArgminContest
 from field.compare.bitslice import WORD, word_count
 from field.compare.correlated_randomness import NEXT, NOTHING, PartyRandomness, Portion

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.compare import bitslice
 from field.compare.argmin import TREES as TREES
 from field.compare.argmin import ArgminContest

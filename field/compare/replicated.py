@@ -25,12 +25,12 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]

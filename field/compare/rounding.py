@@ -22,12 +22,12 @@ All that is opened is uniform: M, and three bits.  Nothing here is statistical. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.compare import bitslice
 from field.compare.argmin import ArgminContest
 from field.compare.correlated_randomness import DealerRandomness, PartyRandomness, residue_words

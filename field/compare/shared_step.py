@@ -18,12 +18,12 @@ All arrays are canonical residues, axis 0 the lanes; everything is secret.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.ring.basis import Basis
 
 Array = NDArray[Any]

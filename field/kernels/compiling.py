@@ -10,6 +10,7 @@ time in which a thread holds that lock, or waits for it, is no work of any proto
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 import warnings
@@ -20,6 +21,7 @@ from typing import Any
 
 from numba import njit
 from numba.core import caching, event
+from numba.core.compiler_lock import global_compiler_lock
 
 # Without types, as numba has none of these.
 FunctionCache: Any = caching.FunctionCache
@@ -112,6 +114,16 @@ class _Loading(event.Listener):
 
 _loading = _Loading()
 event.register("numba:compiler_lock", _loading)  # type: ignore[no-untyped-call]
+
+
+# A process that is forked while a thread compiles would have that lock taken, and no thread to let it go: so
+# forking waits until nothing is compiled, and the child has the lock free.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 def working_clock() -> float:

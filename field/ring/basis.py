@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.ring.primes import FOLD_LIMIT as FOLD_LIMIT
 from field.ring.primes import LANE as LANE
 from field.ring.primes import LANE_PRIMES as LANE_PRIMES

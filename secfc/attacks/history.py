@@ -27,12 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import Freedom
 from secfc.attacks.views import SeenDistances

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.range_check import Projections, spare_masks
 from field.ring.basis import lanes_for

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code import distances
 from field.code.rows import ClusterSums, CodedRows
 from field.ring.quantize import Quantizer

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.rows import cluster_sizes
 from field.ring.basis import Basis
 from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights

@@ -9,9 +9,9 @@ clients that fall silent, and not clients that lie.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
+from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout

@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.masking import add_mask, mask_context, masking_partners
 from field.code.rows import CodedRows
 from field.compare import shared_step as maths

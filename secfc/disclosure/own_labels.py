@@ -10,9 +10,9 @@ protocol, as `AssignmentsOnly` does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from secfc.feddp.noise import GaussianStep, HonestCounts, Noise, NoisePlacement
 from secfc.feddp.starts import Cones, FedDPInit, Start, Votes
 from secfc.feddp.statistics import (

@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.ring.uint128 import UInt128
 from secfc.data.inputs import WHOLE, InputError, ValueKind, check_fields, optional_kind
 from secfc.kmeans.loop import WeighedClusters, cost_of

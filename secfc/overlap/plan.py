@@ -6,12 +6,12 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import Quantizer
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes

@@ -25,12 +25,12 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.ring.noise import Deviation, discrete_gaussian
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts

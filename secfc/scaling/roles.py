@@ -17,12 +17,12 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation

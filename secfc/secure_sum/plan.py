@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.ring.basis import Basis
 from secfc.roles.exchange import PartyId

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.distances import distance_margins, widest_multiple
 from field.compare.argmin import ArgminContest
 from secfc.coded.messages import CompareMovedQuery, CompareOwnQuery, DistanceQuery

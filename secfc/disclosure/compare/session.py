@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.compare import dealer_protocol
 from field.compare.argmin import ArgminContest, headroom
 from field.compare.blockwise import BlockwiseContest, block_points, choose_levels

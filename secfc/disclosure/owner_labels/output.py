@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from field.cached import cached_property
 from field.code.lagrange_code import LagrangeCode
 from field.code.resharing import deal_part, expand_share, seeded_receivers, weighted_part
 from field.compare import bitslice

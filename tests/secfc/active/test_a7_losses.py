@@ -9,11 +9,16 @@ import dataclasses
 import itertools
 import multiprocessing
 import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import secfc
+from field.cached import cached_property
 from field.compare import dealer_protocol
 from field.kernels.threads import run_parallel
 from secfc.coded.messages import LabelShare, MissingMessages
@@ -286,6 +291,50 @@ def test_a_forked_child_has_threads_of_its_own():
     assert work(2) == [0, 1, 2, 3]  # the parent's pool is there, and has threads
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(work, (2,)).get(timeout=30) == [0, 1, 2, 3]
+
+
+class Slow:
+    """A value that takes a moment to compute, as those that a plan computes once may."""
+
+    @cached_property
+    def value(self):
+        time.sleep(0.5)
+        return 1
+
+
+def compile_slowly():
+    with global_compiler_lock:
+        time.sleep(0.5)
+
+
+def compile_one():
+    with global_compiler_lock:
+        return 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("busy", "then"), [(lambda: Slow().value, lambda: Slow().value), (compile_slowly, compile_one)]
+)
+def test_a_child_that_is_forked_while_a_thread_works_does_not_wait_for_it(busy, then):
+    thread = threading.Thread(target=busy)
+    thread.start()
+    time.sleep(0.1)
+    child = os.fork()
+    if not child:
+        os._exit(0 if then() == 1 else 1)
+    thread.join()
+    for _ in range(100):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert ended, "the child waits for a thread that it does not have"
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 # --- the policies of the sweep ---------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Points that leave clusters empty: all equal, or of fewer kinds than clusters, under every policy and start."""
+"""Points that leave clusters empty: all equal, or of fewer kinds than clusters, under every policy."""
 
 import itertools
 

@@ -1,0 +1,26 @@
+"""Values that a property computes once: `functools.cached_property` of Python 3.12 and later, on 3.11 too."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801 - it stands for the one that it replaces
+        """A property whose value is computed when it is first read, and kept in the instance.
+
+        That of Python 3.11 holds a lock of all instances meanwhile.  A process that is forked in that time
+        gets the lock and no thread that will release it, so a fit in it would wait for ever.  Two threads
+        that read the property at once may both compute its value, which is the same.
+        """
+
+        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+            if instance is None:
+                return self
+            found = instance.__dict__
+            if self.attrname not in found:
+                found[self.attrname] = self.func(instance)
+            return found[self.attrname]
