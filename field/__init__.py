@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from field._moved import install as _install
-
 # Two unrelated projects publish packages called `field` and `psu`; secfc checks this marker.
 __secfc__ = "0.1.0"
 
@@ -37,45 +35,6 @@ if TYPE_CHECKING:
     from field.secrets.coins import Coins as Coins
     from field.secrets.coins import SeededCoins as SeededCoins
     from field.secrets.coins import SystemCoins as SystemCoins
-
-# Where the modules of version 0.1.0 are now.
-_install(
-    {
-        "field.basis": ("field.ring.basis", "field.ring.primes"),
-        "field.bitslice": ("field.compare.bitslice",),
-        "field.blind": ("field.code.masking",),
-        "field.circuits": ("field.compare.circuits",),
-        "field.clipping": ("field.ring.quantize",),
-        "field.coins": ("field.secrets.coins",),
-        "field.comparing": ("field.kernels.comparing",),
-        "field.compiling": ("field.kernels.compiling",),
-        "field.contest": ("field.compare.argmin",),
-        "field.correct": ("field.code.consistency",),
-        "field.correcting": ("field.kernels.correcting",),
-        "field.dealt": ("field.compare.dealer_protocol",),
-        "field.decoding": ("field.kernels.decoding",),
-        "field.exact": ("field.ring.uint128",),
-        "field.folded": ("field.ring.pseudo_mersenne",),
-        "field.hidden": ("field.compare.shared_step",),
-        "field.lagrange": ("field.code.lagrange_code",),
-        "field.microkernel": ("field.kernels.microkernel",),
-        "field.nearest": ("field.code.distances",),
-        "field.noise": ("field.ring.noise",),
-        "field.primes": ("field.ring.primes",),
-        "field.projecting": ("field.kernels.projecting",),
-        "field.projections": ("field.code.range_check",),
-        "field.quantize": ("field.ring.quantize",),
-        "field.reedsolomon": ("field.code.reed_solomon",),
-        "field.replicated": ("field.compare.replicated",),
-        "field.replicating": ("field.kernels.replicating",),
-        "field.rows": ("field.code.rows",),
-        "field.sampling": ("field.kernels.sampling",),
-        "field.signs": ("field.compare.signs",),
-        "field.tables": ("field.compare.correlated_randomness",),
-        "field.threads": ("field.kernels.threads",),
-        "field.tournament": ("field.compare.tournament",),
-    }
-)
 
 
 def __getattr__(name: str) -> Any:

@@ -26,8 +26,6 @@ from secfc._packages import check as _check
 _check("field")
 _check("psu")
 
-import secfc._moved  # noqa: E402 - after the check that `field` is ours
-
 __version__ = "0.1.0"
 
 _HOME = {

@@ -83,8 +83,8 @@ ROOMS = {
     "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.fitting secfc.report secfc.scaling secfc.deploy "
     "secfc.logs secfc.grids secfc.planning",
 }
-# Packages that only name what they offer, what checks or finds them, and a word of Python's that is repaired.
-DOORS = {"field", "field.cached", "psu", "secfc", "field._moved", "secfc._moved", "secfc._packages"}
+# Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
+DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
 
 # Only these may speak of NumPy's generators: experiments, data sets, and starts, which are public.
 EXPERIMENTS = (

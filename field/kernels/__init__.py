@@ -1,8 +1,1 @@
 """Everything of numba: kernels, how they are compiled, and the threads they run in."""
-
-from __future__ import annotations
-
-from field._moved import handing_on
-
-# Version 0.1.0 had a module of this name.
-__getattr__ = handing_on(__name__, ("field.kernels.scalar",))

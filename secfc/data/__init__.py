@@ -1,8 +1,1 @@
 """What clients bring: points, files, checks at the door, and data sets with a known truth."""
-
-from __future__ import annotations
-
-from field._moved import handing_on
-
-# Version 0.1.0 had a module of this name.
-__getattr__ = handing_on(__name__, ("secfc.data.mixtures",))

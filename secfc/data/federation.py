@@ -375,10 +375,6 @@ class Federation:
         return cls(parties, feature_names=features)
 
 
-# What version 0.1.0 called it.
-load_federation = Federation.from_files
-
-
 def _checked_parties(parties: Iterable[Party]) -> tuple[Party, ...]:
     if not isinstance(parties, Iterable):
         raise InputError(

@@ -1,8 +1,1 @@
-"""The same without a dealer: committees that compute together."""
-
-from __future__ import annotations
-
-from field._moved import handing_on
-
-# Version 0.1.0 had a module of this name.
-__getattr__ = handing_on(__name__, ("secfc.disclosure.dealerless.steps",))
+"""The comparison policy without a dealer: committees that make correlated randomness together."""
