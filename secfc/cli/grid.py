@@ -88,9 +88,9 @@ def axis(name: str, what: str) -> Callable[[Command], Command]:
               help="Rows are added to this file; those that are there are not measured again.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs at a time. Times are worth comparing with one only.")  # fmt: skip
-@click.option("--backend", type=click.Choice(["loky", "threading", "dask", "ray"]),
+@click.option("--backend", type=click.Choice(["loky", "threading", "dask"]),
               help="Where runs go: processes of this machine, or a cluster.")  # fmt: skip
-@click.option("--address", help="Of a Dask scheduler or a Ray cluster, as tcp://host:8786.")
+@click.option("--address", help="Of a Dask scheduler, as tcp://host:8786.")
 @of_text_files
 @click.option("--columns", metavar="A,B,...", help="Of files: features to use.")
 @click.option("--quiet", is_flag=True, help="No table and no progress.")
@@ -156,7 +156,7 @@ def grid(context: click.Context, /, **given: Any) -> None:
 
 def jobs_of(given: dict[str, Any]) -> int:
     """A cluster has as many as it has."""
-    return -1 if given["backend"] in ("dask", "ray") and given["jobs"] == 1 else int(given["jobs"])
+    return -1 if given["backend"] == "dask" and given["jobs"] == 1 else int(given["jobs"])
 
 
 def cluster(backend: str | None, address: str | None) -> Any:
@@ -165,17 +165,12 @@ def cluster(backend: str | None, address: str | None) -> Any:
 
     from secfc.data.inputs import require
 
-    if address is not None and backend not in ("dask", "ray"):
-        raise click.UsageError("--address needs --backend dask or ray, whose it is.")
+    if address is not None and backend != "dask":
+        raise click.UsageError("--address needs --backend dask, whose it is.")
     if backend == "dask":
         require("--backend dask", "dask")
         distributed: Any = importlib.import_module("distributed")
         return distributed.Client(address) if address else distributed.Client(threads_per_worker=1)
-    if backend == "ray":
-        require("--backend ray", "ray")
-        ray: Any = importlib.import_module("ray")
-        ray.init(address=address)
-        importlib.import_module("ray.util.joblib").register_ray()
     return nullcontext()
 
 

@@ -397,7 +397,6 @@ EXTRAS = {
     "plot": ("matplotlib",),
     "grid": ("joblib",),
     "dask": ("joblib", "distributed"),
-    "ray": ("joblib", "ray"),
 }
 KNOWN_AS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
 

@@ -166,7 +166,7 @@ def test_files_are_clustered_as_they_are(tmp_path, monkeypatch):
         ("--n 3,,4", "has an empty value: write 5,10,20"),
         ("--n 9..3", "is no range: write 1..10"),
         ("--set sigma", "write name=values"),
-        ("--n 3 --address tcp://x", "--address needs --backend dask or ray"),
+        ("--n 3 --address tcp://x", "--address needs --backend dask"),
         ("--n 3 --delimiter ;", "--delimiter needs a FILE"),
         ("--n 3 --out no/rows.jsonl", "does not exist"),
     ],

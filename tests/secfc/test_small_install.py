@@ -85,7 +85,7 @@ def test_every_extra_is_in_the_project_file() -> None:
         for module in modules:
             name = inputs.KNOWN_AS.get(module, module)
             assert any(line.startswith(name) for line in given[extra]), (extra, name)
-            if extra not in ("dask", "ray"):  # clusters are for who has one
+            if extra != "dask":  # a cluster is for who has one
                 assert any(line.startswith(name) for line in given["test"]), name
             assert not any(line.startswith(name) for line in project["dependencies"]), name
 

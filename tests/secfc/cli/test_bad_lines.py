@@ -187,7 +187,7 @@ grid --preset nope -> preset='nope': there are
 grid --set nope=1 -> nope is no parameter of secfc: there are n, m, d, k
 grid --k 2.. -> '2..' is no range: write 1..10
 grid FILES --k 2 --out nowhere/r.jsonl -> does not exist. Create it first
-grid FILES --k 2 --address x -> --address needs --backend dask or ray
+grid FILES --k 2 --address x -> --address needs --backend dask
 plot nowhere.jsonl --x k --y cost -> No such file or directory. Check the path
 plot rows.jsonl --x nope --y k -> 'nope' is no column of these rows: there are k, cost
 plot rows.jsonl --x k --y cost --out old.csv -> old.csv exists already | --out | --force
