@@ -67,7 +67,35 @@ def row_blocks(
                 "(rows and features count from 0). Every value must be finite: fill the value in "
                 'or drop the row (missing="mean", missing="drop").'
             )
+        if (row := first_inexact(block)) is not None:
+            raise InputError(f"{owner}, row {start + row} (counted from 0): {INEXACT}")
         yield start, block
+
+
+# Up to here every whole number is a float64.
+WHOLE_FLOATS = 1 << 53
+INEXACT = (
+    "a whole number lies beyond 2**53, where floats have gaps, so it and its neighbors would become one "
+    "number. Subtract an origin that all clients agree on, or give it in a larger unit; leave it out if it "
+    "names something, as an ID does."
+)
+
+
+def first_inexact(numbers: Array) -> int | None:
+    """The first row with a whole number that no float64 is, None if there is none or all are floats.
+
+    numbers: (m,) or (m, d), of any dtype of numbers, or of objects.
+    """
+    if numbers.dtype.kind not in "iuO":
+        return None
+    if numbers.dtype.kind != "O":
+        large = (numbers > WHOLE_FLOATS) | (numbers < -WHOLE_FLOATS) if numbers.itemsize == 8 else np.zeros(1)
+        if not large.any():
+            return None
+    for row, values in enumerate(numbers.reshape(len(numbers), -1).tolist()):
+        if any(isinstance(v, int) and abs(v) > WHOLE_FLOATS and int(float(v)) != v for v in values):
+            return row
+    return None
 
 
 def read_all(points: Rows, owner: str) -> Array:
@@ -167,12 +195,17 @@ def as_rows(points: Any) -> Rows:
         rows: Rows = points
         return rows
     try:
-        return np.asarray(points)
+        rows = np.asarray(points)
     except (TypeError, ValueError) as error:
         raise InputError(
             "a client's points are not a table: every row needs the same number of features. "
             "Pass a rectangular array."
         ) from error
+    # Among floats whole numbers have become floats already.
+    large = rows.dtype.kind == "f" and rows.size and float(np.abs(rows).max()) >= WHOLE_FLOATS
+    if large and (row := first_inexact(np.asarray(points, dtype=object))) is not None:
+        raise InputError(f"row {row} of a client (counted from 0): {INEXACT}")
+    return rows
 
 
 def checked_names(names: Sequence[str], d: int, owner: str) -> tuple[str, ...]:
@@ -239,7 +272,11 @@ def _other(names: Sequence[str], expected: Sequence[str]) -> str:
 def _columns(table: Any, expected: Sequence[str]) -> Array:
     """The values of the expected columns, in their order, of whatever kind of data frame."""
     # One column at a time: that is what all kinds of data frames have in common.
-    return np.column_stack([np.asarray(table[name]) for name in expected])
+    columns = [np.asarray(table[name]) for name in expected]
+    for name, column in zip(expected, columns, strict=True):
+        if (row := first_inexact(column)) is not None:
+            raise InputError(f"row {row} (counted from 0), column {name!r}: {INEXACT}")
+    return np.column_stack(columns)
 
 
 def names_listed(names: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -27,7 +28,18 @@ from typing import Any
 import numpy as np
 
 from secfc.data.dialects import Dialect, pointed, stem
-from secfc.data.inputs import Array, InputError, Rows, check_shape, names_listed, read_only, require
+from secfc.data.inputs import (
+    INEXACT,
+    WHOLE_FLOATS,
+    Array,
+    InputError,
+    Rows,
+    check_shape,
+    first_inexact,
+    names_listed,
+    read_only,
+    require,
+)
 
 # --------------------------------------------------------------------------------------------------
 # Rows of an Excel workbook, one sheet, as a reader of CSV gives them.
@@ -169,6 +181,9 @@ class ParquetRows:
                     "must be there: fill the values in or drop the rows, or let missing values be the mean "
                     'or their rows be dropped (missing="mean", missing="drop").'
                 )
+            # Missing values make floats of whole numbers, and so does another column of floats.
+            if (row := first_inexact(column.drop_null().to_numpy())) is not None:
+                raise InputError(f"{self._path}, column {name!r}, value {row}: {INEXACT}")
             decoded[:, position] = column.to_numpy()
         self._cache[group] = read_only(decoded)
         while len(self._cache) > CACHED_GROUPS:
@@ -224,6 +239,11 @@ DATE = re.compile(
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
     r"|\d{4}-\d{2}|\d{1,2}\.? ?[A-Za-z]{3,9}\.?,? ?\d{4}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}"
 )
+
+
+# So many digits before the decimal point that a float may not have them all.
+DIGITS = 16
+LONG = re.compile(rf"(?<![.\d])\d{{{DIGITS}}}")
 
 
 @dataclass(frozen=True)
@@ -332,6 +352,8 @@ def row_table(path: Path, lines: Any, wanted: WantedColumns, expected: Any, deci
             raise _bad_cell(path, lines.line_num, features, cells, row, positions) from None
         if "_" in "".join(cells):  # Python reads 1_2 as twelve.
             raise _bad_cell(path, lines.line_num, features, cells)
+        if max(map(len, cells)) >= DIGITS and (at := _first_inexact(cells)) is not None:
+            raise InputError(f"{path}, line {lines.line_num}, column {features[at]!r}: {INEXACT}")
         for position, name, column in columns:
             column.append(row[position].strip())
             if wanted.gaps and name in wanted.texts:
@@ -403,6 +425,18 @@ def _bad_cell(
         "columns=, or name it as client_column=, id_column= or label_column="
         f"{more}."
     )
+
+
+def _first_inexact(cells: Sequence[str]) -> int | None:
+    """The first cell with more whole digits than a float has, and other ones than the float that is read."""
+    for at, cell in enumerate(cells):
+        if (
+            LONG.search(cell)
+            and Decimal(cell) != Decimal(value := float(cell))
+            and abs(value) >= WHOLE_FLOATS
+        ):
+            return at
+    return None
 
 
 def _is_number(cell: str) -> bool:
