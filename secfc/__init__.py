@@ -45,7 +45,7 @@ _HOME = {
     "FedDPKMeans": "secfc.feddp.algorithm",
     "Federation": "secfc.data.federation",
     "FinalLabelsOnly": "secfc.disclosure",
-    "fit": "secfc.fitting",
+    "fit": "secfc.pipeline",
     "GivenLabels": "secfc.kmeans.starts",
     "grid": "secfc.grids.engine",
     "InputError": "secfc.data.inputs",
@@ -106,7 +106,6 @@ if TYPE_CHECKING:
     from secfc.disclosure import NoiseInShares as NoiseInShares
     from secfc.disclosure import OwnLabels as OwnLabels
     from secfc.feddp.algorithm import FedDPKMeans as FedDPKMeans
-    from secfc.fitting import fit as fit
     from secfc.grids.engine import grid as grid
     from secfc.kfed import KFed as KFed
     from secfc.kmeans.bisecting import Bisecting as Bisecting
@@ -126,6 +125,7 @@ if TYPE_CHECKING:
     from secfc.overlap.starts.grouping import MaxMin as MaxMin
     from secfc.overlap.starts.grouping import NearestMerge as NearestMerge
     from secfc.overlap.starts.grouping import Synchronized as Synchronized
+    from secfc.pipeline import fit as fit
     from secfc.planning.planned import plan as plan
     from secfc.roles.exchange import DisputedRows as DisputedRows
     from secfc.roles.exchange import FaultyClient as FaultyClient

@@ -66,21 +66,21 @@ ROOMS = {
     "secfc.algorithm "
     "secfc.run_summary secfc.kmeans secfc.attacks secfc.coded secfc.disclosure secfc.disclosure.compare "
     "secfc.disclosure.dealerless secfc.disclosure.owner_labels",
-    "secfc.fitting": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
+    "secfc.pipeline": "field.secrets secfc.roles secfc.data secfc.privacy secfc.transport secfc.algorithm "
     "secfc.scaling secfc.logs",
     "secfc.estimators": "field.secrets secfc.data secfc.metrics secfc.privacy secfc.algorithm secfc.kfed "
-    "secfc.feddp secfc.overlap secfc.coded_kmeans secfc.fitting",
+    "secfc.feddp secfc.overlap secfc.coded_kmeans secfc.pipeline",
     "secfc.deploy": "field.secrets secfc.roles secfc.data secfc.transport secfc.algorithm secfc.logs",
     "secfc.report": "field.ring field.code secfc.roles secfc.data secfc.metrics secfc.privacy "
     "secfc.algorithm secfc.run_summary secfc.kmeans secfc.attacks secfc.scaling secfc.coded secfc.disclosure "
     "secfc.coded_kmeans",
     "secfc.planning": "field.kernels field.compare secfc.logs secfc.roles secfc.data secfc.privacy "
     "secfc.html secfc.algorithm secfc.kmeans secfc.coded secfc.disclosure secfc.feddp secfc.coded_kmeans "
-    "secfc.fitting secfc.report",
+    "secfc.pipeline secfc.report",
     "secfc.grids": "secfc.roles secfc.data secfc.metrics secfc.algorithm secfc.report",
     "secfc.cli": "field.kernels field.ring field.compare psu secfc.roles secfc.data secfc.privacy "
     "secfc.transport secfc.algorithm secfc.kmeans secfc.attacks secfc.kfed secfc.feddp secfc.overlap "
-    "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.fitting secfc.report secfc.scaling secfc.deploy "
+    "secfc.coded secfc.disclosure secfc.coded_kmeans secfc.pipeline secfc.report secfc.scaling secfc.deploy "
     "secfc.logs secfc.grids secfc.planning",
 }
 # Packages that only name what they offer, what checks them, and a word of Python's that is repaired.
@@ -89,7 +89,7 @@ DOORS = {"field", "field.cached", "psu", "secfc", "secfc._packages"}
 # Only these may speak of NumPy's generators: experiments, data sets, and starts, which are public.
 EXPERIMENTS = (
     "secfc/data/", "secfc/kmeans/starts.py", "secfc/kmeans/bisecting.py", "secfc/kmeans/splitting.py",
-    "secfc/fitting.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/", "secfc/planning/",
+    "secfc/pipeline.py", "secfc/attacks/", "secfc/cli/", "secfc/grids/", "secfc/planning/",
 )  # fmt: skip
 # Signatures of servers, which are handed one for starts; and public seeds of starts and of guesses.
 STARTS = {

@@ -102,7 +102,7 @@ def geometry(known: str | None, no_blind: bool, plot: Path | None, **values: Any
 def watched(asked: AskedOptions, federation: Federation, *, blind: bool) -> Clustering:
     """The run that is attacked; its transcript keeps every message."""
     from secfc.disclosure import Distances
-    from secfc.fitting import fit
+    from secfc.pipeline import fit
 
     public = make_public(federation, asked)
     algorithm: Any = SECFC.choose(asked, public).algorithm

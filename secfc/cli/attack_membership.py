@@ -144,8 +144,8 @@ def play(method: Method, asked: AskedOptions, federation: Federation, runs: int,
 
     from secfc.attacks.membership import OpenedRun, draw_halves, select_half
     from secfc.attacks.views import OUTSIDER, View
-    from secfc.fitting import fit
     from secfc.kfed import OneShotPlan, local_clusters
+    from secfc.pipeline import fit
     from secfc.roles.exchange import SERVER
 
     kept, opened = [], []

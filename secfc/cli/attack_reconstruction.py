@@ -123,8 +123,8 @@ def clusters(asked: AskedOptions) -> int:
 @cautions_noted()
 def summed(asked: AskedOptions, federation: Federation) -> Clustering:
     """Lloyd over exact secure sums; its transcript keeps every message."""
-    from secfc.fitting import fit
     from secfc.overlap.masked import MaskedLloyd
+    from secfc.pipeline import fit
 
     settings = asked.settings
     way = MaskedLloyd(clusters(asked), max_iter=asked["max_iter"], coarse="allow")
@@ -183,8 +183,8 @@ def from_centers(asked: AskedOptions, federation: Federation, row: int) -> dict[
     from secfc.attacks.reconstruction import RowGuesses, run_differences, singleton_rows
     from secfc.attacks.views import OUTSIDER, PublicOutput, View
     from secfc.cli.execute import make_public
-    from secfc.fitting import fit
     from secfc.kmeans.starts import RandomLabels
+    from secfc.pipeline import fit
 
     public = make_public(federation, asked)
     with bad_input(ValueError, OverflowError):

@@ -140,7 +140,7 @@ def planting(
 
 def fitted(asked: AskedOptions, federation: Federation, seed: int) -> Any:
     """One run, whose transcript keeps what was asked."""
-    from secfc.fitting import fit
+    from secfc.pipeline import fit
 
     public = make_public(federation, asked)
     algorithm = FEDDP.choose(asked, public).algorithm

@@ -431,8 +431,8 @@ def execute(
     from secfc.coded_kmeans.adversary_view import QueryRecorder
     from secfc.data.inputs import Caution
     from secfc.data.resolution import FINE, check_resolution, unit_mismatches
-    from secfc.fitting import fit
     from secfc.kmeans.elbow import Elbow
+    from secfc.pipeline import fit
     from secfc.report import against_ordinary, compare_labelings, in_row_order, pooled, report
     from secfc.report.data import Origin, file_digests, look_like_ids
     from secfc.report.leakage import ServerFinding, curious_server

@@ -183,7 +183,7 @@ def categories_of(kept: ModelFile) -> dict[str, tuple[str, ...]]:
 
 def labeled(kept: ModelFile, path: Path, federation: Federation) -> list[Any]:
     """Labels by client.  What the clients agreed to label is written down as spent first."""
-    from secfc.fitting import predict_with_model
+    from secfc.pipeline import predict_with_model
 
     model = model_of(kept)
     shares = getattr(model, "model", model)

@@ -267,7 +267,7 @@ def compared(
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
     from secfc.cli.preprocessing import ready
     from secfc.coded.membership import Open
-    from secfc.fitting import fit
+    from secfc.pipeline import fit
 
     prepared = ready(asked, federation)
     points, asked = prepared.points, prepared.asked(asked)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def tiny_run(algorithm: Algorithm) -> Clustering:
     """A fit to as few clients as it takes, one with more points: large arrays are taken in slices."""
     from secfc.cli.errors import cautions_noted
-    from secfc.fitting import fit
+    from secfc.pipeline import fit
 
     # The points mean nothing, so it does not matter how they are rounded.
     if hasattr(algorithm, "coarse"):

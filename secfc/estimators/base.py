@@ -24,8 +24,8 @@ from secfc.estimators.dealing import (
     federation_of,
     tables_of,
 )
-from secfc.fitting import fit
 from secfc.metrics import cost
+from secfc.pipeline import fit
 
 Array = NDArray[Any]
 

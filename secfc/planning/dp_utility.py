@@ -24,9 +24,9 @@ from secfc.data.inputs import Caution, InputError
 from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.plan import OUR_WEIGHTS, OURS
 from secfc.feddp.starts import FedDPInit
-from secfc.fitting import fit
 from secfc.kmeans.centers import nearest_center
 from secfc.logs import silence_logs
+from secfc.pipeline import fit
 
 Array = NDArray[Any]
 

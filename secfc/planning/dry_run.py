@@ -27,8 +27,8 @@ from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution
 from secfc.data.mixtures import gaussian_mixture
-from secfc.fitting import fit
 from secfc.logs import silence_logs
+from secfc.pipeline import fit
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId
 
 # --------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from secfc.algorithm import PublicFacts
 from secfc.coded_kmeans.plaintext import Lloyd
 from secfc.disclosure import FinalLabelsOnly
 from secfc.disclosure.blocks import count_blocks
-from secfc.fitting import fit
+from secfc.pipeline import fit
 from secfc.planning.dry_run import (
     STEPS,
     THEN,

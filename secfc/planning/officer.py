@@ -11,8 +11,8 @@ from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.adversary_view import QueryRecorder
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import Caution
-from secfc.fitting import fit
 from secfc.logs import silence_logs
+from secfc.pipeline import fit
 from secfc.planning.dry_run import shrink_algorithm, synthetic_rows
 from secfc.planning.estimate import sizes
 from secfc.planning.planned import Planned

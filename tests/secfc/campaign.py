@@ -65,10 +65,10 @@ from secfc.disclosure.dealerless import messages as joint
 from secfc.disclosure.owner_labels import messages as keeping
 from secfc.feddp import FedDPKMeans, GivenCenters, SharedNoise
 from secfc.feddp import messages as summing
-from secfc.fitting import seal_roles
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import KMeansPlusPlus, RandomPoints
 from secfc.overlap import messages as partial_features
+from secfc.pipeline import seal_roles
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles import coin_toss
 from secfc.roles import messages as shared

@@ -55,7 +55,7 @@ class Log:
 
     def watched(self, role: Role[R]) -> Role[R]:
         """The same role, counted and told of."""
-        from secfc.fitting import watch_role
+        from secfc.pipeline import watch_role
 
         return watch_role(self.party, role, self.count)
 

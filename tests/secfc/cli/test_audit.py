@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from field import SeededCoins
-from secfc import fitting
+from secfc import pipeline
 from secfc.cli import main
 from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import clients
@@ -20,8 +20,8 @@ def seeded(monkeypatch):
     def fit(*arguments, seed, **more):
         return plain(*arguments, seed=seed, coins=lambda party: SeededCoins(seed, party), **more)
 
-    plain = fitting.fit
-    monkeypatch.setattr(fitting, "fit", fit)
+    plain = pipeline.fit
+    monkeypatch.setattr(pipeline, "fit", fit)
 
 
 @pytest.fixture

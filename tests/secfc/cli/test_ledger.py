@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from secfc import NoiseInShares, NoisyStandardize, SecFC
 from secfc.cli import main
 from secfc.data.inputs import Caution, InputError
-from secfc.fitting import fit
+from secfc.pipeline import fit
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
 from secfc.privacy.budget_file import BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
 from secfc.privacy.ledger import Promise
@@ -71,7 +71,7 @@ def test_a_run_that_failed_counts_in_full_and_one_that_resumes_counts_once(files
 
     kept = ("--checkpoint", tmp_path / "kept")
     with monkeypatch.context() as patch:
-        patch.setattr("secfc.fitting.fit", failing)
+        patch.setattr("secfc.pipeline.fit", failing)
         assert run(files, tmp_path, *kept).exit_code == 1
         assert run(files, tmp_path).exit_code == 1
     book = BudgetLedger.read(tmp_path / "spent.json")

@@ -165,7 +165,7 @@ def test_a_union_that_fails_ends_with_1(held: dict[str, list[int]], monkeypatch:
         def fit(*_: Any, _error: Exception = error, **__: Any) -> Any:
             raise _error
 
-        monkeypatch.setattr("secfc.fitting.fit", fit)
+        monkeypatch.setattr("secfc.pipeline.fit", fit)
         monkeypatch.setattr(tiny_runs, "tiny_run", lambda *_: None)
         result = run(*FILES, *PRIVATE, *IDS)
         assert result.exit_code == 1

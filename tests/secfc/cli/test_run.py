@@ -606,7 +606,7 @@ def _raising(error: BaseException) -> Callable[..., Any]:
 
 
 def test_a_fault_of_a_party_ends_with_1_and_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secfc.fitting.fit", _raising(secfc.TooFewReplies(5, ["a"])))
+    monkeypatch.setattr("secfc.pipeline.fit", _raising(secfc.TooFewReplies(5, ["a"])))
     result = run(*NPY, "-k", "2")
     assert result.exit_code == 1
     assert "Error: the protocol failed: 5 replies are needed" in result.stderr
@@ -614,7 +614,7 @@ def test_a_fault_of_a_party_ends_with_1_and_a_message(monkeypatch: pytest.Monkey
 
 
 def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secfc.fitting.fit", _raising(KeyboardInterrupt()))
+    monkeypatch.setattr("secfc.pipeline.fit", _raising(KeyboardInterrupt()))
     result = run(*NPY, "-k", "2")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
@@ -623,7 +623,7 @@ def test_an_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("ours"), IndexError("ours"), AssertionError()])
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    monkeypatch.setattr("secfc.fitting.fit", _raising(error))
+    monkeypatch.setattr("secfc.pipeline.fit", _raising(error))
     assert run(*NPY, "-k", "2").exception is error
 
 

@@ -15,7 +15,7 @@ from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
 from secfc.deploy.hub import Hub
 from secfc.deploy.rendezvous import NotAdmitted, meet_at_hub, take_part_at_hub
-from secfc.fitting import seal_roles
+from secfc.pipeline import seal_roles
 from secfc.roles.exchange import SERVER, Exchange
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate

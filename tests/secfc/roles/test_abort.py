@@ -10,7 +10,7 @@ import pytest
 import secfc
 from field import SeededCoins
 from secfc.data.inputs import InputError
-from secfc.fitting import seal_roles
+from secfc.pipeline import seal_roles
 from secfc.roles.abort import Abort, abort_message, broadcast_abort
 from secfc.roles.exchange import (
     END,

@@ -648,7 +648,7 @@ def test_a_sealed_prediction_gives_the_same_and_shows_only_ciphertext(monkeypatc
         runs.append(simulate(roles, **options))
         return runs[-1]
 
-    monkeypatch.setattr("secfc.fitting.simulate", watched)
+    monkeypatch.setattr("secfc.pipeline.simulate", watched)
     for algorithm in (ALGORITHM, secfc.Lloyd(k=3)):
         result = secfc.fit(algorithm, federation(), bound=32.0)
         plain, sealed = (result.predict(federation(m=40), sealed=flag) for flag in (False, True))
@@ -665,7 +665,7 @@ def test_prediction_blinds_its_replies_as_the_fit_did(blind, monkeypatch):
         runs.append(simulate(roles, **{**options, "keep_bodies": True}))
         return runs[-1]
 
-    monkeypatch.setattr("secfc.fitting.simulate", watched)
+    monkeypatch.setattr("secfc.pipeline.simulate", watched)
     fed = federation()
     algorithm = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=blind))
     labels = secfc.fit(algorithm, fed, bound=32.0).predict(fed)
