@@ -174,13 +174,14 @@ class CodedRows(ABC):
         """Cluster sums that are known, as canonical residues (lanes, k, width), of clusters of sizes (k,)."""
 
     def weighted_sums(self, weights: Array) -> Array:
-        """Sums of rows times weights (lanes, k, m), canonical residues: (lanes, k, width)."""
-        total = np.zeros((self.basis.lanes, weights.shape[1], self.width), self.basis.dtype)
+        """Sums of rows times weights (lanes, k, m), residues of the lanes wanted: (lanes, k, width)."""
+        lanes, k = weights.shape[:2]
+        basis, total = self.basis.prefix(lanes), np.zeros((lanes, k, self.width), self.basis.dtype)
         # Rows that stay in cache while they are read and multiplied.
         for begin in range(0, self.m, PART):
-            rows = self.read(begin, min(begin + PART, self.m))
-            product = self.basis.matmul(np.ascontiguousarray(weights[:, :, begin : begin + PART]), rows)
-            total = self.basis.add(total, product)
+            rows = self.read(begin, min(begin + PART, self.m))[:lanes]
+            product = basis.matmul(np.ascontiguousarray(weights[:, :, begin : begin + PART]), rows)
+            total = basis.add(total, product)
         return total
 
     def norms(self) -> Array:
@@ -312,13 +313,13 @@ class TiledRows(CodedRows):
             [
                 partial(pseudo_mersenne.weighted_sums, tiles[piece], piece.start, lane, p, parts[q, at])
                 for at, (tiles, lane, p) in enumerate(
-                    zip(self._tiles, weights, self.basis.primes, strict=True)
+                    zip(self._tiles, weights, self.basis.primes, strict=False)
                 )
                 for q, (piece, _) in enumerate(pieces)
             ],
             self.threads,
         )
-        return np.asarray(parts.sum(axis=0) % self.basis.column(3), self.basis.dtype)
+        return np.asarray(parts.sum(axis=0) % self.basis.prefix(lanes).column(3), self.basis.dtype)
 
     def residues(self, sums: ClusterSums) -> Array:
         return np.asarray(sums.values % self.basis.column(3), self.basis.dtype)

@@ -154,7 +154,8 @@ class Basis:
 
     def add(self, a: Array, b: Array) -> Array:
         """Sum of residues, lane by lane, with numpy broadcasting behind axis 0."""
-        if a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous:
+        # Not single residues: a lane of them is no array that a kernel could write to.
+        if a.ndim > 1 and a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous:
             from field.kernels.scalar import add_flat
 
             out = np.empty_like(a)
