@@ -1,10 +1,12 @@
-"""What every benchmark shares: rows as JSON lines with their circumstances, and a table to look at."""
+"""What every benchmark shares: rows as JSON lines with circumstances, clocks, and a table."""
 
 from __future__ import annotations
 
 import importlib.util
 import platform
+import resource
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
@@ -15,6 +17,7 @@ import click
 
 from secfc.grids.measure import code
 from secfc.grids.rows import ResultFile, read
+from secfc.roles.exchange import ITERATE, PartyId, Role
 
 Row = dict[str, Any]
 
@@ -129,6 +132,48 @@ def in_turns(
         name: (sorted(c for c, _ in all_)[len(all_) // 2], sorted(w for _, w in all_)[len(all_) // 2])
         for name, all_ in taken.items()
     }
+
+
+def peak_gib() -> float:
+    """The largest resident set of this process so far, in GiB."""
+    status = Path("/proc/self/status")
+    if status.exists():  # where what `getrusage` tells begins with the process that started this one
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) / 2**20
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+class Marked:
+    """A role that notes when each of its exchanges begins, what they take of a processor, and the bytes."""
+
+    def __init__(self) -> None:
+        self.marks: list[tuple[int, float]] = []
+        self.cpu = self.before = 0.0
+        self.nbytes = 0
+        self.sent: dict[tuple[PartyId, int], int] = {}  # in which exchange
+        self.heard: list[list[tuple[PartyId, int]]] = []  # of whom which round, by exchange
+
+    def role(self, role: Role[Any]) -> Role[Any]:
+        """The same role."""
+        inbox: Any = None
+        while True:
+            start = time.thread_time()
+            try:
+                exchange = role.send(inbox)
+            except StopIteration as done:
+                self.marks.append((1 << 62, time.perf_counter()))
+                return done.value
+            finally:
+                self.cpu += time.thread_time() - start
+            if exchange.round >= ITERATE and not self.before:
+                self.before, self.cpu = time.process_time(), 0.0
+            self.marks.append((exchange.round, time.perf_counter()))
+            self.nbytes += sum(message.nbytes for message in exchange.send.values())
+            for to in exchange.send:
+                self.sent[to, exchange.round] = len(self.marks) - 1
+            inbox = yield exchange
+            self.heard.append(list(inbox.rounds.items()))
 
 
 def show(title: str, columns: list[str], rows: Iterable[Mapping[str, Any] | list[Any]]) -> None:

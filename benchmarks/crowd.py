@@ -18,7 +18,6 @@ clients.  `another_kb` is what another client cost since the line before: level 
 from __future__ import annotations
 
 import itertools
-import resource
 import time
 import tracemalloc
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +28,7 @@ import click
 import numpy as np
 
 import secfc
-from benchmarks.common import Row, run_grid, show
+from benchmarks.common import Row, peak_gib, run_grid, show
 from field.secrets.coins import SystemCoins
 from secfc.roles.exchange import SERVER, Exchange, PartyId
 from secfc.secure_sum.protocol import SumPlan, contribute_vector, receive_sum
@@ -149,7 +148,7 @@ def measure_sum(cell: Row) -> Iterator[Row]:
         "client_kb": sent / (n - len(members)) / 1e3,
         "state_mib": state / 2**20,
         "state_bytes_per_client": state / n,
-        "peak_gib": peak(),
+        "peak_gib": peak_gib(),
     }
 
 
@@ -183,7 +182,7 @@ def measure_clusters(cell: Row) -> Iterator[Row]:
     start, work = time.perf_counter(), time.process_time()
     result = secfc.fit(way, data, seed=0)
     wall, work = time.perf_counter() - start, time.process_time() - work
-    most = peak()
+    most = peak_gib()
     plain = secfc.fit(secfc.Lloyd(**shared, scale=result.plan.quantizer.scale), data, seed=0)
     if not (result.flat == plain.flat).all():
         raise AssertionError("labels are not those of plaintext Lloyd")
@@ -196,11 +195,6 @@ def measure_clusters(cell: Row) -> Iterator[Row]:
         "mb": total / 1e6, "shares_mb": kinds["RowShares"] / 1e6, "kb_per_client": total / cell["n"] / 1e3,
         "peak_gib": most,
     }  # fmt: skip
-
-
-def peak() -> float:
-    """The peak of the resident set, in GiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 def measure(cell: Row) -> Iterator[Row]:

@@ -22,7 +22,6 @@ import contextlib
 import importlib.util
 import json
 import multiprocessing
-import resource
 import socket
 import subprocess
 import sys
@@ -36,7 +35,8 @@ import click
 import numpy as np
 
 import secfc
-from benchmarks.common import Row, require, run_grid, show
+from benchmarks import flare
+from benchmarks.common import Marked, Row, peak_gib, require, run_grid, show
 from benchmarks.shaping import Shape, shaped
 from field import SystemCoins
 from field.secrets.channels import Identity
@@ -96,38 +96,6 @@ def algorithm_of(cell: Row) -> secfc.SecFC:
 def bound_of(federation: secfc.Federation) -> float:
     """What no value exceeds."""
     return float(2 ** np.ceil(np.log2(max(np.abs(p.points).max() for p in federation.parties))))
-
-
-class Marked:
-    """A role that notes when each of its exchanges begins, what they take of a processor, and the bytes."""
-
-    def __init__(self) -> None:
-        self.marks: list[tuple[int, float]] = []
-        self.cpu = self.before = 0.0
-        self.nbytes = 0
-        self.sent: dict[tuple[PartyId, int], int] = {}  # in which exchange
-        self.heard: list[list[tuple[PartyId, int]]] = []  # of whom which round, by exchange
-
-    def role(self, role: Role[Any]) -> Role[Any]:
-        """The same role."""
-        inbox: Any = None
-        while True:
-            start = time.thread_time()
-            try:
-                exchange = role.send(inbox)
-            except StopIteration as done:
-                self.marks.append((1 << 62, time.perf_counter()))
-                return done.value
-            finally:
-                self.cpu += time.thread_time() - start
-            if exchange.round >= ITERATE and not self.before:
-                self.before, self.cpu = time.process_time(), 0.0
-            self.marks.append((exchange.round, time.perf_counter()))
-            self.nbytes += sum(message.nbytes for message in exchange.send.values())
-            for to in exchange.send:
-                self.sent[to, exchange.round] = len(self.marks) - 1
-            inbox = yield exchange
-            self.heard.append(list(inbox.rounds.items()))
 
 
 def iteration_of(marks: list[tuple[int, float]]) -> tuple[float, float, int]:
@@ -194,7 +162,10 @@ def party(carrier: str, make: Callable[..., Role[Any]], args: tuple[Any, ...], m
     pipe.recv()
     result = asyncio.run(CARRIERS[carrier](role, me, names, places))
     spent = time.process_time() - watch.before
-    pipe.send(vars(watch) | {"all": spent, "memory": peak(), "result": result if make is talking else None})
+    pipe.send(
+        vars(watch)
+        | {"all": spent, "memory": peak_gib() * 1024, "result": result if make is talking else None}
+    )
     pipe.recv()  # its sockets stay open until all are done
 
 
@@ -233,11 +204,6 @@ def serving(pins: Mapping[PartyId, bytes]) -> Iterator[tuple[int, Callable[[], R
             yield int(process.stdout.readline()), ask
         finally:
             process.kill()
-
-
-def peak() -> float:
-    """MB that this process had at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def processes(
@@ -369,12 +335,12 @@ def measure(cell: Row, bandwidth: float = 0.0) -> Iterator[Row]:
         nbytes, rounds = (sum(row[what] for row in phases.values()) for what in ("bytes", "rounds"))
         yield {
             "iteration_ms": 1e3 * iteration, "seconds": whole, "steps": steps, "bytes": nbytes,
-            "rounds": rounds, "phases": phases, "memory": peak(),
+            "rounds": rounds, "phases": phases, "memory": peak_gib() * 1024,
         }  # fmt: skip
         return
     making = {name: (made, (cell, name, dict(secrets))) for name in names}
     if cell["carrier"] == "flare":
-        found, of_hub = over_flare(making, secrets)
+        found, of_hub = flare.processes(making, secrets)
     else:
         found, of_hub = processes(cell["carrier"], making, secrets, Shape(cell["latency"], bandwidth))
     iteration, whole, steps = iteration_of(found[SERVER]["marks"])
@@ -393,13 +359,6 @@ def measure(cell: Row, bandwidth: float = 0.0) -> Iterator[Row]:
     if "forwarded" in of_hub:
         row |= {"wire": of_hub["forwarded"] / nbytes, "hub_cpu_ms": 1e3 * of_hub["cpu"] / steps}
     yield row
-
-
-def over_flare(making: Any, secrets: Secrets) -> tuple[dict[PartyId, Row], Row]:
-    """The same over FLARE's processes."""
-    from benchmarks.flare import processes as farmed
-
-    return farmed(making, secrets)
 
 
 def chain(found: Mapping[PartyId, Row]) -> int:
@@ -462,7 +421,7 @@ def messages(cell: Row) -> Iterator[Row]:
     }
     if cell["carrier"] == "flare":
         secrets[SERVER] = SystemCoins().bytes(32)  # FLARE has a server, which says nothing here
-        found, of_hub = over_flare({**roles, SERVER: (silent, ())}, secrets)
+        found, of_hub = flare.processes({**roles, SERVER: (silent, ())}, secrets)
     else:
         found, of_hub = processes(cell["carrier"], roles, secrets, Shape())
     seconds = found["a"]["result"]

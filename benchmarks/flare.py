@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import Marked, peak_gib
 from field.secrets.channels import Identity
 from field.secrets.coins import SystemCoins
 from secfc.deploy.flare.cards import Kit
@@ -199,9 +200,6 @@ def peak(pid: int) -> float:
 
 def main(words: list[str]) -> None:
     """A party: what a site's kit starts as `... deploy join SITE --over SOCKET`."""
-    from benchmarks.deploy import Marked
-    from benchmarks.deploy import peak as own_peak
-
     folder, path = Path(words[2]).parent, Path(words[words.index("--over") + 1])
     make, args, me, names = pickle.loads((folder / "role.pickle").read_bytes())  # noqa: S301 - ours
     watch = Marked()
@@ -214,7 +212,7 @@ def main(words: list[str]) -> None:
     result = asyncio.run(run())
     spent = time.process_time() - watch.before
     kept = result if isinstance(result, list) else None
-    found = vars(watch) | {"all": spent, "memory": own_peak(), "result": kept}
+    found = vars(watch) | {"all": spent, "memory": peak_gib() * 1024, "result": kept}
     (folder / "found.pickle").write_bytes(pickle.dumps(found))
 
 

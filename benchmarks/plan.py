@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.common import Row, run_grid
+from benchmarks.common import Row, peak_gib, run_grid
 
 POLICIES = (
     "Distances()", "AssignmentsOnly()", 'AssignmentsOnly("client-0")', "AssignmentsOnly(dealer=None)",
@@ -35,7 +34,6 @@ POLICIES = (
 TIMES = 2.0
 FIGURES = ("bytes", "rounds", "seconds", "memory")
 BOUND = 8.0
-UNIT = 1 if sys.platform == "darwin" else 1024  # of the largest resident size
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,6 @@ def planned(setting: Setting) -> Row:
 
 def measured(setting: Setting) -> Row:
     """What a run takes, in a process of its own that has had a small one."""
-    import resource
-
     import secfc
     from secfc.planning.dry_run import CostRecorder, total_cost
 
@@ -142,7 +138,7 @@ def measured(setting: Setting) -> Row:
     cost = total_cost([cost for _, cost in recorder.questions])
     return {
         "bytes": result.transcript.nbytes(), "rounds": cost.rounds, "seconds": cost.seconds,
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT,
+        "memory": peak_gib() * 2**30,
         "steps": result.n_iter, "asked": [asked for asked, _ in recorder.questions],
     }  # fmt: skip
 

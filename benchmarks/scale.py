@@ -35,8 +35,6 @@ setting a process, since that peak never falls.
 from __future__ import annotations
 
 import os
-import resource
-import sys
 import tempfile
 import time
 from bisect import bisect_right
@@ -52,7 +50,7 @@ import click
 import numpy as np
 
 import secfc
-from benchmarks.common import Row, require, run_grid, show
+from benchmarks.common import Row, peak_gib, require, run_grid, show
 from benchmarks.plot import curves, write
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
@@ -91,7 +89,7 @@ def loop(phases: Mapping[str, float]) -> float:
 def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
     """One run of a few iterations over files in a temporary folder."""
     warm_up(cell)
-    before = peak()
+    before = peak_gib()
     with tempfile.TemporaryDirectory(dir=folder, prefix="secfc-scale-") as name:
         start = time.perf_counter()
         bound = write_points(cell, Path(name))
@@ -103,7 +101,7 @@ def measure(cell: Row, folder: Path | None) -> Iterator[Row]:
         yield run(cell, federation, bound) | {
             "writing_s": written,
             "peak_before_gib": before,
-            "peak_gib": peak(),
+            "peak_gib": peak_gib(),
         }
 
 
@@ -272,16 +270,6 @@ def mapped(cell: Row, folder: Path) -> Iterator[Array]:
 
 
 # --- memory ----------------------------------------------------------------------------------------
-
-
-def peak() -> float:
-    """The largest resident set of this process so far, in GiB."""
-    status = Path("/proc/self/status")
-    if status.exists():  # where what `getrusage` tells begins with the process that started this one
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) / 2**20
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest / (2**30 if sys.platform == "darwin" else 2**20)
 
 
 def held(cell: Row, lanes: int) -> float:
