@@ -40,8 +40,7 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.dp_methods import ABLATION, DELTA, METHODS, SPLITS, USUAL, NotPrivate, Problem
-from secfc.data.mixtures import server_side_mixture
-from secfc.data.server_points import EMPLOYMENT, load_census, load_vectors
+from benchmarks.server_points import EMPLOYMENT, load_census, load_vectors, server_side_mixture
 from secfc.metrics import accuracy
 
 Array = Any

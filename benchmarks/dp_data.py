@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from secfc.data.mixtures import server_side_mixture
-from secfc.data.server_points import one_hot
+from benchmarks.server_points import one_hot, server_side_mixture
 
 Array = Any
 

@@ -24,10 +24,10 @@ import numpy as np
 import secfc
 from benchmarks.common import Row, run_grid, show
 from benchmarks.labels import digits, table
+from benchmarks.server_points import server_side_mixture
 from secfc.attacks.judging import RebuiltRows, judge_rows
 from secfc.attacks.reconstruction import KnownSums, site_differences, site_messages, step_differences
 from secfc.attacks.views import View
-from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import FedDPKMeans
 from secfc.feddp.noise import ServerNoise
 from secfc.feddp.plan import PAPER

@@ -153,38 +153,3 @@ def _deal_clusters(truth: Array, n: int, k_local: int, rng: np.random.Generator)
         if not share:
             share.append(max(shares, key=len).pop())
     return [np.array(share, dtype=np.int64) for share in shares]
-
-
-def server_side_mixture(
-    n: int,
-    rows: int,
-    rng: np.random.Generator,
-    *,
-    d: int = 100,
-    k: int = 10,
-    variance: float = 0.5,
-    per_component: int = 20,
-    uniform: int = 100,
-    missing: int = 0,
-) -> tuple[Array, Array, Array, Array]:
-    """Points (n * rows, d) of a mixture, truth, means (k, d), and what a server holds of it, (s, d).
-
-    The synthetic data of FedDP-KMeans (App. G.1): means uniform in [0, 1]**d, covariance `variance` times the
-    identity, equal weights; client j holds rows [j * rows, (j + 1) * rows).  The server holds `per_component`
-    points of every component and `uniform` points uniform in the cube, related but not of the distribution.
-    missing: of so many components, the last ones, it holds none.
-    """
-    m, d, k = (
-        positive_integer("n", n) * positive_integer("rows", rows),
-        positive_integer("d", d),
-        positive_integer("k", k),
-    )
-    if not 0 <= missing < k:
-        raise InputError(f"missing={missing} of k={k} components: at least one must be left. Lower missing.")
-    means = rng.random((k, d))
-    truth = rng.integers(k, size=m)
-    deviation = np.sqrt(variance)
-    points = means[truth] + deviation * rng.standard_normal((m, d))
-    held = np.repeat(means[: k - missing], per_component, axis=0)
-    near = held + deviation * rng.standard_normal(held.shape)
-    return points, truth, means, np.concatenate([near, rng.random((uniform, d))])

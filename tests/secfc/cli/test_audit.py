@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.server_points import server_side_mixture
 from field import SeededCoins
 from secfc import pipeline
 from secfc.cli import main
-from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import clients
 
 

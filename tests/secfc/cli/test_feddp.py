@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.server_points import server_side_mixture
 from secfc.cli import main
-from secfc.data.mixtures import server_side_mixture
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 from dp_accounting import get_epsilon_gaussian, pld
 
 import secfc
+from benchmarks.server_points import server_side_mixture
 from field import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import InputError
-from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import (
     OURS,
     PAPER,

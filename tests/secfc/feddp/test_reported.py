@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import secfc
+from benchmarks.server_points import server_side_mixture
 from field.secrets.coins import SeededCoins
 from secfc import Federation, report
-from secfc.data.mixtures import server_side_mixture
 from secfc.feddp import OURS, FedDPKMeans, ServerLloyds, ServerNoise, SharedNoise
 from secfc.feddp.algorithm import noise_warning
 from secfc.privacy import Bound, Budget, Neighbors

@@ -6,9 +6,15 @@ import types
 import numpy as np
 import pytest
 
+from benchmarks.server_points import (
+    CATEGORIES,
+    load_census,
+    load_vectors,
+    one_hot,
+    server_side_mixture,
+    split_with_server,
+)
 from secfc.data.inputs import InputError
-from secfc.data.mixtures import server_side_mixture
-from secfc.data.server_points import CATEGORIES, load_census, load_vectors, one_hot, split_with_server
 
 
 def test_the_mixture_is_the_papers():

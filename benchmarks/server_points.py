@@ -1,8 +1,9 @@
-"""Real data whose owner is a person or a state, and a server that holds related points of its own.
+"""Data of FedDP-KMeans' experiments, whose server holds related points of its own: a mixture, and real data.
 
-The US census and Stack Overflow experiments of FedDP-KMeans (App. G.1): of a chosen group of rows every owner
-is a client; the server holds a few points of that group and more of other groups.  The points that the server
-gets of the chosen group are taken away from the clients: what is public is not protected.
+All of App. G.1.  In the US census and Stack Overflow experiments an owner is a state or a person, and of a
+chosen group of rows every owner is a client; the server holds a few points of that group and more of other
+groups.  The points that the server gets of the chosen group are taken away from the clients: what is public
+is not protected.
 """
 
 from __future__ import annotations
@@ -15,13 +16,48 @@ import numpy as np
 import numpy.typing as npt
 
 from secfc.data.federation import Federation
-from secfc.data.inputs import Array, InputError, seeded_generator
+from secfc.data.inputs import Array, InputError, positive_integer, seeded_generator
 
 # ACS "class of worker" codes of the paper's three groups.
 EMPLOYMENT = {"non-profit": 2, "federal": 5, "self-employed": 6}
 # Its binary features are those of the ACSIncome task but for age and hours, which are numbers, and the class
 # of worker: 7 of them, so that every row has norm sqrt(7) = 2.65 (Table 1).
 CATEGORIES = ("SCHL", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P")
+
+
+def server_side_mixture(
+    n: int,
+    rows: int,
+    rng: np.random.Generator,
+    *,
+    d: int = 100,
+    k: int = 10,
+    variance: float = 0.5,
+    per_component: int = 20,
+    uniform: int = 100,
+    missing: int = 0,
+) -> tuple[Array, Array, Array, Array]:
+    """Points (n * rows, d) of a mixture, truth, means (k, d), and what a server holds of it, (s, d).
+
+    Means uniform in [0, 1]**d, covariance `variance` times the
+    identity, equal weights; client j holds rows [j * rows, (j + 1) * rows).  The server holds `per_component`
+    points of every component and `uniform` points uniform in the cube, related but not of the distribution.
+    missing: of so many components, the last ones, it holds none.
+    """
+    m, d, k = (
+        positive_integer("n", n) * positive_integer("rows", rows),
+        positive_integer("d", d),
+        positive_integer("k", k),
+    )
+    if not 0 <= missing < k:
+        raise InputError(f"missing={missing} of k={k} components: at least one must be left. Lower missing.")
+    means = rng.random((k, d))
+    truth = rng.integers(k, size=m)
+    deviation = np.sqrt(variance)
+    points = means[truth] + deviation * rng.standard_normal((m, d))
+    held = np.repeat(means[: k - missing], per_component, axis=0)
+    near = held + deviation * rng.standard_normal(held.shape)
+    return points, truth, means, np.concatenate([near, rng.random((uniform, d))])
 
 
 def split_with_server(
