@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.code.lagrange_code import LagrangeCode, transfer_matrix
+from field.ring.basis import Basis
 from field.secrets.coins import Coins
 
 Array = NDArray[Any]
@@ -57,6 +58,38 @@ def deal_part(
     weights = np.concatenate([first.astype(basis.dtype)[:, :, None], matrix[:, :, ell:]], axis=2)
     columns = np.stack([part, *(expand_share(code, part.shape[1], seed) for seed in seeds)], axis=1)
     shares = basis.matmul(weights, columns)
+    return {j: np.ascontiguousarray(shares[:, q]) for q, j in enumerate(others)}
+
+
+def uniform_receivers(code: LagrangeCode, holder: int, receivers: tuple[int, ...]) -> tuple[int, ...]:
+    """The ell + t - 1 receivers whose shares of what a holder, one of them, draws follow from seeds.
+
+    Those after it, as of `seeded_receivers`.
+    """
+    at = receivers.index(holder)
+    return tuple(receivers[(at + s) % len(receivers)] for s in range(1, code.ell + code.t))
+
+
+def deal_uniform(
+    code: LagrangeCode,
+    basis: Basis,
+    mine: Array,
+    holder: int,
+    receivers: tuple[int, ...],
+    seeds: Sequence[Coins],
+) -> dict[int, Array]:
+    """The shares (lanes, N) of uniform values at all segments for receivers that do not expand theirs.
+
+    basis: the first lanes of the code's.  mine: the holder's own share, uniform and known to nobody else.
+    seeds: of `uniform_receivers`, in their order, each good for once.  Any t shares are uniform, and what
+    is shared is uniform to who has these.
+    """
+    known = uniform_receivers(code, holder, receivers)
+    others = tuple(j for j in receivers if j != holder and j not in known)
+    points = (code.alphas[holder], *(code.alphas[j] for j in known))
+    matrix = transfer_matrix(basis, points, tuple(code.alphas[j] for j in others))
+    columns = np.stack([mine, *(basis.sample((mine.shape[1],), seed) for seed in seeds)], axis=1)
+    shares = basis.matmul(matrix, columns)
     return {j: np.ascontiguousarray(shares[:, q]) for q, j in enumerate(others)}
 
 

@@ -1,0 +1,117 @@
+"""A committee in blocks: each part of what a dealer makes is played by several clients, so none speaks alone.
+
+Tables and masks are shared among parts as among members: a part is one stream of the dealer, and parts add
+up.  The players form blocks; in a block of v clients there is a part for every a + 1 of them.  So a clients
+that deviate never are all who play a part.  A coalition misses a part of a block unless it leaves at most a
+of its clients: t clients always miss one if, and only if, the v - a of all blocks add up to more than t.
+With g blocks that takes t + 1 + a g players; more blocks mean more players and fewer parts.
+
+A part's first client says its words, the others compute the same and say digests.  Everything here is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from secfc.roles.exchange import SERVER, PartyId
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a comparison sends, in words.
+
+    corrections: by the dealer for one part.  opened: of a part in all openings.  sums: of masked replies.
+    """
+
+    corrections: int
+    opened: int
+    sums: int
+
+    def words(self, blocks: Blocks) -> int:
+        """All that is sent in a committee of this shape."""
+        count, players, again = len(blocks.parts), blocks.players, blocks.deviating + 1
+        # Each player lacks the words of parts that it does not play: told by the first of these, or added up
+        # by one for all.
+        told = min((players - again) * count, count - 1 + players - 1)
+        return again * self.corrections + told * self.opened + (players - 1) * self.sums
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """sizes: of the blocks.  deviating: a.  Players have numbers from 0, block by block."""
+
+    sizes: tuple[int, ...]
+    deviating: int
+
+    @property
+    def players(self) -> int:
+        return sum(self.sizes)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """Who plays each part, ascending: the first says its words."""
+        found: list[tuple[int, ...]] = []
+        first = 0
+        for size in self.sizes:
+            found += combinations(range(first, first + size), self.deviating + 1)
+            first += size
+        return tuple(found)
+
+    @property
+    def hides_from(self) -> int:
+        """So many players, whoever they are, miss a part."""
+        return sum(size - self.deviating for size in self.sizes) - 1
+
+    def played_by(self, player: int) -> tuple[int, ...]:
+        """Numbers of a player's parts."""
+        return tuple(q for q, clients in enumerate(self.parts) if player in clients)
+
+    def told_by(self, player: int) -> tuple[int, ...]:
+        """Numbers of the parts whose words it says."""
+        return tuple(q for q, clients in enumerate(self.parts) if player == clients[0])
+
+
+def shapes(available: int, t: int, deviating: int) -> Iterator[Blocks]:
+    """All shapes that so many clients allow, with as few players as their number of blocks takes."""
+    hidden = max(1, t)
+    for count in range(1, hidden + 2):
+        players = hidden + 1 + deviating * count
+        if players > available:
+            return
+        # Blocks as even as can be have the fewest parts, as a binomial coefficient is convex.
+        sizes = tuple(players // count + (i < players % count) for i in range(count))
+        yield Blocks(sizes, deviating)
+
+
+def cheapest_blocks(available: int, t: int, deviating: int, traffic: Traffic) -> Blocks | None:
+    """The shape in which the fewest words are sent, then with fewest parts; None if clients are too few."""
+    return min(
+        shapes(available, t, deviating),
+        key=lambda blocks: (traffic.words(blocks), len(blocks.parts)),
+        default=None,
+    )
+
+
+def check_deviating(n: int, t: int, deviating: int, dealer: PartyId | None) -> None:
+    """Raises ValueError for more clients that deviate than can be told from honest ones among n clients."""
+    if not 0 <= deviating <= t:
+        raise ValueError(
+            f"deviating={deviating}, t={t}: at most t liars can be told from honest clients: lower deviating "
+            "or raise t"
+        )
+    apart = dealer not in (None, SERVER)
+    needed = max(1, t) + 1 + deviating
+    if deviating and n - apart < needed:
+        who = f"n={n}, t={t}" + (f", dealer={dealer!r}" if apart else "")
+        besides = " besides the dealer" if apart else ""
+        raise ValueError(
+            f"{who}: parts played by {_word(deviating + 1)} need t+{1 + deviating}={needed} clients"
+            f"{besides}: add {_word(needed - n + apart)}, lower t, or deviating=0"
+        )
+
+
+def _word(number: int) -> str:
+    return {1: "one", 2: "two", 3: "three", 4: "four"}.get(number, str(number))

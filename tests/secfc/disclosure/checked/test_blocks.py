@@ -1,0 +1,116 @@
+"""Who plays which part: all clients, all coalitions, exhaustively for up to nine clients."""
+
+import itertools
+
+import pytest
+
+from secfc.disclosure.checked.blocks import Blocks, Traffic, cheapest_blocks, check_deviating, shapes
+from secfc.roles.exchange import SERVER
+
+TRAFFIC = Traffic(corrections=2147, opened=647, sums=256)
+
+
+def cases(n):
+    """All t, and all numbers of liars."""
+    return [(t, a) for t in range(n) for a in range(t + 1)]
+
+
+def missed(blocks, coalition):
+    """Whether a part is left that nobody of these plays."""
+    return any(not set(part) & set(coalition) for part in blocks.parts)
+
+
+@pytest.mark.parametrize("n", range(2, 10))
+def test_any_t_miss_a_part_and_no_liars_are_all_of_one(n):
+    for t, a in cases(n):
+        assert bool(list(shapes(n, t, a))) == (n >= max(1, t) + 1 + a)
+    for blocks, hidden in [(blocks, max(1, t)) for t, a in cases(n) for blocks in shapes(n, t, a)]:
+        a = blocks.deviating
+        players = range(blocks.players)
+        assert blocks.players <= n
+        assert blocks.hides_from == hidden
+        assert all(len(set(part)) == a + 1 for part in blocks.parts)
+        assert all(missed(blocks, few) for few in itertools.combinations(players, hidden))
+        # Tight: some more clients miss none, so no player is idle.
+        assert not all(missed(blocks, few) for few in itertools.combinations(players, hidden + 1))
+        assert not any(
+            set(part) <= set(few) for part in blocks.parts for few in itertools.combinations(players, a)
+        )
+        assert all(blocks.played_by(j) for j in players)
+        told = [q for j in players for q in blocks.told_by(j)]
+        assert sorted(told) == list(range(len(blocks.parts)))
+
+
+def partitions(total, least, most):
+    """All ways to write it as a sum of numbers from least on, descending."""
+    if total == 0:
+        yield ()
+    for size in range(min(total, most), least - 1, -1):
+        for rest in partitions(total - size, least, size):
+            yield (size, *rest)
+
+
+@pytest.mark.parametrize("n", range(2, 10))
+def test_no_other_shape_sends_less(n):
+    """Against all sizes of blocks whatever, also with more players than it takes."""
+    for t, a in cases(n):
+        best = cheapest_blocks(n, t, a, TRAFFIC)
+        for sizes in (x for total in range(1, n + 1) for x in partitions(total, a + 1, total)):
+            if sum(size - a for size in sizes) > max(1, t):
+                assert best is not None
+                assert TRAFFIC.words(best) <= TRAFFIC.words(Blocks(sizes, a))
+
+
+def test_a_committee_as_ever_where_nobody_deviates():
+    for t in range(1, 6):
+        blocks = cheapest_blocks(16, t, 0, TRAFFIC)
+        assert blocks.players == len(blocks.parts) == t + 1
+        assert all(blocks.played_by(j) == (j,) for j in range(t + 1))
+
+
+def test_shapes_that_the_page_of_costs_names():
+    def sizes(n, t, a, traffic=TRAFFIC):
+        return sorted(cheapest_blocks(n, t, a, traffic).sizes, reverse=True)
+
+    assert sizes(3, 1, 1) == [3]
+    assert sizes(5, 2, 1) == [3, 2]
+    assert sizes(7, 3, 1, Traffic(2147, 647, 0)) == [3, 2, 2]
+    assert sizes(7, 3, 1) == [3, 3]  # a player less to send sums to, for a part more
+    assert sizes(16, 1, 1) == [3]  # two pairs send more
+    assert sizes(5, 2, 2) == [5]
+    assert len(cheapest_blocks(7, 3, 3, TRAFFIC).parts) == 35
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="deviating=2") as error:
+        check_deviating(3, 1, 2, SERVER)
+    assert str(error.value) == (
+        "deviating=2, t=1: at most t liars can be told from honest clients: lower deviating or raise t"
+    )
+    with pytest.raises(ValueError, match="played by two") as error:
+        check_deviating(3, 1, 1, "client-0")
+    assert str(error.value) == (
+        "n=3, t=1, dealer='client-0': parts played by two need t+2=3 clients besides the dealer: add one, "
+        "lower t, or deviating=0"
+    )
+    with pytest.raises(ValueError, match="parts played by three need t\\+3=5 clients: add one,"):
+        check_deviating(4, 2, 2, SERVER)
+    with pytest.raises(ValueError, match="at most t liars"):
+        check_deviating(3, 1, -1, SERVER)
+
+
+@pytest.mark.parametrize("n", range(2, 10))
+@pytest.mark.parametrize("dealer", [SERVER, None, "client-0"])
+def test_whoever_is_not_refused_has_a_shape(n, dealer):
+    for t, a in cases(n):
+        blocks = cheapest_blocks(n - (dealer == "client-0"), t, a, TRAFFIC)
+        if a and blocks is None:
+            with pytest.raises(ValueError, match="parts played by"):
+                check_deviating(n, t, a, dealer)
+        else:
+            check_deviating(n, t, a, dealer)
+
+
+@pytest.mark.parametrize("t", range(1, 8))
+def test_one_liar_needs_no_client_more_than_replies_do(t):
+    check_deviating(2 * t + 1, t, 1, SERVER)
