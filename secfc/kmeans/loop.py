@@ -185,7 +185,8 @@ class Trace:
     history: the labels before the first step and after every one, in the smallest integer type.
     within: see Step, for the last labels.  steps: how many there were, if not all of them are in the history.
     sizes: (k,) points of each cluster before the first step and after every one, where nobody knows all
-    labels: then the history is empty.  run: its number among the runs of a source, there.
+    labels: then the history is empty.  run: its number among the runs of a source, there.  last: the labels
+    in the end, if all know them without knowing those of all steps.
     """
 
     k: int
@@ -195,10 +196,11 @@ class Trace:
     steps: int | None = None
     sizes: tuple[Array, ...] = ()
     run: int = 0
+    last: Array | None = None
 
     @property
     def labels(self) -> Array:
-        return self.history[-1]
+        return self.history[-1] if self.last is None else self.last
 
     @property
     def n_iter(self) -> int:

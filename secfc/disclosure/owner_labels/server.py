@@ -260,9 +260,19 @@ class OwnerLabelsServer:
 
 
 def trivial_end(run: PublicRunState) -> Trace:
-    """The end of a run with all points in one cluster, or in none: everybody knows the labels."""
-    start, last = run.start, run.known
-    steps = min(run.n_iter + 1, run.max_iter)
-    if not run.n_iter and run.max_iter > 1 and not (last == start).all():
-        steps = 2
-    return Trace(run.k, (start, last), None, True, steps=steps)
+    """The end of a run with all points in one cluster, or in none: everybody knows the last labels.
+
+    The history is the first and the last where the policy opens those, else that of all steps if no other
+    labels lie between; if some do, there are sizes instead.
+    """
+    last, split = run.known, len(run.trail) > run.n_iter
+    first = last if split and not run.n_iter else run.start
+    moved = not run.n_iter and not np.array_equal(first, last)
+    steps = min(run.n_iter + 1 + moved, run.max_iter)
+    history: tuple[Array, ...] = ()
+    if run.sharing.everybody:
+        history = (first, last)
+    elif run.n_iter == 0 or (run.n_iter == 1 and not split):
+        history = (first, *(last,) * steps)
+    sizes = () if history else (*run.sizes, *(run.now,) * (steps - run.n_iter))
+    return Trace(run.k, history, None, True, steps, sizes, run.number, last)

@@ -42,8 +42,24 @@ def test_empty_clusters_are_those_of_plaintext(policy, points):
         got = secfc.fit(algorithm, data, bound=8.0)
         plain = secfc.fit(secfc.Lloyd(**{**way, "init": algorithm.init}), data, bound=8.0)
         assert all((a == b).all() for a, b in zip(got.labels, plain.labels, strict=True)), (init, k)
+        check_history(got, plain, (init, k))
         if got.model is not None:
             new, old = got.predict(data), plain.predict(data)
             assert all((a == b).all() for a, b in zip(new, old, strict=True)), (init, k)
         ran += 1
     assert ran >= 3
+
+
+def check_history(got, plain, case):
+    """That what is told of steps is what plaintext did: labels of all, sizes of all, or the first labels."""
+    assert (got.n_iter, got.converged) == (plain.n_iter, plain.converged), case
+    if got.sizes:
+        assert not got.history, case
+        sizes = [np.bincount(step[step >= 0], minlength=got.k) for step in plain.history]
+        assert all((a == b).all() for a, b in zip(got.sizes, sizes, strict=True)), case
+    elif len(got.history) > 2 or len(plain.history) == 2:
+        assert all((a == b).all() for a, b in zip(got.history, plain.history, strict=True)), case
+    else:  # the start, and the end if all learn it
+        ends = (plain.history[0], plain.history[-1])
+        assert all((a == b).all() for a, b in zip(got.history, ends, strict=False)), case
+    assert got.cost is None or got.cost == plain.cost, case
