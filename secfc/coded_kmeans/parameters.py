@@ -12,7 +12,7 @@ from secfc.coded.plan import WORKERS, Network, Workers, check_enough_workers, se
 from secfc.data.inputs import COUNT, REAL, WHOLE, InputError, ValueKind, instance_of, optional_kind
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
-from secfc.kmeans.starts import STARTS, Start, check_choice
+from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
 from secfc.roles.exchange import SERVER, PartyId
 
 
@@ -80,8 +80,14 @@ def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
 
 
 def check_start_for_k(way: ParameterSet) -> None:
-    """Raises ValueError where k cannot be chosen, whatever the points."""
+    """Raises ValueError where k cannot be chosen, or labels not be given, whatever the points."""
     policy = way.disclosure
+    if isinstance(way.init, GivenLabels) and not isinstance(way.membership, Open):
+        raise ValueError(
+            "init=GivenLabels(...) with private membership: the rows of a union come in an order that nobody "
+            "knows before the run, so labels would go to other points than they were given for. Use "
+            "init=RandomLabels(), or membership=Open()"
+        )
     if way.init.grows and policy.exposes != "sizes":
         other = "RandomLabels()" if policy.exposes in ("steps", "nothing") else "Bisecting()"
         raise ValueError(

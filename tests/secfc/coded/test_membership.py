@@ -120,6 +120,14 @@ def test_a_quota_is_asked_for_and_kept():
         secfc.SecFC(k=2, t=1, membership=Private()).plan(PublicFacts.of(federation))
 
 
+def test_labels_cannot_be_given_for_rows_whose_order_nobody_knows():
+    federation, _ = overlapping(3, 20, 9)
+    start = secfc.GivenLabels(np.arange(20) % 2)
+    for membership in (Private(), Private(merge=False), Private(psu.Server())):
+        with pytest.raises(secfc.InputError, match=r"in an order that nobody knows.*RandomLabels"):
+            secfc.fit(secfc.SecFC(k=2, t=1, init=start, membership=membership), federation)
+
+
 def test_a_server_with_another_key_for_one_client_is_found_out(monkeypatch):
     from psu import ristretto
     from psu.oblivious import Evaluator
