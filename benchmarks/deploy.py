@@ -41,7 +41,7 @@ from benchmarks.shaping import Shape, shaped
 from field import SystemCoins
 from field.secrets.channels import Identity
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import DistanceQuery
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.data.mixtures import gaussian_mixture
 from secfc.roles.abort import broadcast_abort
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, Exchange, PartyId, Role
@@ -396,7 +396,8 @@ def warm(cell: Row) -> None:
 
 def asking(size: int, times: int, peer: PartyId) -> Role[list[float]]:
     """Send a message of this size and wait for a word back, so many times: seconds of each."""
-    seconds, message = [], DistanceQuery(1, 2, np.zeros(size, np.int8), np.zeros(0, np.int32))
+    subject = Subject(Operation.DISTANCE, 2, np.zeros(size, np.int8))
+    seconds, message = [], Query(1, subject, np.zeros(0, np.int32))
     for i in range(times):
         start = time.perf_counter()
         yield Exchange({peer: message}, (peer,), round=ITERATE + 2 * i, accept=ITERATE + 2 * i + 1)

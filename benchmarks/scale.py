@@ -55,7 +55,6 @@ from benchmarks.plot import curves, write
 from benchmarks.runtime import LOOP, Timed
 from field.ring.basis import MAX_LANES
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import CompareMovedQuery
 from secfc.roles.exchange import ITERATE, STRIDE
 from secfc.roles.transcript import Envelope, Transcript
 
@@ -163,7 +162,7 @@ def run(cell: Row, federation: secfc.Federation, bound: float) -> Row:
     def watch(party: str, exchange: Any) -> None:
         nonlocal shared
         if party == "server" and exchange.phase in ("assign", "finish"):
-            second = any(isinstance(body, CompareMovedQuery) for body in exchange.send.values())
+            second = any(body.kind == "CompareMovedQuery" for body in exchange.send.values())
             if not second:  # of one step
                 clocks.append((exchange.round // STRIDE, time.perf_counter(), time.process_time()))
         elif exchange.phase == "share":

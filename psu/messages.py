@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +23,8 @@ Array = NDArray[Any]
 # Every message by its tag, as far as its module is loaded; a party speaks those of its own algorithm.
 TAGS: dict[int, type[Message]] = {}
 # Tags of messages that are no more, and never mean something else: 1 was a Hello that was a digest,
-# 128 a Greeting without a nonce, 129 a Sealed without its round.
-RETIRED = frozenset({1, 128, 129})
+# 128 a Greeting without a nonce, 129 a Sealed without its round; the others were one query each.
+RETIRED = frozenset({1, 5, 16, 24, 51, 74, 75, 76, 78, 128, 129, 142, 143, 144, 150, 151, 152, 155, 183, 184})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,24 +52,33 @@ class Message:
             raise TypeError(f"{cls.__name__} has tag={tag}, which {other.__name__} has: take another")
         TAGS[tag] = cls
 
+    @property
+    def kind(self) -> str:
+        """What transcripts and reports call it: its type, or what sets messages of one type apart."""
+        return type(self).__name__
+
     @classmethod
     def meaning(cls) -> str:
         """What it is, for people: who says it to whom, and what."""
         return (cls.__doc__ or "").strip().split("\n")[0]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={_shape(getattr(self, f.name))}" for f in dataclasses.fields(self))
-        return f"{type(self).__name__}({shown})"
+        return _shape(self)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the contents on a wire, without framing."""
-        return sum(_size(getattr(self, f.name)) for f in dataclasses.fields(self))
+        return _size(self)
 
 
 def _shape(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}"
+    if dataclasses.is_dataclass(value):
+        shown = ", ".join(f"{f.name}={_shape(getattr(value, f.name))}" for f in dataclasses.fields(value))
+        return f"{type(value).__name__}({shown})"
+    if isinstance(value, Enum):
+        return value.name
     return f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
 
 
@@ -79,7 +89,9 @@ def _size(value: Any) -> int:
         return len(value if isinstance(value, bytes) else value.encode())
     if isinstance(value, tuple):
         return 4 * len(value)
-    return 0 if value is None else 1 if isinstance(value, bool) else 8
+    if dataclasses.is_dataclass(value):
+        return sum(_size(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return 0 if value is None else 1 if isinstance(value, bool | Enum) else 8
 
 
 def _refuse(wrong: bool, rule: str) -> None:

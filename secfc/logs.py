@@ -59,7 +59,7 @@ def format_event(event: str, facts: dict[str, Fact]) -> str:
 def log_exchange(room: str, party: str, exchange: Any) -> None:
     """Log, for debugging, what a party sends next and whom it awaits: `secfc.roles.exchange.Exchange`."""
     if logging.getLogger(f"{ROOT}.{room}").isEnabledFor(logging.DEBUG):
-        kinds = ",".join(sorted({type(message).__name__ for message in exchange.send.values()}))
+        kinds = ",".join(sorted({message.kind for message in exchange.send.values()}))
         log_event(
             room, "exchange", logging.DEBUG, party=party, phase=exchange.phase, round=exchange.round,
             kinds=kinds, to=len(exchange.send), awaits=len(exchange.expect),

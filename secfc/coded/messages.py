@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from secfc.roles.checks import (
     check_centers_or_none,
     check_labels,
     check_numbers,
+    check_sizes,
     check_unsigned,
     is_array,
     refuse,
@@ -111,65 +110,9 @@ class BlindingShares(Message, tag=43):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistanceQuery(Message, tag=5):
-    """Server to every client: the clustering to measure distances to.
-
-    labels: (m,) in [-1, k), -1 for a point that is in no cluster (only while a start is drawn).
-    responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
-    zero-sum masks; under a dealt blinding those who deal it come first.  coins: 32 bytes for random sums that
-    replies tell in place of lanes that honest rows do not need (`field.code.wraparound_check`); else none.
-
-    halves: whether its clusters are halves of clusters.  Then labels are in [0, k), cluster h has the halves
-    2 h and 2 h + 1, and k is even.
-    """
-
-    round: int
-    k: int
-    labels: Array
-    responders: Array
-    coins: bytes = field(default=b"", kw_only=True)
-
-    halves: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        refuse(self.round < 0, "rounds count from 0")
-        refuse(len(self.coins) not in (0, 32), f"coins are 32 bytes or none, these are {len(self.coins)}")
-        check_labels(self.labels, self.k, "an assignment")
-        check_numbers(self.responders, "responders")
-        if self.halves:
-            refuse(self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even")
-            refuse(int(self.labels.min(initial=0)) < 0, "every point is in a half of a cluster")
-
-    @property
-    def strides(self) -> int:
-        """How many question numbers its answer takes."""
-        return 1
-
-    @property
-    def subject(self) -> bytes:
-        """32 bytes that name what it asks about: the kind of question and all labels.
-
-        Every mask of an answer is bound to it.  Replies of clients that were told different labels so stay
-        hidden: bare, their sum would say how the share of one client changes with the labels.
-        """
-        state = hashlib.blake2b(digest_size=32, person=b"secfc-subject")
-        state.update(f"{type(self).__name__} {self.k} {len(self.labels)} ".encode())
-        state.update(np.ascontiguousarray(self.labels, "<i4").data)
-        return state.digest()
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class HalfDistanceQuery(DistanceQuery, tag=74):
-    """Server to every client, while a start is drawn: the same of both halves of each cluster, and of a point
-    its distances to the halves of its own cluster only."""
-
-    halves: ClassVar[bool] = True
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedDistances(Message, tag=6):
     """Client to server: its coded distance of every point to every center, (lanes, k, m) residues; after
-    `HalfDistanceQuery` to both halves of its cluster, (lanes, 2, m).
+    `Operation.HALF_DISTANCE` to both halves of its cluster, (lanes, 2, m).
 
     sums: (lanes, tests, columns) random sums of these in further lanes, if the question has coins for them.
     """
@@ -184,13 +127,19 @@ class CodedDistances(Message, tag=6):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CheckedDistances(CodedDistances, tag=44):
-    """The same under a dealt blinding, with random words of it, masked: (lanes, dealers, words)."""
+class CheckedDistances(Message, tag=44):
+    """Client to server: its coded distances under a dealt blinding, with random words of it.
 
+    values: as in `CodedDistances`; sums: none.  words: (lanes, dealers, words), masked.
+    """
+
+    values: Array
+    sums: Array | None = field(default=None, kw_only=True)
     words: Array
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_unsigned(self.values, "coded distances, (lanes, k, m),")
+        refuse(self.sums is not None, "all lanes are told under a dealt blinding")
         check_unsigned(self.words, "words of a blinding, (lanes, dealers, words),")
 
 
@@ -208,40 +157,6 @@ class NoiseShares(Message, tag=32):
     def __post_init__(self) -> None:
         check_unsigned(self.values, "shares of noise, (lanes, k, m) or (lanes, k, width),")
         refuse(len(self.asked) != 32, f"a digest has 32 bytes, this one has {len(self.asked)}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CompareQuery(DistanceQuery, tag=16):
-    """Server to every client: the same, and who compares the distances instead of returning them.
-
-    committee: numbers of the clients that compare, int32, the first adds the public constants.  corrected:
-    the place in the committee of the one that the dealer sends corrections to.  factor: 1 to find the nearest
-    center, else the center that is at least that many times as near as every other, in squared distance.
-    """
-
-    committee: Array
-    corrected: int
-    factor: int
-
-    counts: ClassVar[bool] = False  # whether it asks for numbers of clusters, and compares nothing
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_numbers(self.committee, "members of a committee")
-        refuse(not 0 <= self.corrected < self.committee.size, "corrections go to one of the committee")
-        refuse(self.factor < 1, "the factor of a comparison is at least 1")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CompareHalvesQuery(CompareQuery, tag=75):
-    """Server to every client, while a start is drawn: who compares the distances of each point to both
-    halves of its cluster."""
-
-    halves: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse(self.factor != 1, "halves are compared by a factor of 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -301,6 +216,22 @@ class LabelShare(Message, tag=22):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class FinalShare(Message, tag=54):
+    """Member to server: its share of the last labels, after so many steps, and whether the run converged.
+
+    words: binary digits, (places, words), uniform but for their sum.
+    """
+
+    words: Array
+    steps: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        refuse(not is_array(self.words, "u", 2), "shares of labels are words, (places, words)")
+        refuse(self.steps < 1, "a run has at least one step")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class MissingMessages(Message, tag=23):
     """Client to server, and to who waits for it: the step it could not finish, and whom it did not hear.
 
@@ -313,32 +244,6 @@ class MissingMessages(Message, tag=23):
     def __post_init__(self) -> None:
         refuse(self.step < 0, "steps count from 0")
         check_numbers(self.missing, "missing clients")
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RoundedQuery:
-    """Of a question for numbers of clusters: committee, corrected: who rounds their centers, as of
-    `CompareQuery`; nobody where they are exact."""
-
-    committee: Array = field(default_factory=lambda: np.empty(0, np.int32))
-    corrected: int = 0
-
-    factor: ClassVar[int] = 1
-
-    def check_committee(self) -> None:
-        """Raises ValueError for what is no committee."""
-        check_numbers(self.committee, "members of a committee")
-        among = 0 <= self.corrected < max(1, self.committee.size)
-        refuse(not among, "corrections go to one of the committee")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CostQuery(RoundedQuery, DistanceQuery, tag=24):
-    """Server to every client: the result of one of several restarts, whose cost decides between them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_committee()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -355,50 +260,9 @@ class CodedCosts(Message, tag=25):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GainQuery(RoundedQuery, DistanceQuery, tag=76):
-    """Server to every client, while a start is drawn: halves of clusters, of which it wants to know how much
-    each cluster gains if it is split."""
-
-    halves: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_committee()
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LossQuery(RoundedQuery, DistanceQuery, tag=78):
-    """Server to every client, while a start is drawn: clusters, more than k, of which it wants to know what
-    merging some two costs.  pairs: (pairs, 2) int32, the lower cluster first, ascending."""
-
-    pairs: Array
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_committee()
-        refuse(int(self.labels.min(initial=0)) < 0, "every point is in a cluster when clusters are merged")
-        pairs = self.pairs
-        refuse(not is_array(pairs, "i", 2) or pairs.shape[1] != 2, "pairs of clusters are (p, 2) integers")
-        a, b = pairs.astype(np.int64).T
-        fit = (a >= 0) & (a < b) & (b < self.k)
-        refuse(not fit.all(), f"clusters to merge are two of k={self.k}, the lower first")
-        refuse(bool((np.diff(a * self.k + b) <= 0).any()), "pairs of clusters are ascending, each once")
-
-    @property
-    def subject(self) -> bytes:
-        state = hashlib.blake2b(super().subject, digest_size=32, person=b"secfc-pairs")
-        state.update(np.ascontiguousarray(self.pairs, "<i4").data)
-        return state.digest()
-
-
-# Questions for numbers of clusters.
-Measure = CostQuery | GainQuery | LossQuery
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class CodedGains(Message, tag=77):
     """Client to server: for each cluster the coded squared distance of the means of its halves, blinded;
-    after `LossQuery` that of the means of each pair.
+    after `Operation.LOSS` that of the means of each pair.
 
     values: (lanes, k / 2) or (lanes, pairs) residues, of that distance times the squared product of
     both sizes.
@@ -461,53 +325,8 @@ class RunEnded(Message, tag=141):
             check_centers_or_none(self.centers, "centers of clusters that are not empty")
 
 
-def check_sizes(sizes: Array) -> None:
-    """Raises ValueError for anything but sizes of clusters."""
-    refuse(not is_array(sizes, "i", 1) or not len(sizes), "sizes of clusters are a vector of integers")
-    refuse(int(sizes.min()) < 0, "no cluster has less than no points")
-
-
 # --------------------------------------------------------------------------------------------------
 # What a step in two questions asks, see `secfc.disclosure.compare.session`.
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CompareOwnQuery(CompareQuery, tag=183):
-    """Server to every client: who compares the distance of each point to its own center with those to others.
-
-    All learn which points another center wins, and nothing of which.
-    """
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse(self.factor != 1, "a point's own center is compared with others by a factor of 1")
-        refuse(int(self.labels.min(initial=0)) < 0, "every point has a center of its own")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CompareMovedQuery(CompareQuery, tag=184):
-    """Server to every client: the same labels, and who finds the nearest centers of the points that moved.
-
-    moved: (ceil(m / 8),) uint8, a bit a point, the first one lowest: those that another center won, at least
-    one.
-    """
-
-    moved: Array
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse(self.factor != 1, "points that moved go to the nearest center")
-        m, bits = len(self.labels), self.moved
-        right = is_array(bits, "u", 1) and bits.dtype == np.uint8 and len(bits) == -(-m // 8)
-        refuse(not right, "which points moved is a bit a point")
-        refuse(not bits.any(), "at least one point moved")
-        refuse(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
-
-    @property
-    def subject(self) -> bytes:
-        state = hashlib.blake2b(super().subject, digest_size=32, person=b"secfc-moved")
-        state.update(np.ascontiguousarray(self.moved).data)
-        return state.digest()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from field.code.rows import ClusterSums, CodedRows
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
-from secfc.coded.messages import CodedCenters, DistanceQuery, RevealCenters
+from secfc.coded.messages import CodedCenters, RevealCenters
 from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.queries import Query
 from secfc.coded.source import CodedSource
 from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import Start
@@ -67,7 +68,7 @@ class DistanceOracle:
 
 # A client's part in answering an assignment, given its shares of what it asks about: a fragment that may
 # talk to others in rounds after the question's, and returns what the server is due, None for silence.
-Answering = Callable[[DistanceQuery, DistanceOracle], Role[Message | None]]
+Answering = Callable[[Query, DistanceOracle], Role[Message | None]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,11 +101,11 @@ class ClientPolicy(Protocol):
     @property
     def opened(self) -> Array | None: ...
 
-    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         """My part."""
         ...
 
-    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
+    def watch(self, question: Query, sizes: Array) -> Role[None]:
         """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
         ...
 
@@ -118,10 +119,10 @@ class DecodedAnswers:
     opened: ClassVar[None] = None
     kept: ClassVar[None] = None
 
-    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         return self.answer(question, measured)
 
-    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
+    def watch(self, question: Query, sizes: Array) -> Role[None]:
         yield from ()
 
 

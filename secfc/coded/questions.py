@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from secfc.coded.messages import DistanceQuery, RevealCenters, RevealSums, RunEnded
+from secfc.coded.messages import RevealCenters, RevealSums, RunEnded
 from secfc.coded.plan import CodedPlan
+from secfc.coded.queries import Query
 from secfc.kmeans.bisecting import clusters_to_split
 from secfc.roles.exchange import (
     ITERATE,
@@ -42,21 +43,21 @@ def receive_query(plan: CodedPlan, k: int, wait: Exchange) -> Role[tuple[Any, in
     due = wait.round if wait.accept is None else wait.accept
     number = inbox.rounds[SERVER] if isinstance(inbox, Inbox) else due
     match message:
-        case DistanceQuery() | RevealCenters() | RevealSums():
+        case Query() | RevealCenters() | RevealSums():
             number = message.round
             _refuse(
                 not due <= message.round < ITERATE + PHASE or (message.round - due) % STRIDE != 0,
                 "numbered its question out of turn",
             )
             # Of new points there may be fewer than clusters.
-            start = isinstance(message, DistanceQuery)
+            start = isinstance(message, Query)
             most = max(k, clusters_to_split(plan.m, k, plan.init.spare)) if start else k
-            twice = isinstance(message, DistanceQuery) and (message.halves or plan.init.grows)
+            twice = isinstance(message, Query) and (message.operation.halves or plan.init.grows)
             most *= 2 if twice else 1
             _refuse(message.k > most, f"asked for more than {most} clusters, where k={k}")
             if not isinstance(message, RevealSums):
                 _refuse(len(message.labels) != plan.m, f"labeled {len(message.labels)} points of m={plan.m}")
-            if isinstance(message, DistanceQuery) and len(message.responders):
+            if isinstance(message, Query) and len(message.responders):
                 strangers = int(message.responders.max()) >= len(plan.clients)
                 _refuse(strangers, f"asked more than {len(plan.clients)} clients")
                 few = len(message.responders) < plan.code.threshold(2)

@@ -18,12 +18,12 @@ from secfc.coded.messages import (
     CodedCosts,
     CodedDistances,
     CodedGains,
-    DistanceQuery,
     MissingMessages,
     RevealCenters,
     RevealSums,
 )
 from secfc.coded.plan import CodedPlan
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import ITERATE, STRIDE, Exchange, PartyId, Role, blame_error, to_all
 from secfc.roles.messages import compact_labels
@@ -49,7 +49,7 @@ class ServerContext:
         return self.screening.active
 
     def ask(
-        self, question: DistanceQuery | RevealCenters | RevealSums, awaited: tuple[PartyId, ...], enough: int
+        self, question: Query | RevealCenters | RevealSums, awaited: tuple[PartyId, ...], enough: int
     ) -> Exchange:
         """Ask those whose answers are awaited."""
         return Exchange(to_all(awaited, question), awaited, enough, round=question.round, phase="assign")
@@ -78,16 +78,16 @@ class Quorum(ABC):
 
     @abstractmethod
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         """Announce a clustering; enough clients' true coded distances, modulo these primes, by number.
 
-        kind: of the question; where there is noise, no other.
+        operation: what is asked; where there is noise, nothing else.
         """
 
-    def shape(self, k: int, kind: type[DistanceQuery]) -> tuple[int, int]:
+    def shape(self, k: int, operation: Operation) -> tuple[int, int]:
         """Of the distances that such a question asks for: how many a point, and points."""
-        return 2 if kind.halves else k, self.plan.m
+        return 2 if operation.halves else k, self.plan.m
 
     def offset(self, labels: Array, k: int) -> int:
         """What was added to every last distance so that noise leaves no sum negative; 0 without noise."""
@@ -107,26 +107,26 @@ class Quorum(ABC):
         return np.concatenate(list(segments), axis=-1)[:, : plan.d]
 
     def replies(
-        self, labels: Array, k: int, sizes: Array | None = None, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, sizes: Array | None = None, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         """Coded distances modulo as many primes as decide them.
 
         sizes: of the clusters that distances are measured to, those of the labels by default.
         """
         lanes = self.plan.lanes(cluster_sizes(labels, k) if sizes is None else sizes)
-        return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes), kind))
+        return (yield from self.distances(labels, k, self.plan.code.basis.prefix(lanes), operation))
 
 
 class AnyThreshold(Quorum):
     """All are asked, and any threshold of replies will do."""
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         desk = self.desk
-        question = kind(next(desk.rounds), k, compact_labels(labels), EVERYBODY)
+        question = Query(next(desk.rounds), Subject(operation, k, compact_labels(labels)), EVERYBODY)
         inbox = yield desk.ask(question, desk.there, desk.screening.needed(2))
-        return desk.believed(inbox, CodedDistances, basis, self.shape(k, kind), 2)
+        return desk.believed(inbox, CodedDistances, basis, self.shape(k, operation), 2)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from field.code.distances import decode_nearest, decode_scaled
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
-from secfc.coded.messages import HalfDistanceQuery
 from secfc.coded.plan import CodedPlan
+from secfc.coded.queries import Operation
 from secfc.coded.quorum import Quorum
 from secfc.kmeans.divisive_seeding import Moves
 from secfc.kmeans.loop import (
@@ -214,7 +214,8 @@ class DistanceDecoding:
     def pairs(self, labels: Array, c: int) -> Role[UInt128]:
         """Exact scaled distances (2, m) of each point to both halves of its cluster."""
         return decode_scaled(
-            self.quorum.plan.code, (yield from self.quorum.replies(labels, 2 * c, kind=HalfDistanceQuery))
+            self.quorum.plan.code,
+            (yield from self.quorum.replies(labels, 2 * c, operation=Operation.HALF_DISTANCE)),
         )
 
     def halved(self, labels: Array, c: int) -> Role[Array]:

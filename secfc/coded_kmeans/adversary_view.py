@@ -15,7 +15,8 @@ from field.ring.uint128 import UInt128
 from secfc.algorithm import Clustering
 from secfc.attacks.geometry import averaging_matrix
 from secfc.attacks.views import CannotDecode, CoalitionPoints, SeenQuery, View
-from secfc.coded.messages import CodedDistances, DistanceQuery, HalfDistanceQuery
+from secfc.coded.messages import CheckedDistances, CodedDistances
+from secfc.coded.queries import Query
 from secfc.data.federation import Federation
 from secfc.kmeans.centers import squared_distances
 from secfc.roles.exchange import SERVER, STRIDE, Exchange, PartyId
@@ -72,19 +73,19 @@ class DecodedView:
     def questions(self) -> Iterator[SeenQuery]:
         """The server's questions in order, each with the replies that members sent or received."""
         clients = self.view.plan.seats
-        asked: dict[int, DistanceQuery] = {}
+        asked: dict[int, Query] = {}
         replies: dict[int, dict[int, Array]] = {}
         for e in self.view.messages:
-            if isinstance(e.body, DistanceQuery) and e.sender == SERVER:
+            if isinstance(e.body, Query) and e.sender == SERVER:
                 asked.setdefault(e.body.round, e.body)
-            elif isinstance(e.body, CodedDistances) and e.recipient == SERVER:
+            elif isinstance(e.body, CodedDistances | CheckedDistances) and e.recipient == SERVER:
                 # The first answer counts, as at the server; a repeated one brings nothing new.
                 # Answers come in the rounds up to the next question's.
                 number = e.round - e.round % STRIDE
                 replies.setdefault(number, {}).setdefault(clients[e.sender], e.body.values)
         for number, question in sorted(asked.items()):
             labels = question.labels.astype(np.int32)
-            whole = not question.halves or question.k == 2
+            whole = not question.operation.halves or question.k == 2
             yield SeenQuery(number, labels, question.k, replies.get(number, {}), whole)
 
     def distances(self, question: SeenQuery) -> Array:
@@ -174,14 +175,11 @@ class QueryRecorder:
     measured: set[int] = field(default_factory=set)
 
     def __call__(self, party: PartyId, exchange: Exchange) -> None:
-        asked = next((m for m in exchange.send.values() if isinstance(m, DistanceQuery)), None)
+        asked = next((m for m in exchange.send.values() if isinstance(m, Query)), None)
         if party == SERVER and asked is not None:
-            whole = not asked.halves or asked.k == 2
+            whole = not asked.operation.halves or asked.k == 2
             self.questions.append(SeenQuery(asked.round, asked.labels, asked.k, {}, whole))
-            if type(asked) in (
-                DistanceQuery,
-                HalfDistanceQuery,
-            ):  # others ask for something that is made of distances
+            if asked.operation.opens == "distances":  # others ask for something that is made of distances
                 self.measured.add(asked.round)
 
 

@@ -21,8 +21,9 @@ from field.secrets.coins import Coins
 from secfc.algorithm import Driver, heard_labels
 from secfc.coded.blame import BlameState
 from secfc.coded.membership import contribute_own_rows, scale_rows
-from secfc.coded.messages import DistanceQuery, RunEnded
+from secfc.coded.messages import RunEnded
 from secfc.coded.plan import CodedPlan, PublicOwnerLayout
+from secfc.coded.queries import Query
 from secfc.coded.questions import receive_query
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
 from secfc.coded_kmeans.input_party import (
@@ -185,7 +186,7 @@ def predicting_client(
         referee = QueryValidator(plan, courses, opens=answer.opens)
     ask = partial(receive_query, plan, k)
     request, missed = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))
-    while isinstance(request, DistanceQuery):
+    while isinstance(request, Query):
         message = None
         if centers is not None and referee is not None:
             if referee.ask(request, missed):

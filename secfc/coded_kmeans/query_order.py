@@ -13,7 +13,7 @@ and the labels of a step may be a lie.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -23,32 +23,12 @@ from numpy.typing import NDArray
 from field.code.distances import widest_multiple
 from field.code.rows import cluster_sizes
 from field.ring.uint128 import UInt128
-from secfc.coded.messages import (
-    CompareHalvesQuery,
-    CompareMovedQuery,
-    CompareOwnQuery,
-    CompareQuery,
-    CostQuery,
-    DistanceQuery,
-    GainQuery,
-    HalfDistanceQuery,
-    LossQuery,
-)
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import Disclosure, Exposure, LabelSharing
-from secfc.disclosure.compare.candidates import candidates_for, moved_points
+from secfc.coded.queries import Operation, Query, Subject
+from secfc.disclosure.compare.candidates import candidates_in, moved_points
 from secfc.disclosure.compare.session import CommitteeChoice, should_prune
-from secfc.disclosure.dealerless.messages import ClusterQuery
-from secfc.disclosure.owner_labels.messages import (
-    ClusterCostQuery,
-    DeliverLabels,
-    LloydStepQuery,
-    PredictLabels,
-    RevealLabels,
-    SplitGainQuery,
-    SplitQuery,
-)
-from secfc.disclosure.owner_labels.run_state import PublicRunState, SharedLabelQuery
+from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.loop import Step, Trace, WeighedClusters, lloyd
 from secfc.kmeans.neighbors import all_pairs
@@ -69,45 +49,28 @@ EARLY = "ended the run before the plan did, or with other labels than those last
 
 @dataclass(frozen=True, eq=False)
 class ExpectedQuery:
-    """A question: its type, clusters, labels (m,) and factor.
+    """What is asked next.
 
     opens: whether its answer is labels.  result: whether a run that ends with it ends with the labels that it
     asks about.  last: whether a restart may end with it: with a step, and not while a start is drawn.
-    halves: whether its answer is halves of clusters.  pairs: of clusters, if it asks about such.  run, step,
-    sizes, groups: of labels that stay shared, the number of the restart, how many steps were taken from its
-    first labels, which labels then are, and the clusters after them; step -1 where labels are known.
-    more: what only this kind of question has.
     """
 
-    kind: type[DistanceQuery]
-    k: int
-    labels: Array
-    factor: int = 1
+    subject: Subject
     opens: bool = True
     result: bool = True
     last: bool = True
-    halves: bool = False
-    pairs: Array | None = None
-    step: int = -1
-    sizes: tuple[int, ...] = ()
-    run: int = 0
-    groups: tuple[int, ...] = ()
-    more: tuple[Array, ...] = ()
 
-    def is_asked(self, question: DistanceQuery) -> bool:
+    @property
+    def operation(self) -> Operation:
+        return self.subject.operation
+
+    @property
+    def labels(self) -> Array:
+        return self.subject.labels
+
+    def is_asked(self, question: Query) -> bool:
         """Whether this is what the question asks."""
-        same = type(question) is self.kind and question.k == self.k
-        return (
-            same
-            and getattr(question, "factor", 1) == self.factor
-            and (self.pairs is None or np.array_equal(getattr(question, "pairs", ()), self.pairs))
-            and getattr(question, "step", -1) == self.step
-            and getattr(question, "run", 0) == self.run
-            and tuple(getattr(question, "sizes", np.empty(0)).tolist()) == self.sizes
-            and tuple(getattr(question, "groups", np.empty(0)).tolist()) == self.groups
-            and all(np.array_equal(x, y) for x, y in zip(extra_fields(question), self.more, strict=True))
-            and np.array_equal(question.labels, self.labels)
-        )
+        return question.subject.equals(self.subject)
 
 
 # A fragment for `Start.draw` and `lloyd`: it yields what is due where a role yields an exchange.
@@ -135,12 +98,18 @@ class QueryGenerator:
     def ask(self, labels: Array, k: int, sizes: Array, factor: int = 1, *, result: bool = True) -> Asking:
         """The labels that the centers of clusters of these sizes give."""
         if not self.compares:
-            told: Array = yield ExpectedQuery(DistanceQuery, k, labels, result=result, last=self.started)
+            subject = Subject(Operation.DISTANCE, k, labels)
+            told: Array = yield ExpectedQuery(subject, result=result, last=self.started)
             return told
-        known = candidates_for(CompareQuery, labels, sizes, factor).foregone(self.plan.m)
+        subject = Subject(Operation.COMPARE, k, labels, factor)
+        known = self.foregone(subject, sizes)
         if known is None:
-            known = yield ExpectedQuery(CompareQuery, k, labels, factor, result=result)
+            known = yield ExpectedQuery(subject, result=result)
         return known
+
+    def foregone(self, subject: Subject, sizes: Array) -> Array | None:
+        """The labels that follow from sizes alone, so that nobody is asked; None if none do."""
+        return candidates_in(subject, sizes, self.plan.code.ell).foregone(self.plan.m)
 
     def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
@@ -153,11 +122,11 @@ class QueryGenerator:
 
     def ask_first(self, labels: Array, k: int) -> Asking:
         """The same, of points that another center wins alone; -1 for one in the first answer."""
-        told: Array = yield ExpectedQuery(CompareOwnQuery, k, labels)
+        told: Array = yield ExpectedQuery(Subject(Operation.COMPARE_OWN, k, labels))
         moved = told < 0
         if moved.any():
             bits = np.packbits(moved, bitorder="little")
-            told = yield ExpectedQuery(CompareMovedQuery, k, labels, more=(bits,))
+            told = yield ExpectedQuery(Subject(Operation.COMPARE_MOVED, k, labels, detail=bits))
         return told
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
@@ -165,20 +134,16 @@ class QueryGenerator:
 
     def drawn(self, labels: Array, k: int, draw: Callable[[UInt128], Array]) -> Asking:
         """The points that the server says it drew: those in clusters of the next question, in their order."""
-        told = yield ExpectedQuery(DistanceQuery, k, labels, opens=False, last=False)
+        told = yield ExpectedQuery(Subject(Operation.DISTANCE, k, labels), opens=False, last=False)
         order = np.argsort(told, kind="stable")
         return np.asarray(order[min(np.count_nonzero(told < 0), len(order) - 1) :])
 
     def halved(self, labels: Array, c: int) -> Asking:
-        kind: type[DistanceQuery] = HalfDistanceQuery
-        if self.compares:
-            kind = CompareHalvesQuery
-            known = candidates_for(CompareHalvesQuery, labels, cluster_sizes(labels, 2 * c)).foregone(
-                self.plan.m
-            )
-            if known is not None:
-                return known
-        told = yield ExpectedQuery(kind, 2 * c, labels, result=False, last=False, halves=True)
+        operation = Operation.COMPARE_HALVES if self.compares else Operation.HALF_DISTANCE
+        subject = Subject(operation, 2 * c, labels)
+        if self.compares and (known := self.foregone(subject, cluster_sizes(labels, 2 * c))) is not None:
+            return known
+        told = yield ExpectedQuery(subject, result=False, last=False)
         # A point stays in its cluster, whatever the next question says.
         return np.where(told // 2 == labels // 2, told, labels).astype(np.int32)
 
@@ -186,24 +151,25 @@ class QueryGenerator:
         """The labels that the server says it chose: those of the next question."""
         if self.compares and not widest_multiple(cluster_sizes(labels, 2 * c)):
             return choose((Fraction(0),) * c)
-        told: Array = yield ExpectedQuery(
-            GainQuery if self.compares else HalfDistanceQuery, 2 * c, labels, opens=False, last=False
-        )
+        operation = Operation.GAIN if self.compares else Operation.HALF_DISTANCE
+        told: Array = yield ExpectedQuery(Subject(operation, 2 * c, labels), opens=False, last=False)
         return told
 
     def merged(
         self, labels: Array, c: int, pairs: Array, choose: Callable[[tuple[Fraction, ...]], Array]
     ) -> Asking:
         """The labels that the server says it chose: those of the next question."""
-        due = ExpectedQuery(DistanceQuery, c, labels, opens=False, last=False)
-        told: Array = yield replace(due, kind=LossQuery, pairs=pairs) if self.compares else due
+        subject = Subject(Operation.DISTANCE, c, labels)
+        if self.compares:
+            subject = Subject(Operation.LOSS, c, labels, detail=pairs)
+        told: Array = yield ExpectedQuery(subject, opens=False, last=False)
         return told
 
     def weighed(self, labels: Array, c: int, choose: Callable[[WeighedClusters], Array]) -> Asking:
         """The same."""
         if not self.compares:
             return (yield from self.merged(labels, c, all_pairs(c), lambda losses: labels))
-        told: Array = yield ExpectedQuery(CostQuery, c, labels, opens=False, last=False)
+        told: Array = yield ExpectedQuery(Subject(Operation.COST, c, labels), opens=False, last=False)
         return told if c == 1 else (yield from self.merged(labels, c, all_pairs(c), lambda losses: labels))
 
     def lloyd(self, labels: Array, k: int, max_iter: int) -> Generator[Any, Any, Trace]:
@@ -214,42 +180,29 @@ class QueryGenerator:
         if k == 1 or labels.max() < 0:
             last = np.zeros_like(labels) if labels.max() >= 0 else labels
         else:
-            last = yield ExpectedQuery(ClusterQuery, k, labels, result=False)
+            last = yield ExpectedQuery(Subject(Operation.CLUSTER, k, labels), result=False)
         return Trace(k, (labels, last), None, False)
 
 
-def extra_fields(question: DistanceQuery) -> tuple[Array, ...]:
-    """What only its kind of question has."""
-    match question:
-        case SplitQuery():
-            return (question.directions,)
-        case SplitGainQuery():
-            return (question.sides,)
-        case CompareMovedQuery():
-            return (question.moved,)
-    return ()
-
-
-def implied_response(question: DistanceQuery, due: ExpectedQuery) -> Array:
+def implied_response(question: Query, due: ExpectedQuery) -> Array:
     """What `due` opened, labels mostly, if the server goes on with this question.
 
     Where clusters are halved they are whole in what was opened before, if not the answer was halves too.
     """
-    if isinstance(
-        question,
-        LloydStepQuery | SplitQuery | SplitGainQuery | ClusterCostQuery | DeliverLabels | RevealLabels,
-    ):
-        if due.kind in (LloydStepQuery, SplitQuery):
-            return np.array([not isinstance(question, LloydStepQuery), *question.sizes.tolist()])
-        if due.kind is SplitGainQuery:
-            return question.groups
-        return np.array([-1 - question.run])  # no label is below 0 there
-    whole = question.halves and not due.halves
+    at = question.subject.shared
+    if at is not None:
+        if due.operation.opens == "sizes":
+            return np.array([question.operation is not Operation.LLOYD_STEP, *at.sizes.tolist()])
+        if due.operation is Operation.SPLIT_GAIN:
+            return at.groups
+        return np.array([-1 - at.run])  # no label is below 0 there
+    whole = question.operation.halves and not (due.operation.halves and due.opens)
     after: Array = question.labels // 2 if whole else question.labels
-    if due.kind is not CompareOwnQuery:
+    if due.operation is not Operation.COMPARE_OWN:
         return after
     # Either points that moved are asked for, or what their labels became is asked about.
-    moved = moved_points(question) if isinstance(question, CompareMovedQuery) else after != due.labels
+    moves = question.operation is Operation.COMPARE_MOVED
+    moved = moved_points(question.subject) if moves else after != due.labels
     return np.where(moved, -1, due.labels)
 
 
@@ -257,14 +210,16 @@ def prediction_queries(plan: CodedPlan, exposes: Exposure, sizes: Array) -> Iter
     """The course of labeling new points by retained centers, of clusters of these sizes."""
     nobody, source = np.full(plan.m, -1, np.int32), QueryGenerator(plan, exposes)
     source.started = True
-    if exposes in ("sizes", "steps") and candidates_for(CompareQuery, nobody, sizes).foregone(plan.m) is None:
+    subject = Subject(Operation.COMPARE, len(sizes), nobody)
+    if exposes in ("sizes", "steps") and source.foregone(subject, sizes) is None:
         return iter([owner_prediction_queries(nobody, sizes)])
     return iter([source.ask(nobody, len(sizes), sizes, result=False)])
 
 
 def owner_prediction_queries(nobody: Array, sizes: Array) -> Course:
     """The course where owners alone hear the labels; it ends with the sizes."""
-    yield ExpectedQuery(PredictLabels, len(sizes), nobody, opens=False, result=False)
+    subject = Subject(Operation.PREDICT_LABELS, len(sizes), nobody)
+    yield ExpectedQuery(subject, opens=False, result=False)
     return sizes
 
 
@@ -291,14 +246,14 @@ class QueryValidator:
         # Whether a question was ever missed, and whether what came later did not fit any more.
         self.gap, self.lost = False, False
 
-    def ask(self, question: DistanceQuery, missed: int = 0) -> bool:
+    def ask(self, question: Query, missed: int = 0) -> bool:
         """Take a question; False if I did not hear what it must follow from, so that I must not answer.
 
         missed: how many questions before it did not come.
 
         Raises FaultyServer for a question that is not due, whatever came before.
         """
-        members = getattr(question, "committee", np.empty(0)).tolist()
+        members = question.members.tolist()
         # Lanes that were told as sums may be asked for in full.
         players = len(question.coins), *question.responders.tolist(), -1, *members
         if self.due is not None and self.due.is_asked(question) and players not in self.tried:
@@ -317,7 +272,7 @@ class QueryValidator:
         due = self.go_on(AGAIN) if again else self.follow(question)
         if (
             due is not None
-            and due.kind in (DeliverLabels, RevealLabels)
+            and due.operation in (Operation.DELIVER_LABELS, Operation.REVEAL_LABELS)
             and not again
             and self.is_start(question, due)
         ):
@@ -348,7 +303,7 @@ class QueryValidator:
         self.due, self.opened, self.tried = due, None, {players}
         return self.sure
 
-    def starts_again(self, question: DistanceQuery) -> bool:
+    def starts_again(self, question: Query) -> bool:
         """Whether a run on shared labels begins anew, as a committee that shared them lost a member.
 
         As many questions ago as it may be, its first labels are those of the last question.
@@ -357,18 +312,19 @@ class QueryValidator:
             return False
         return self.members(question) != self.committee
 
-    def is_start(self, question: DistanceQuery, due: ExpectedQuery) -> bool:
+    def is_start(self, question: Query, due: ExpectedQuery) -> bool:
         """Whether a question is the first one of the run on shared labels that another is about."""
-        if not isinstance(question, LloydStepQuery | SplitQuery) or question.run != due.run:
+        at, last = question.subject.shared, due.subject.shared
+        if question.operation.opens != "sizes" or at is None or last is None or at.run != last.run:
             return False
-        return question.step == 0 < due.step and np.array_equal(question.labels, due.labels)
+        return at.step == 0 < last.step and np.array_equal(question.labels, due.labels)
 
-    def members(self, question: DistanceQuery) -> tuple[PartyId, ...]:
+    def members(self, question: Query) -> tuple[PartyId, ...]:
         """Who compares distances for a question, if clients do."""
-        numbers = getattr(question, "committee", np.empty(0, np.int32)).tolist()
-        return tuple(self.plan.clients[j] for j in numbers if j < len(self.plan.clients))
+        clients = self.plan.clients
+        return tuple(clients[j] for j in question.members.tolist() if j < len(clients))
 
-    def follow(self, question: DistanceQuery) -> ExpectedQuery | None:
+    def follow(self, question: Query) -> ExpectedQuery | None:
         """What is due after the last question, of which this may be the next."""
         due = self.due
         if due is None:
@@ -454,12 +410,11 @@ class QueryValidator:
                 self.ends.append(done.value)
         return self.next
 
-    def words(self, asked: Any) -> str:
+    def words(self, asked: Query | ExpectedQuery) -> str:
         """A question in words that show no label."""
-        kind = asked.kind if isinstance(asked, ExpectedQuery) else type(asked)
-        factor = getattr(asked, "factor", 1)
-        more = f" by a factor of {factor}" if factor != 1 else ""
-        return f"{kind.__name__}(k={asked.k}){more} of " + (
+        subject = asked.subject
+        more = f" by a factor of {subject.factor}" if subject.factor != 1 else ""
+        return f"{subject.operation.kind}(k={subject.k}){more} of " + (
             "the labels that are next" if isinstance(asked, ExpectedQuery) else "some labels"
         )
 
@@ -497,7 +452,7 @@ class RestartQueries:
         labels, k = yield from self.drawing(own, source)
         trace = yield from source.lloyd(labels, k, plan.max_iter)
         if plan.n_init > 1 and source.compares:
-            yield ExpectedQuery(CostQuery, k, trace.labels, opens=False)
+            yield ExpectedQuery(Subject(Operation.COST, k, trace.labels), opens=False)
         return trace.labels
 
 
@@ -515,17 +470,17 @@ class SharedLabelQueries(QueryGenerator):
         def answer(move: Move) -> Generator[Any, Any, Any]:
             match move:
                 case SplitRequest():
-                    asked = run.ask(SplitQuery, move.directions)
+                    asked = run.ask(Operation.SPLIT, move.directions)
                     told = (yield from emit_query(run, asked, 1 + 2 * run.k))[1:]
                     run.moved(asked, told)
                     return told
                 case RefineRequest():
-                    asked = run.ask(LloydStepQuery)
+                    asked = run.ask(Operation.LLOYD_STEP)
                     told = yield from emit_query(run, asked, 1 + run.k)
                     run.moved(asked, told[1:])
                     return bool(told[0]), told[1:]
                 case GainRequest():
-                    told = yield from emit_query(run, run.ask(SplitGainQuery, move.sides), opens=False)
+                    told = yield from emit_query(run, run.ask(Operation.SPLIT_GAIN, move.sides), opens=False)
                     if len(told) == self.plan.m and not told.any():
                         return np.zeros(run.k, np.int64)  # all are one cluster, so the run ends with labels
                     if len(told) != len(run.last):
@@ -533,9 +488,9 @@ class SharedLabelQueries(QueryGenerator):
                     # Of the clusters that were last opened; those now are unions of them.
                     return told[np.unique(move.groups, return_index=True)[1][-run.k :]]
                 case CostRequest() if run.foregone:
-                    yield ExpectedQuery(CostQuery, run.k, run.known, opens=False, last=False)
+                    yield ExpectedQuery(Subject(Operation.COST, run.k, run.known), opens=False, last=False)
                 case CostRequest():
-                    yield from emit_query(run, run.ask(ClusterCostQuery), opens=False)
+                    yield from emit_query(run, run.ask(Operation.CLUSTER_COST), opens=False)
             return None
 
         return (yield from run.led(moves(self.plan.d), answer))
@@ -557,13 +512,13 @@ def shared_label_restarts(
         run.begin(k, plan.max_iter)
         while not run.over and not run.foregone:
             # What a step opens is an array: whether no label changed, and the sizes after it.
-            asked = run.ask(LloydStepQuery)
+            asked = run.ask(Operation.LLOYD_STEP)
             told = yield from emit_query(run, asked, 1 + k)
             run.go_on(asked, bool(told[0]), told[1:])
         if several and run.foregone:
-            told = yield ExpectedQuery(CostQuery, k, run.known, opens=False, last=False)
+            told = yield ExpectedQuery(Subject(Operation.COST, k, run.known), opens=False, last=False)
         elif several:
-            told = yield from emit_query(run, run.ask(ClusterCostQuery), opens=False)
+            told = yield from emit_query(run, run.ask(Operation.CLUSTER_COST), opens=False)
     best = runs[0]
     if several:
         best = next((run for run in runs if run.foregone and np.array_equal(told, run.known)), best)
@@ -573,13 +528,13 @@ def shared_label_restarts(
     if best.foregone:
         return best.known
     if sharing.everybody:
-        return (yield from emit_query(best, best.ask(RevealLabels), plan.m))
-    yield from emit_query(best, best.ask(DeliverLabels), opens=False)
+        return (yield from emit_query(best, best.ask(Operation.REVEAL_LABELS), plan.m))
+    yield from emit_query(best, best.ask(Operation.DELIVER_LABELS), opens=False)
     return best.told
 
 
 def emit_query(
-    run: PublicRunState, asked: SharedLabelQuery, count: int | None = None, *, opens: bool = True
+    run: PublicRunState, asked: Subject, count: int | None = None, *, opens: bool = True
 ) -> Asking:
     """What a question opens, or what is told if the server goes on; after all steps that led to it, if others
     take these again.
@@ -589,10 +544,7 @@ def emit_query(
     while True:
         again = run.at < len(run.trail)
         due = run.trail[run.at] if again else asked
-        told: Array = yield ExpectedQuery(
-            due.kind, due.k, due.labels, step=due.step, sizes=tuple(due.sizes.tolist()), run=due.run,
-            groups=tuple(due.groups.tolist()), more=due.more, opens=opens or again, result=False, last=False,
-        )  # fmt: skip
+        told: Array = yield ExpectedQuery(due, opens=opens or again, result=False, last=False)
         if told is AGAIN:
             run.at = 0
         elif again:

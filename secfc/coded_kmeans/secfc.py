@@ -58,7 +58,7 @@ from secfc.coded.membership import (
     contribute_own_rows,
     settle_single_owner,
 )
-from secfc.coded.messages import CodedCenters, DistanceQuery, RevealCenters, RevealSums, RunEnded
+from secfc.coded.messages import CodedCenters, RevealCenters, RevealSums, RunEnded
 from secfc.coded.plan import (
     CodedPlan,
     HiddenOwnerLayout,
@@ -69,6 +69,7 @@ from secfc.coded.plan import (
     select_workers,
 )
 from secfc.coded.policy import OwnResult
+from secfc.coded.queries import Query
 from secfc.coded.questions import receive_query
 from secfc.coded.ranges import choose_range
 from secfc.coded.sharing import answer_query, settle_contributors, settle_contributors_at_server, share_rows
@@ -279,18 +280,19 @@ def run_client(way: SecFC, draft: Draft, party: Party, *, coins: Coins) -> Role[
     while True:
         request, missed = yield from receive_query(plan, plan.k, wait)
         match request:
-            case DistanceQuery():
+            case Query():
                 message, due = None, referee.ask(request, missed)
                 labels = request.labels.astype(np.int32)
                 sizes = cluster_sizes(labels, request.k)
                 if due:
                     sums = partial(running.of, labels, request.k)
-                    measured = DistanceOracle(rows, sizes, sums, request.halves, mine.rows)
+                    measured = DistanceOracle(rows, sizes, sums, request.operation.halves, mine.rows)
                     message = yield from answer(request, measured)
                 else:
                     yield from answer.watch(request, sizes)
                 referee.opened = answer.opened
-                wait = answer_query(request.round, message, "distances", request.strides)
+                strides = request.operation.strides(plan.max_iter)
+                wait = answer_query(request.round, message, "distances", strides)
             case RevealCenters() if consenting:
                 consenting = False  # to one opening, of the final centers
                 referee.end(request.labels, missed)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from field.compare.blockwise import BlockwiseContest
-from secfc.coded.messages import CompareQuery
 from secfc.coded.plan import CodedPlan
+from secfc.coded.queries import Operation, Query
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
-from secfc.disclosure.owner_labels.messages import SplitQuery
 
 
 def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
@@ -22,13 +21,15 @@ def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
     equal, which are no secret in a tournament, and take fewer lanes and rounds.
     """
     dealer = getattr(policy, "dealer", None)
-    hidden = getattr(policy, "hidden", False) and getattr(question, "step", 0)
-    if not (isinstance(plan, CodedPlan) and isinstance(question, CompareQuery) and dealer) or hidden:
+    asks = isinstance(plan, CodedPlan) and isinstance(question, Query) and question.operation.compares
+    if not asks or dealer is None:
         return 1, 0
-    rivals = 2 * question.k if isinstance(question, SplitQuery) else question.k
+    if getattr(policy, "hidden", False) and question.operation.shared and question.at.step:
+        return 1, 0
+    rivals = 2 * question.k if question.operation is Operation.SPLIT else question.k
     sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))
     schedule = ComparisonSession(
-        plan, question, sizes, CommitteeChoice(len(question.committee), dealer)
+        plan, question, sizes, CommitteeChoice(len(question.members), dealer)
     ).schedule
     if not isinstance(schedule, BlockwiseContest):
         return 1, 0

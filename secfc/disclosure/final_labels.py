@@ -46,9 +46,10 @@ from field.compare.dealer_protocol import winner_code
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
-from secfc.coded.messages import CompareQuery, DistanceQuery
+from secfc.coded.messages import FinalShare
 from secfc.coded.plan import CodedPlan, RowLayout
 from secfc.coded.policy import ClientPolicy, DistanceOracle, ExactPolicy, Exposure, LabelSharing
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.server import CommitteeServer
@@ -61,7 +62,7 @@ from secfc.disclosure.compare.session import (
     labels_from_shares,
 )
 from secfc.disclosure.compare.trusted_dealer import TrustedDealer
-from secfc.disclosure.dealerless.messages import ChangeShare, ClusterQuery, FinalShare, ResharedPart
+from secfc.disclosure.dealerless.messages import ChangeShare, ResharedPart
 from secfc.disclosure.dealerless.policy import Dealerless, DealerlessParty, take_over_part, weighted_sum
 from secfc.disclosure.dealerless.steps import AnswerRounds, CommitteeComputation, SharedKeySeats, StalledStep
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
@@ -160,7 +161,7 @@ class FinalLabelsOnly(ExactPolicy):
     ) -> Role[CodedSource]:
         committees = yield from self.how.committees(plan, screening)
         if self.sharing is None:
-            return CodedSource(committees.quorum, committees, CommitteeRuns(committees, self.stop))
+            return CodedSource(committees.quorum, committees, CommitteeRuns(committees))
         runs = OwnerLabelsServer(committees, self.sharing)
         return CodedSource(committees.quorum, committees, runs, runs)
 
@@ -196,62 +197,57 @@ class FinalLabelsClient:
     def opened(self) -> Array | None:
         return self.participant.opened
 
-    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
-        match question:
-            case ClusterQuery():
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
+        match question.operation:
+            case Operation.CLUSTER:
                 self.participant.opened = None
                 contest = self.contest(question)
                 answer = self.comparer.unless_stalled(question, self.cluster(question, measured.rows))
                 return self.participant.told(contest, question, answer, FinalShare)
-            case CompareQuery() if (question.labels >= 0).any():
+            case compares if compares.compares and (question.labels >= 0).any():
                 # Only a prediction, which has no labels yet, asks for the nearest of retained centers.
                 raise FaultyServer(SERVER, "asked for the labels of a step, which this policy never shows")
             case _:
                 return self.participant(question, measured)
 
-    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
-        if isinstance(question, ClusterQuery):
+    def watch(self, question: Query, sizes: Array) -> Role[None]:
+        if question.operation is Operation.CLUSTER:
             self.participant.opened = None
             yield from self.participant.hear(self.contest(question), question, {}, FinalShare)
         else:
             yield from self.participant.watch(question, sizes)
 
-    def contest(self, question: ClusterQuery) -> ComparisonSession:
+    def contest(self, question: Query) -> ComparisonSession:
         """The last comparison of a run.  Raises FaultyServer for a run that the plan does not have."""
         self.check(question)
-        self.participant.check_committee(question.committee)
-        self.participant.check_order(question.responders.tolist(), question.committee.tolist())
-        seats = CompareQuery(
-            question.round, question.k, question.labels, question.responders, question.committee, 0, 1
-        )
-        return ComparisonSession(self.plan, seats, np.ones(question.k, np.int64), self.comparer.seating)
+        self.participant.check_committee(question.members)
+        self.participant.check_order(question.responders.tolist(), question.members.tolist())
+        return ComparisonSession(self.plan, question, np.ones(question.k, np.int64), self.comparer.seating)
 
-    def check(self, question: ClusterQuery) -> None:
+    def check(self, question: Query) -> None:
         """Refuse a second run, whose end would be one more labeling; attempts repeat the first question."""
         if self.start is None:
             self.start = question.labels
-        asked = question.k, question.max_iter, question.stop
-        planned = self.plan.k, self.plan.max_iter, self.stop
-        if asked != planned or not np.array_equal(question.labels, self.start):
+        if question.k != self.plan.k or not np.array_equal(question.labels, self.start):
             raise FaultyServer(SERVER, "asked for another run than the plan's, or for a second one")
 
-    def cluster(self, question: ClusterQuery, rows: CodedRows) -> Role[Message | None]:
+    def cluster(self, question: Query, rows: CodedRows) -> Role[Message | None]:
         """Lloyd's heuristic on secret labels: my share of the last ones, if I am in the committee."""
-        steps = AnswerRounds(self.plan.clients, question.round, question.subject)
-        seats = yield from self.comparer.seated(tuple(question.committee.tolist()), steps)
+        steps = AnswerRounds(self.plan.clients, question.round, question.digest)
+        seats = yield from self.comparer.seated(tuple(question.members.tolist()), steps)
         if seats is None:
             return None
         run = CommitteeRun(self.comparer, seats, steps, rows, question.k)
         one_hot, code = run.public(question.labels)
-        number, same = 0, False
-        while number < question.max_iter and not same:
+        number, same, most = 0, False, self.plan.max_iter
+        while number < most and not same:
             won, joint = yield from run.assign(one_hot)
             new = np.stack([winner_code(run.contest, component) for component in won])
             # A start with points in no cluster changes in any case.
-            if question.stop and (number > 0 or question.labels.min() >= 0):
+            if self.stop and (number > 0 or question.labels.min() >= 0):
                 same = yield from run.unchanged(joint, code, new)
             number, code = number + 1, new
-            if number < question.max_iter and not same:
+            if number < most and not same:
                 one_hot = yield from run.one_hot(joint, won)
         return FinalShare(joint.player.opening(code), number, same)
 
@@ -420,7 +416,6 @@ class CommitteeRuns:
     """Whole runs of which a committee opens the last labels."""
 
     committees: CommitteeServer
-    stop: bool
 
     def __call__(self, labels: Array, k: int, max_iter: int, source: Stepper) -> Role[Trace]:
         """A run whose history is its start and its end."""
@@ -433,15 +428,12 @@ class CommitteeRuns:
 
         committees, desk = self.committees, self.committees.desk
         while True:
-            seats = committees.players(labels, k, 1)
-            question = ClusterQuery(
-                seats.round, k, start, seats.responders, seats.committee, max_iter, self.stop
-            )
-            match = ComparisonSession(desk.plan, seats, np.ones(k, np.int64), committees.seating)
+            question = committees.seats().asked(Subject(Operation.CLUSTER, k, start))
+            match = ComparisonSession(desk.plan, question, np.ones(k, np.int64), committees.seating)
             inbox = yield Exchange(
-                to_all(desk.there, question), match.committee, 0, round=seats.round, phase="assign"
+                to_all(desk.there, question), match.committee, 0, round=question.round, phase="assign"
             )
-            for _ in range(question.strides - 1):
+            for _ in range(question.operation.strides(max_iter) - 1):
                 next(desk.rounds)
             shares, reports = committees.sorted(match, inbox, FinalShare)
             if len(shares) == len(match.committee):

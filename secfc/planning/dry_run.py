@@ -22,6 +22,7 @@ import numpy as np
 from field.kernels.compiling import working_clock
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
 from secfc.coded.plan import CodedPlan, Network
+from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import leakage_to_clients
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.federation import Federation
@@ -175,7 +176,7 @@ class CostRecorder:
         self.rounds[number].add(exchange.round)
         side = "server" if party == SERVER else "client"
         for recipient, body in exchange.send.items():
-            kind = (f"{side} -> {'server' if recipient == SERVER else 'client'}", type(body).__name__)
+            kind = (f"{side} -> {'server' if recipient == SERVER else 'client'}", body.kind)
             self.sizes[number][kind] += body.nbytes
             self.messages[number][kind] += 1
             if side == "server" and number >= 0 and not self.asked[number]:
@@ -203,8 +204,9 @@ class CostRecorder:
 
 def query_of(question: Any) -> Asked:
     """What a message asks."""
-    pairs = len(getattr(question, "sides", getattr(question, "pairs", ())))
-    return (type(question).__name__, clusters_of(question), *([pairs] if pairs else []))
+    counts = isinstance(question, Query) and question.operation.opens == "numbers"
+    pairs = len(question.detail) if counts and question.subject.detail is not None else 0
+    return (question.kind, clusters_of(question), *([pairs] if pairs else []))
 
 
 def clusters_of(question: Any) -> int:

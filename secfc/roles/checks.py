@@ -55,6 +55,12 @@ def check_numbers(numbers: Array, what: str) -> None:
     refuse(not distinct, f"{what} are distinct, numbered from 0")
 
 
+def check_sizes(sizes: Array) -> None:
+    """Raises ValueError for anything but sizes of clusters."""
+    refuse(not is_array(sizes, "i", 1) or not len(sizes), "sizes of clusters are a vector of integers")
+    refuse(int(sizes.min()) < 0, "no cluster has less than no points")
+
+
 def check_centers(centers: Array, what: str) -> None:
     """In data units, whose squares and sums stay in the range of floats."""
     refuse(not is_array(centers, "f", 2), f"{what} are rows of floats")

@@ -139,7 +139,7 @@ class _Driver:
             exchange.round,
             sender,
             recipient,
-            type(body).__name__,
+            body.kind,
             nbytes,
             exchange.phase,
             body,

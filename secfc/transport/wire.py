@@ -4,6 +4,7 @@
     int       8 bytes, signed              bool      1 byte, 0 or 1
     bytes     length (8), the bytes        str       the same in UTF-8
     tuple     length (4), 4 bytes an item  X | None  1 byte, 0 or 1, then X if it was 1
+    Enum      1 byte, its value            dataclass its fields, in the order they are declared
     array     dtype (1)  axes (1)  the shape, 8 bytes an axis  zeros up to a multiple of 8  the elements
 
 Everything is little-endian, arrays are in C order.  A message has one encoding and an encoding one
@@ -20,7 +21,8 @@ import math
 import struct
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -257,7 +259,36 @@ _KINDS: dict[Any, _Kind] = {
 }
 
 
+def _enumerated(declared: type[Enum]) -> _Kind:
+    def put(out: _Writer, value: Any) -> None:
+        _refuse(not isinstance(value, declared), f"it is no {declared.__name__}")
+        out.put(value.value.to_bytes(1, "little"))
+
+    def read(data: _Reader) -> Any:
+        try:
+            return declared(data.byte())
+        except ValueError:
+            raise WireError(f"no {declared.__name__} has this number") from None
+
+    return _Kind(declared.__name__, put, read)
+
+
+def _nested(declared: Any) -> _Kind:
+    def put(out: _Writer, value: Any) -> None:
+        _refuse(not isinstance(value, declared), f"it is no {declared.__name__}")
+        _put_fields(out, value)
+
+    def read(data: _Reader) -> Any:
+        return _build(declared, _read_fields(declared, data))
+
+    return _Kind(declared.__name__, put, read)
+
+
 def _kind(declared: Any) -> _Kind:
+    if isinstance(declared, type) and issubclass(declared, Enum):
+        return _enumerated(declared)
+    if is_dataclass(declared):
+        return _nested(declared)
     if get_origin(declared) in (types.UnionType, Union):
         (inner,) = (a for a in get_args(declared) if a is not type(None))
         return _optional(_kind(inner))
@@ -288,12 +319,35 @@ def _write(message: Any) -> _Writer:
     out = _Writer()
     out.frame(VERSION, 1)
     out.frame(tag, 2)
+    _put_fields(out, message)
+    return out
+
+
+def _put_fields(out: _Writer, value: Any) -> None:
+    cls: Any = type(value)
     for name, kind in _schema(cls):
         try:
-            kind.put(out, getattr(message, name))
+            kind.put(out, getattr(value, name))
         except WireError as error:
             raise WireError(f"{cls.__name__}.{name}, {kind.name}: {error}") from None
-    return out
+
+
+def _read_fields(kind: Any, reader: _Reader) -> dict[str, Any]:
+    values = {}
+    for name, field in _schema(kind):
+        try:
+            values[name] = field.read(reader)
+        except WireError as error:
+            raise WireError(f"{kind.__name__}.{name}, {field.name}: {error}") from None
+    return values
+
+
+def _build(kind: Any, values: dict[str, Any]) -> Any:
+    try:
+        return kind(**values)
+    except (ValueError, TypeError):
+        # What a constructor says may show a number it was given.
+        raise WireError(f"the fields of {kind.__name__} break its rules") from None
 
 
 def encoded_size(message: Any) -> int:
@@ -339,19 +393,10 @@ def decode(data: Bytes, maximum: int = MAXIMUM) -> Any:
     kind: Any = TAGS.get(tag)
     if kind is None:
         raise WireError(f"no message has tag {tag}")
-    values = {}
-    for name, field in _schema(kind):
-        try:
-            values[name] = field.read(reader)
-        except WireError as error:
-            raise WireError(f"{kind.__name__}.{name}, {field.name}: {error}") from None
+    values = _read_fields(kind, reader)
     if reader.at != reader.size:
         raise WireError(f"bytes are left over after {kind.__name__}")
-    try:
-        return kind(**values)
-    except (ValueError, TypeError):
-        # What a constructor says may show a number it was given.
-        raise WireError(f"the fields of {kind.__name__} break its rules") from None
+    return _build(kind, values)
 
 
 def over_wire(faults: Faults = deliver_all, maximum: int = MAXIMUM) -> Faults:

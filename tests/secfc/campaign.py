@@ -38,6 +38,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cache, cached_property, partial
 from itertools import combinations
 from types import MappingProxyType
@@ -59,6 +60,7 @@ from secfc.coded import messages as rounding
 from secfc.coded import union as united
 from secfc.coded.membership import Private
 from secfc.coded.plan import Network as Link
+from secfc.coded.queries import Query
 from secfc.coded_kmeans import plaintext
 from secfc.coded_kmeans.predict import predicting_client, predicting_server
 from secfc.disclosure.dealerless import messages as joint
@@ -95,13 +97,14 @@ from secfc.transport.sealed import TamperedMessage
 from secfc.transport.simulate import Faults, simulate
 from tests.secfc.lying import Lie, telling
 from tests.secfc.overlap.cases import Blocks, Turned
+from tests.secfc.queries import leaves, with_leaf
 
 # Contents that their receiver cannot check, only their form.  What clients seal among themselves in a union,
 # digests, signatures and what all clients confirm to one another is not among them.
 UNCHECKABLE = (
     own.RowShares,
     shared.Contributors,
-    own.DistanceQuery,
+    Query,
     own.CodedDistances,
     own.RevealCenters,
     own.CodedCenters,
@@ -237,7 +240,7 @@ class Network:
                 self.cut.add((e.sender, e.recipient)[fault.a % 2])
                 return [e]
         body = self.corrupted(e, fault)
-        return [e] if body is None else [dataclasses.replace(e, body=body, kind=type(body).__name__)]
+        return [e] if body is None else [dataclasses.replace(e, body=body, kind=body.kind)]
 
     def corrupted(self, e: Envelope, fault: Fault) -> Any:
         """Another message in place of this one, or None if there is none.
@@ -325,19 +328,20 @@ def alter(e: Envelope, a: int, b: int, passed: list[Envelope]) -> Any:
 
 
 def _changed(message: Any, ways: Any, a: int, b: int) -> Any:
-    name = dataclasses.fields(message)[a % len(dataclasses.fields(message))].name
+    found_in = [*leaves(message)]
+    path, value = found_in[a % len(found_in)]
+    name = path[-1]
     if ways is MALFORMED and (type(message).__name__, name) == ("LocalCenters", "centers"):
         return None  # fewer of them are of the right form
-    value = getattr(message, name)
     found = ways(value, b)
     if ways is MALFORMED and name == "words" and (found.dtype, found.shape) == (np.uint64, value.shape):
         return None  # all words are of the right form
-    return None if found is None else dataclasses.replace(message, **{name: found})
+    return None if found is None else with_leaf(message, path, found)
 
 
 def MALFORMED(value: Any, b: int) -> Any:  # noqa: N802 - a table in the shape of a function
     match value:
-        case bool() | None:
+        case bool() | Enum() | None:
             return None
         case int():
             return (-1, -(2**63), 2**63 - 1)[b % 3]
@@ -363,6 +367,8 @@ def ALTERED(value: Any, b: int) -> Any:  # noqa: N802
     match value:
         case bool() | None:
             return None
+        case Enum():
+            return list(type(value))[b % len(type(value))]
         case int():
             return max(0, value + (1, -1, 1 << 10, 1 << 32)[b % 4])
         case bytes():

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from field.cached import cached_property
 from field.code.distances import distance_margins, widest_multiple
 from field.compare.argmin import ArgminContest
-from secfc.coded.messages import CompareMovedQuery, CompareOwnQuery, DistanceQuery
 from secfc.coded.policy import DistanceOracle
+from secfc.coded.queries import Operation, Subject
 
 Array = NDArray[Any]
 
@@ -226,24 +226,21 @@ class BisectorSide(AllPoints):
         return winners
 
 
-def candidates_for(kind: type[DistanceQuery], labels: Array, sizes: Array, factor: int = 1) -> Candidates:
-    """What a question of a kind compares; sizes: of the clusters that distances are measured to."""
-    return NearerHalf(labels, sizes) if kind.halves else NearestCenter(sizes, factor)
+def candidates_in(subject: Subject, sizes: Array, ell: int) -> Candidates:
+    """What is compared; sizes: of the clusters that distances are measured to.  ell: segments of a point."""
+    match subject.operation:
+        case Operation.COMPARE_OWN:
+            return OwnCenterWins(subject.labels, sizes, ell)
+        case Operation.COMPARE_MOVED:
+            return MovedPoints(subject.labels, sizes, moved_points(subject))
+        case halves if halves.halves:
+            return NearerHalf(subject.labels, sizes)
+    return NearestCenter(sizes, subject.factor)
 
 
-def candidates_in(question: DistanceQuery, sizes: Array, ell: int) -> Candidates:
-    """What this question compares.  ell: segments of a point."""
-    match question:
-        case CompareOwnQuery():
-            return OwnCenterWins(question.labels, sizes, ell)
-        case CompareMovedQuery():
-            return MovedPoints(question.labels, sizes, moved_points(question))
-    return candidates_for(type(question), question.labels, sizes, getattr(question, "factor", 1))
-
-
-def moved_points(question: CompareMovedQuery) -> Array:
-    """Which points moved, (m,) truth values."""
-    bits = np.unpackbits(question.moved, count=len(question.labels), bitorder="little")
+def moved_points(subject: Subject) -> Array:
+    """Which points moved, (m,) truth values, of those that `Operation.COMPARE_MOVED` is about."""
+    bits = np.unpackbits(subject.needed_detail, count=len(subject.labels), bitorder="little")
     return bits.astype(np.bool_)
 
 

@@ -15,17 +15,13 @@ from field.ring.basis import Basis
 from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
-    CompareQuery,
-    CostQuery,
-    DistanceQuery,
-    GainQuery,
+    FinalShare,
     LabelShare,
-    LossQuery,
-    Measure,
     MissingMessages,
 )
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
+from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.rounds import StartedComparison
@@ -54,7 +50,7 @@ class ComparisonBackend(Protocol):
         """Who compares with it."""
         ...
 
-    def check(self, question: CompareQuery | Measure) -> None:
+    def check(self, question: Query) -> None:
         """Raises FaultyServer for players that this way of comparing does not allow."""
         ...
 
@@ -97,48 +93,50 @@ class ComparisonClient:
     def __repr__(self) -> str:
         return f"Participant({self.name!r}, secret)"
 
-    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         self.opened = None
-        match question:
-            case CompareQuery():
+        match question.operation:
+            case compares if compares.opens == "labels":
                 match = self.match(question, measured.sizes)
                 return self.told(match, question, self.player.compare(match, measured), LabelShare)
-            case CostQuery():
+            case Operation.COST:
                 self.check_measured(question)
                 self.costed.add(question.labels.tobytes())
                 if len(self.costed) > self.restarts:
                     raise FaultyServer(SERVER, "asked for costs of more assignments than the plan has")
                 return self.cost(question, measured)
-            case GainQuery():
+            case Operation.GAIN:
                 self.check_measured(question)
                 return self.gains(question, measured, *split_halves(question.k // 2))
-            case LossQuery():
+            case Operation.LOSS:
                 self.check_measured(question)
-                return self.gains(question, measured, *question.pairs.T)
-            case _ if self.consent:
+                return self.gains(question, measured, *question.detail.T)
+            case distances if distances.opens == "distances" and self.consent:
                 return masked_reply(self.plan, self.me, self.keys, self.colluding, question, measured)
             case _:
-                raise FaultyServer(SERVER, "asked for distances, which this policy never shows")
+                raise FaultyServer(
+                    SERVER, f"asked for {question.operation.opens}, which this policy never shows"
+                )
 
-    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
+    def watch(self, question: Query, sizes: Array) -> Role[None]:
         """No part of mine, but to hear what others open.  sizes: of the clusters that are measured to."""
         self.opened = None
-        if isinstance(question, CompareQuery):
+        if question.operation.opens == "labels":
             yield from self.hear(self.match(question, sizes), question, {}, LabelShare)
 
-    def check_measured(self, question: Measure) -> None:
+    def check_measured(self, question: Query) -> None:
         """Raises FaultyServer for other players than the plan has: a committee where centers are rounded."""
         if self.plan.fraction is not None:
             self.check_players(question)
-        elif question.committee.size:
+        elif question.committee is not None:
             raise FaultyServer(SERVER, "asked a committee to round centers, which are exact")
         else:
             check_responders(self.plan, question)
 
-    def match(self, question: CompareQuery, sizes: Array) -> ComparisonSession:
+    def match(self, question: Query, sizes: Array) -> ComparisonSession:
         """The comparison that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.check_players(question)
-        if candidates_in(question, sizes, self.plan.code.ell).foregone(self.plan.m) is not None:
+        if candidates_in(question.subject, sizes, self.plan.code.ell).foregone(self.plan.m) is not None:
             raise FaultyServer(
                 SERVER, "asked to compare what sizes decide: fewer than two clusters with points"
             )
@@ -147,20 +145,20 @@ class ComparisonClient:
     def told(
         self,
         match: ComparisonSession,
-        question: DistanceQuery,
+        question: Query,
         answer: Role[Message | None],
-        due: type[LabelShare],
+        due: type[LabelShare | FinalShare],
     ) -> Role[None]:
         """Answer the server, and if I am in the committee, tell all clients before it what I tell it.
 
         So whoever asks about these labels next asks clients that know them.  due: what members say of labels.
         """
         message = yield from answer
-        number, mine = question.round, dict[PartyId, LabelShare | MissingMessages]()
+        number, mine = question.round, dict[PartyId, LabelShare | FinalShare | MissingMessages]()
         if self.name in match.committee:
-            share = message if isinstance(message, LabelShare) else MissingMessages(0, NOBODY_MISSED)
+            share = message if isinstance(message, due) else MissingMessages(0, NOBODY_MISSED)
             others = (c for c in self.plan.clients if c != self.name)
-            yield Exchange(to_all(others, share), round=label_check_round(question), phase="open")
+            yield Exchange(to_all(others, share), round=label_check_round(self.plan, question), phase="open")
             mine = {self.name: share}
         send = {} if message is None else {SERVER: message}
         yield Exchange(send, round=number, phase="distances")
@@ -169,26 +167,26 @@ class ComparisonClient:
     def hear(
         self,
         match: ComparisonSession,
-        question: DistanceQuery,
-        mine: Mapping[PartyId, LabelShare | MissingMessages],
-        due: type[LabelShare],
+        question: Query,
+        mine: Mapping[PartyId, LabelShare | FinalShare | MissingMessages],
+        due: type[LabelShare | FinalShare],
     ) -> Role[None]:
         """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
         members = tuple(c for c in match.committee if c != self.name)
-        wait = Exchange({}, members, 0, round=label_check_round(question), phase="open")
+        wait = Exchange({}, members, 0, round=label_check_round(self.plan, question), phase="open")
         inbox = {**mine, **(yield wait)}
         told = {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}
         shares = expect_messages(told, due)
         if len(shares) == len(match.committee):
             self.opened = labels_from_shares(match, shares)
 
-    def check_players(self, question: CompareQuery | Measure) -> None:
+    def check_players(self, question: Query) -> None:
         """Raises FaultyServer for players or a comparison that the plan does not have."""
         check_responders(self.plan, question)
-        self.check_committee(question.committee)
-        self.check_order(question.responders.tolist(), question.committee.tolist())
-        if question.factor not in (1, self.plan.init.factor):
-            raise FaultyServer(SERVER, f"asked to compare by a factor of {question.factor}")
+        self.check_committee(question.members)
+        self.check_order(question.responders.tolist(), question.members.tolist())
+        if question.subject.factor not in (1, self.plan.init.factor):
+            raise FaultyServer(SERVER, f"asked to compare by a factor of {question.subject.factor}")
         self.player.check(question)
 
     def check_committee(self, committee: Array) -> None:
@@ -213,7 +211,7 @@ class ComparisonClient:
             raise FaultyServer(SERVER, "asked for other players than the first that did not fall silent")
         self.left_out |= skipped
 
-    def cost(self, question: CostQuery, measured: DistanceOracle) -> Role[Message | None]:
+    def cost(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         """My coded distances of every cluster's own points, summed and blinded."""
         basis = self.plan.code.basis
 
@@ -223,7 +221,7 @@ class ComparisonClient:
         return self.number_a_cluster(question, measured, sums, CodedCosts)
 
     def gains(
-        self, question: Measure, measured: DistanceOracle, firsts: Array, seconds: Array
+        self, question: Query, measured: DistanceOracle, firsts: Array, seconds: Array
     ) -> Role[Message | None]:
         """What tells how far the means of these clusters, or halves of them, are apart, blinded."""
 
@@ -239,7 +237,7 @@ class ComparisonClient:
 
     def number_a_cluster(
         self,
-        question: Measure,
+        question: Query,
         measured: DistanceOracle,
         compute: Callable[[DistanceOracle], Array],
         reply: type[CodedCosts | CodedGains],
@@ -262,9 +260,9 @@ class ComparisonClient:
         return MissingMessages(0, strangers) if strangers.size else reply(values)
 
 
-def label_check_round(question: DistanceQuery) -> int:
+def label_check_round(plan: CodedPlan, question: Query) -> int:
     """The round in which clients tell one another the labels that an answer opens: its last one."""
-    return question.round + question.strides * STRIDE - 1
+    return question.round + question.operation.strides(plan.max_iter) * STRIDE - 1
 
 
 def own_distance_sums(basis: Basis, distances: Array, labels: Array) -> Array:

@@ -12,16 +12,15 @@ from field.compare import dealer_protocol
 from field.compare.correlated_randomness import NEXT
 from field.secrets.coins import Coins
 from secfc.coded.messages import (
-    CompareQuery,
     Corrections,
     LabelShare,
     MaskedDistances,
     MaskedSum,
-    Measure,
     MissingMessages,
 )
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
+from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.center_rounding import CenterRounder
 from secfc.disclosure.compare.dealer import (
@@ -81,7 +80,7 @@ class ComputingParty:
         self.seating = CommitteeChoice(committee_size(plan.code.t), dealer)
         self.rounder = CenterRounder(plan, name, dealer, mine, coins)
 
-    def check(self, question: CompareQuery | Measure) -> None:
+    def check(self, question: Query) -> None:
         """Any players will do."""
 
     def compare(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:

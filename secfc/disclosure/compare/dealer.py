@@ -73,7 +73,7 @@ def _nonce(match: ComparisonSession, sums: bool) -> int:
 
 def players_without_seed(match: ComparisonSession, keys: PairKeys) -> Array:
     """Numbers of the players whose seeds the dealer lacks."""
-    players = {*match.question.responders.tolist(), *match.question.committee.tolist()}
+    players = {*match.question.responders.tolist(), *match.question.members.tolist()}
     return np.array(sorted(players - keys.peers), np.int32)
 
 
@@ -119,7 +119,7 @@ def deal_corrections(
     match: ComparisonSession, keys: PairKeys, game: DealtComputation | None
 ) -> Iterator[Corrections]:
     """The dealer's work: what the corrected member gets, portion by portion."""
-    responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
+    responders, committee = match.question.responders.tolist(), match.question.members.tolist()
     corrected, first = match.question.corrected, NOTHING
     if match.rounding is not None:
         first = deal_rounding(match, match.rounding, keys)
@@ -135,7 +135,7 @@ def deal_corrections(
 
 def deal_rounding(match: ComparisonSession, rounding: CenterRounding, keys: PairKeys) -> Array:
     """The words by which the corrected member's part of rounding is completed."""
-    responders, committee = match.question.responders.tolist(), match.question.committee.tolist()
+    responders, committee = match.question.responders.tolist(), match.question.members.tolist()
     masks = mask_streams(match, keys, responders, sums=True)
     rho = dealer_protocol.total_mask(rounding.basis, rounding.shape, [masks[j] for j in responders])
     tables = table_streams(match, keys, committee, sums=True)

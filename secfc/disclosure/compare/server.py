@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,19 +16,12 @@ from field.code.rows import cluster_sizes
 from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
-    CompareHalvesQuery,
-    CompareMovedQuery,
-    CompareOwnQuery,
-    CompareQuery,
-    CostQuery,
-    GainQuery,
     LabelShare,
-    LossQuery,
-    Measure,
     MissingMessages,
 )
+from secfc.coded.queries import Committee, Operation, Query, Subject
 from secfc.coded.quorum import exclude_dropouts
-from secfc.disclosure.compare.candidates import candidates_for
+from secfc.disclosure.compare.candidates import candidates_in
 from secfc.disclosure.compare.dealer import continue_dealing, start_dealing
 from secfc.disclosure.compare.session import (
     DEAL,
@@ -60,12 +52,15 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, eq=False)
 class CommitteeSeats:
-    """Who plays for a question of this number: see `CompareQuery`."""
+    """Who plays for a question of this number."""
 
     round: int
     responders: Array
-    committee: Array
-    corrected: int
+    committee: Committee
+
+    def asked(self, subject: Subject) -> Query:
+        """The question about this to them."""
+        return Query(self.round, subject, self.responders, self.committee)
 
 
 class CommitteeServer:
@@ -85,24 +80,25 @@ class CommitteeServer:
     def step(self, labels: Array, k: int, moved: int | None = None) -> Role[Step]:
         sizes = cluster_sizes(labels, k)
         if not should_prune(self.plan, labels, sizes, moved, self.seating):
-            return Step((yield from self.compare(labels, sizes)), None)
-        found = yield from self.compare(labels, sizes, CompareOwnQuery)
+            return Step((yield from self.compare(Operation.COMPARE, labels, sizes)), None)
+        found = yield from self.compare(Operation.COMPARE_OWN, labels, sizes)
         if (found < 0).any():
             bits = np.packbits(found < 0, bitorder="little")
-            found = yield from self.compare(labels, sizes, CompareMovedQuery, moved=bits)
+            found = yield from self.compare(Operation.COMPARE_MOVED, labels, sizes, detail=bits)
         return Step(found, None)
 
     def separated(self, labels: Array, k: int, factor: int) -> Role[Array]:
-        return (yield from self.compare(labels, cluster_sizes(labels, k), factor=factor))
+        return (yield from self.compare(Operation.COMPARE, labels, cluster_sizes(labels, k), factor=factor))
 
     def halved(self, labels: Array, c: int) -> Role[Array]:
-        return (yield from self.compare(labels, cluster_sizes(labels, 2 * c), CompareHalvesQuery))
+        return (yield from self.compare(Operation.COMPARE_HALVES, labels, cluster_sizes(labels, 2 * c)))
 
     def retained(self, sizes: Array) -> Role[Array]:
-        return (yield from self.compare(np.full(self.plan.m, -1, np.int32), sizes))
+        return (yield from self.compare(Operation.COMPARE, np.full(self.plan.m, -1, np.int32), sizes))
 
     def costs(self, labels: Array, k: int) -> Role[tuple[int | Fraction, ...]]:
-        within = yield from self.number_a_cluster(CostQuery, CodedCosts, labels, k, k)
+        subject = Subject(Operation.COST, k, compact_labels(labels))
+        within = yield from self.number_a_cluster(subject, CodedCosts, k)
         if self.plan.fraction is None:
             return within
         return scaled_costs(within, cluster_sizes(labels, k), self.plan.fraction)
@@ -111,12 +107,13 @@ class CommitteeServer:
         sizes = cluster_sizes(labels, 2 * c)
         if not widest_multiple(sizes):
             return gains_between((0,) * c, sizes)
-        squares = yield from self.number_a_cluster(GainQuery, CodedGains, labels, 2 * c, c)
+        subject = Subject(Operation.GAIN, 2 * c, compact_labels(labels))
+        squares = yield from self.number_a_cluster(subject, CodedGains, c)
         return self.gained(squares, sizes.reshape(-1, 2))
 
     def losses(self, labels: Array, c: int, pairs: Array) -> Role[tuple[Fraction, ...]]:
-        ask = partial(LossQuery, pairs=pairs)
-        squares = yield from self.number_a_cluster(ask, CodedGains, labels, c, len(pairs))
+        subject = Subject(Operation.LOSS, c, compact_labels(labels), detail=pairs)
+        squares = yield from self.number_a_cluster(subject, CodedGains, len(pairs))
         return self.gained(squares, cluster_sizes(labels, c)[pairs])
 
     def gained(self, squares: tuple[int, ...], sizes: Array) -> tuple[Fraction, ...]:
@@ -131,34 +128,22 @@ class CommitteeServer:
         return WeighedClusters(losses, within, None)
 
     def number_a_cluster(
-        self,
-        ask: Callable[..., Measure],
-        reply: type[CodedCosts | CodedGains],
-        labels: Array,
-        k: int,
-        count: int,
+        self, subject: Subject, reply: type[CodedCosts | CodedGains], count: int
     ) -> Role[tuple[int, ...]]:
         """Integers that a threshold of clients have shares of, `count` of them."""
         if self.plan.fraction is None:
-            inbox = yield from self.quorum.answered(
-                lambda number, chosen: ask(number, k, compact_labels(labels), chosen)
-            )
+            inbox = yield from self.quorum.answered(lambda number, chosen: Query(number, subject, chosen))
         else:
-            inbox = yield from self.rounded(ask, labels, k)
+            inbox = yield from self.rounded(subject)
         basis = self.plan.code.basis
         values = self.desk.believed(inbox, reply, basis, (count,), 2)
         return tuple(int(x) for x in basis.lift(self.plan.code.decode(values, 2)))
 
-    def rounded(self, ask: Callable[..., Measure], labels: Array, k: int) -> Role[Mapping[PartyId, Any]]:
+    def rounded(self, subject: Subject) -> Role[Mapping[PartyId, Any]]:
         """The replies of all responders to a question for which a committee rounds centers before."""
-        sizes = cluster_sizes(labels, k)
+        sizes = cluster_sizes(subject.labels, subject.k)
         while True:
-            seats = self.seats()
-            question = ask(
-                seats.round, k, compact_labels(labels), seats.responders, committee=seats.committee,
-                corrected=seats.corrected,
-            )  # fmt: skip
-            match = ComparisonSession(self.plan, question, sizes, self.seating)
+            match = ComparisonSession(self.plan, self.seats().asked(subject), sizes, self.seating)
             inbox, gone = yield from self.asked(match)
             reports = {c: m for c, m in inbox.items() if isinstance(m, MissingMessages)}
             replies = {c: inbox[c] for c in match.responders if c in inbox and c not in reports}
@@ -182,36 +167,23 @@ class CommitteeServer:
 
     def compare(
         self,
+        operation: Operation,
         labels: Array,
         sizes: Array,
-        kind: type[CompareQuery] = CompareQuery,
         factor: int = 1,
-        **more: Any,
+        detail: Array | None = None,
     ) -> Role[Array]:
-        """The labels (m,) int32 that the centers of clusters of these sizes give, to a question of a kind.
-
-        more: what only this kind has.
-        """
-        known = candidates_for(kind, labels, sizes, factor).foregone(self.plan.m)
+        """The labels (m,) int32 that the centers of clusters of these sizes give; see `Subject`."""
+        subject = Subject(operation, len(sizes), compact_labels(labels), factor, detail)
+        known = candidates_in(subject, sizes, self.plan.code.ell).foregone(self.plan.m)
         while known is None:
-            question = self.players(labels, len(sizes), factor, kind, **more)
-            match = ComparisonSession(self.plan, question, sizes, self.seating)
+            match = ComparisonSession(self.plan, self.seats().asked(subject), sizes, self.seating)
             inbox, gone = yield from self.asked(match)
             shares, reports = self.sorted(match, inbox, LabelShare)
             if len(shares) == len(match.committee):
                 return labels_from_shares(match, shares)
             self.quorum.silent |= self.lost(match, gone, reports)
         return known
-
-    def players(
-        self, labels: Array, k: int, factor: int = 1, kind: type[CompareQuery] = CompareQuery, **more: Any
-    ) -> CompareQuery:
-        """A question to those who are able, with its committee."""
-        seats = self.seats()
-        return kind(
-            seats.round, k, compact_labels(labels), seats.responders, seats.committee, seats.corrected,
-            factor, **more,
-        )  # fmt: skip
 
     def seats(self) -> CommitteeSeats:
         """Who plays next, and the number of the question that they play for.
@@ -229,7 +201,7 @@ class CommitteeServer:
             raise TooFewReplies(len(able) + max(short, 1), [self.plan.clients[j] for j in able])
         self.turn += 1
         responders, committee = np.array(able[:needed], np.int32), np.array(members[:size], np.int32)
-        return CommitteeSeats(next(self.desk.rounds), responders, committee, self.turn % size)
+        return CommitteeSeats(next(self.desk.rounds), responders, Committee(committee, self.turn % size))
 
     def sorted(
         self, match: ComparisonSession, inbox: Mapping[PartyId, Any], due: type[M]

@@ -22,8 +22,9 @@ from field.compare.shared_step import side_margin
 from field.compare.tournament import Tournament
 from field.kernels.threads import split_range
 from field.ring.basis import Basis, lanes_for
-from secfc.coded.messages import CompareQuery, LabelShare, Measure
+from secfc.coded.messages import FinalShare, LabelShare
 from secfc.coded.plan import CodedPlan, RowLayout
+from secfc.coded.queries import Query
 from secfc.disclosure.compare.candidates import (
     BisectorSide,
     Candidates,
@@ -109,7 +110,7 @@ class ComparisonSession:
     """
 
     plan: CodedPlan
-    question: CompareQuery | Measure
+    question: Query
     sizes: Array
     seating: CommitteeChoice
     hidden: bool = False
@@ -127,7 +128,7 @@ class ComparisonSession:
         if self.hidden:
             return BisectorSide(self.sizes)
         weights = self.plan.weights(self.sizes)
-        return candidates_in(self.question, weights, self.plan.code.ell)
+        return candidates_in(self.question.subject, weights, self.plan.code.ell)
 
     @cached_property
     def rounding(self) -> CenterRounding | None:
@@ -143,7 +144,7 @@ class ComparisonSession:
     @property
     def opens(self) -> bool:
         """Whether points are compared, and not numbers of clusters asked for."""
-        return not (isinstance(self.question, Measure) or self.question.counts)
+        return self.question.operation.opens != "numbers"
 
     @property
     def shared(self) -> int:
@@ -199,7 +200,7 @@ class ComparisonSession:
 
     @cached_property
     def committee(self) -> tuple[PartyId, ...]:
-        return self._names(self.question.committee)
+        return self._names(self.question.members)
 
     @property
     def corrected(self) -> PartyId:
@@ -222,9 +223,8 @@ class ComparisonSession:
         """What streams are bound to: whoever was told another question expands other masks."""
         question, schedule, plan = self.question, self.schedule, self.plan
         public = (
-            plan.digest(), question.round, question.k, schedule.basis.primes, schedule.m,
-            self.sizes.tolist(), plan.fraction, question.responders.tolist(), question.committee.tolist(),
-            question.corrected, question.factor, question.subject,
+            plan.digest(), question.round, schedule.basis.primes, schedule.m, self.sizes.tolist(),
+            plan.fraction, question.digest,
         )  # fmt: skip
         return hashlib.blake2b(repr(public).encode(), digest_size=32, person=b"secfc-match").digest()
 
@@ -267,7 +267,7 @@ def check_words(sender: PartyId, words: Array, shape: tuple[int, ...]) -> Array:
     return words
 
 
-def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare]) -> Array:
+def labels_from_shares(match: ComparisonSession, shares: Mapping[PartyId, LabelShare | FinalShare]) -> Array:
     """The labels (m,) int32 that all members' shares add up to.
 
     Raises FaultyClient for words of another shape, SuspectedParties for digits that nobody honest opens: also

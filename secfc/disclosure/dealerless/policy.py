@@ -39,17 +39,17 @@ from field.compare.replicated import ReplicatedCommittee, ScratchArrays
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
-from secfc.coded.messages import CompareQuery, LabelShare, MaskedDistances, Measure, MissingMessages
+from secfc.coded.messages import LabelShare, MaskedDistances, MissingMessages
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
+from secfc.coded.queries import Query
 from secfc.coded.quorum import NOBODY_MISSED, ServerContext
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.client import ComparisonClient
 from secfc.disclosure.compare.rounds import StartedComparison
 from secfc.disclosure.compare.server import CommitteeServer
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession, may_open_distances
-from secfc.disclosure.dealerless.messages import ClusterQuery
 from secfc.disclosure.dealerless.steps import (
     AnswerRounds,
     CommitteeComputation,
@@ -129,22 +129,20 @@ class DealerlessParty:
         yield from ()
         return StartedComparison(measured, NOBODY_MISSED)
 
-    def check(self, question: CompareQuery | Measure) -> None:
-        if not set(question.committee.tolist()) <= set(question.responders.tolist()):
+    def check(self, question: Query) -> None:
+        if not set(question.members.tolist()) <= set(question.responders.tolist()):
             # A member's own reply is what it never tells.
             raise FaultyServer(SERVER, "asked for a committee of others than the responders")
 
     def compare(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
         return self.unless_stalled(match.question, self.labels(match, measured))
 
-    def unless_stalled(
-        self, question: CompareQuery | Measure | ClusterQuery, answer: Role[Message | None]
-    ) -> Role[Message | None]:
+    def unless_stalled(self, question: Query, answer: Role[Message | None]) -> Role[Message | None]:
         """An answer, or whose silence prevents it; who may wait for me is told, so that none waits long."""
         try:
             return (yield from answer)
         except StalledStep as stalled:
-            players = {*question.responders.tolist(), *question.committee.tolist()} - {self.me}
+            players = {*question.responders.tolist(), *question.members.tolist()} - {self.me}
             told = MissingMessages(stalled.step, NOBODY_MISSED)
             others = [self.plan.clients[i] for i in sorted(players)]
             for step in range(stalled.step + 1, stalled.step + 1 + HEARD_BY_ALL):
@@ -154,10 +152,10 @@ class DealerlessParty:
     def labels(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
         """My share of the labels if I am in the committee; else that I have told it what it needs."""
         plan, question = self.plan, match.question
-        responders, committee = tuple(question.responders.tolist()), tuple(question.committee.tolist())
+        responders, committee = tuple(question.responders.tolist()), tuple(question.members.tolist())
         if self.me not in responders:
             return None
-        schedule, steps = match.schedule, AnswerRounds(plan.clients, question.round, question.subject)
+        schedule, steps = match.schedule, AnswerRounds(plan.clients, question.round, question.digest)
         seats = yield from self.seated(committee, steps)
         values = match.rivals.distances(measured, schedule.basis.lanes)
         lacking = mask_values(plan, self.me, self.peers, plan.code.t, question, values)

@@ -17,10 +17,11 @@ from field.code.wraparound_check import COLUMNS, TESTS, WORTH, compress_distance
 from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
-from secfc.coded.messages import CodedDistances, DistanceQuery, MissingMessages
+from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, Exposure
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import AnyThreshold, Quorum, ServerContext, exclude_dropouts
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.data.inputs import SWITCH, WHOLE, check_fields
@@ -109,9 +110,7 @@ class Distances(ExactPolicy):
 # --- client --------------------------------------------------------------------------------------
 
 
-def bare_reply(
-    plan: CodedPlan, question: DistanceQuery, measured: DistanceOracle
-) -> Role[CodedDistances | None]:
+def bare_reply(plan: CodedPlan, question: Query, measured: DistanceOracle) -> Role[CodedDistances | None]:
     """The reply of the paper: a share of the whole polynomial."""
     yield from ()
     return CodedDistances(measured.distances(plan.lanes(measured.sizes)))
@@ -122,7 +121,7 @@ def masked_reply(
     me: int,
     keys: PairKeys,
     colluding: int,
-    question: DistanceQuery,
+    question: Query,
     measured: DistanceOracle,
 ) -> Role[CodedDistances | MissingMessages | None]:
     """The reply under a mask that only the weighted sum over all responders sheds; or whose key I lack."""
@@ -141,7 +140,7 @@ def masked_reply(
     return CodedDistances(first, sums=sums)
 
 
-def check_responders(plan: CodedPlan, question: DistanceQuery) -> None:
+def check_responders(plan: CodedPlan, question: Query) -> None:
     """Raises FaultyServer for responders whose masks do not cancel."""
     asked = question.responders.tolist()
     if len(asked) != plan.code.threshold(2) or sorted(asked) != asked:
@@ -149,7 +148,7 @@ def check_responders(plan: CodedPlan, question: DistanceQuery) -> None:
 
 
 def mask_values(
-    plan: CodedPlan, me: int, keys: PairKeys, colluding: int, question: DistanceQuery, values: Array
+    plan: CodedPlan, me: int, keys: PairKeys, colluding: int, question: Query, values: Array
 ) -> Array:
     """Mask a responder's values (lanes, *shape) in place; or the numbers of clients whose keys it lacks.
 
@@ -157,7 +156,7 @@ def mask_values(
     """
     responders = tuple(question.responders.tolist())
     peers = masking_partners(plan.code, responders, me, len(values), colluding)
-    context = mask_context(plan.code, responders, len(values), values.shape[1:], question.subject)
+    context = mask_context(plan.code, responders, len(values), values.shape[1:], question.digest)
     streams = keys.streams(question.round, context, peers)
     lacking = np.array(sorted(set(peers) - set(streams)), np.int32)
     if not lacking.size:
@@ -183,14 +182,13 @@ class MaskedQuorum(Quorum):
         self.silent: set[PartyId] = set()
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
-        inbox = yield from self.answered(
-            lambda number, chosen: kind(number, k, compact_labels(labels), chosen)
-        )
-        return self.desk.believed(inbox, CodedDistances, basis, self.shape(k, kind), 2)
+        subject = Subject(operation, k, compact_labels(labels))
+        inbox = yield from self.answered(lambda number, chosen: Query(number, subject, chosen))
+        return self.desk.believed(inbox, CodedDistances, basis, self.shape(k, operation), 2)
 
-    def answered(self, ask: Callable[[int, Array], DistanceQuery]) -> Role[Mapping[PartyId, Any]]:
+    def answered(self, ask: Callable[[int, Array], Query]) -> Role[Mapping[PartyId, Any]]:
         """The replies of a responding set that is there, to a question with its round and its numbers."""
         needed, desk = self.plan.code.threshold(2), self.desk
         while True:
@@ -224,21 +222,22 @@ class CheckedQuorum(Quorum):
         self.responders, self.entire = responders, False
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
-        return self.responders.distances(labels, k, basis, kind)
+        return self.responders.distances(labels, k, basis, operation)
 
     def replies(
-        self, labels: Array, k: int, sizes: Array | None = None, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, sizes: Array | None = None, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
-        plan, shape = self.plan, self.shape(k, kind)
+        plan, shape = self.plan, self.shape(k, operation)
         measured = cluster_sizes(labels, k) if sizes is None else sizes
         lanes, needed = plan.honest_lanes(measured), plan.lanes(measured)
         if self.entire or lanes == needed or math.prod(shape) < WORTH:
-            return (yield from super().replies(labels, k, measured, kind))
+            return (yield from super().replies(labels, k, measured, operation))
         coins = self.desk.screening.coins.bytes(32)
+        subject = Subject(operation, k, compact_labels(labels))
         inbox = yield from self.responders.answered(
-            lambda number, chosen: kind(number, k, compact_labels(labels), chosen, coins=coins)
+            lambda number, chosen: Query(number, subject, chosen, coins=coins)
         )
         values = self.desk.believed(inbox, CodedDistances, plan.code.basis.prefix(lanes), shape, 2)
         rest, sums = Basis(plan.code.basis.primes[lanes:needed]), {}
@@ -249,5 +248,5 @@ class CheckedQuorum(Quorum):
             sums[plan.clients.index(client)] = mine
         if not fits_lanes(plan.code, values, sums, coins):
             self.entire = True
-            return (yield from super().replies(labels, k, measured, kind))
+            return (yield from super().replies(labels, k, measured, operation))
         return values

@@ -28,9 +28,10 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.blame import BLINDING, WORDS
 from secfc.coded.input_check import challenge_coins, check_count
-from secfc.coded.messages import BlindingShares, CheckedDistances, DealingChallenge, DistanceQuery
+from secfc.coded.messages import BlindingShares, CheckedDistances, DealingChallenge
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import DistanceOracle
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.roles.checks import check_residues, well_formed
 from secfc.roles.exchange import (
@@ -70,7 +71,7 @@ class BlindedAnswer:
     coins: Coins
     colluding: int
 
-    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[None]:
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[None]:
         responders = question.responders.tolist()
         dealers = tuple(responders[: count_dealers(self.plan, self.colluding)])
         values = measured.distances(self.plan.lanes(measured.sizes))
@@ -103,7 +104,7 @@ class BlindedAnswer:
             yield Exchange({SERVER: message}, round=question.round + 2, phase="blind")
 
     def expanded(
-        self, question: DistanceQuery, dealers: tuple[int, ...], lanes: int, width: int
+        self, question: Query, dealers: tuple[int, ...], lanes: int, width: int
     ) -> tuple[dict[int, Array], dict[int, Array], Array]:
         """The shares (lanes, width) that need no message, by dealer, and those I deal out, by receiver.
 
@@ -115,7 +116,7 @@ class BlindedAnswer:
         lacking = np.zeros(len(self.plan.clients), np.bool_)
         for place, dealer in enumerate(dealers):
             seeded = seeded_clients(code, dealer, lanes)
-            context = mask_context(code, (dealer,), *law, question.subject)
+            context = mask_context(code, (dealer,), *law, question.digest)
             if dealer == self.me:
                 own = self.coins.bytes(16)
                 streams = self.keys.streams(number + place, context, seeded)
@@ -167,15 +168,15 @@ class DealtQuorum(Quorum):
         self.unfit: set[PartyId] = set()
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         while True:
-            values = yield from self.attempt(labels, k, basis, kind)
+            values = yield from self.attempt(labels, k, basis, operation)
             if values is not None:
                 return values
 
     def attempt(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery]
+        self, labels: Array, k: int, basis: Basis, operation: Operation
     ) -> Role[dict[int, Array] | None]:
         """Put the question to everybody, blinded by some dealers; None to do so again with others.
 
@@ -190,7 +191,8 @@ class DealtQuorum(Quorum):
             raise TooFewReplies(needed, dealers)
         first = (*dealers, *(c for c in asked if c not in dealers))
         numbers = np.array(screening.numbers(first), np.int32)
-        question = kind(next(self.desk.rounds), k, compact_labels(labels), numbers)
+        subject = Subject(operation, k, compact_labels(labels))
+        question = Query(next(self.desk.rounds), subject, numbers)
         inbox = yield Exchange(
             to_all(asked, question), asked, screening.needed(2),
             round=question.round, accept=question.round + 1, phase="assign",
@@ -223,7 +225,7 @@ class DealtQuorum(Quorum):
         if not enough:
             self.unfit |= missed
             return None
-        return self.believed(dealers, missed, inbox, basis, self.shape(k, kind))
+        return self.believed(dealers, missed, inbox, basis, self.shape(k, operation))
 
     def believed(
         self,

@@ -13,9 +13,10 @@ from field.ring.basis import Basis
 from field.ring.noise import DISTANCE, rounded_gaussian
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
-from secfc.coded.messages import CodedCenters, DistanceQuery, RevealCenters
+from secfc.coded.messages import CodedCenters, RevealCenters
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import ClientPolicy, Exposure
+from secfc.coded.queries import Operation
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.disclosure.decoded.distances import Distances, MaskedQuorum
@@ -112,7 +113,7 @@ class NoisyQuorum(Quorum):
         self.responders, self.noise, self.coins = responders, noise, coins
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         """Replies of which one carries the noise, weighted such that decoding adds it once."""
         values = yield from self.responders.distances(labels, k, basis)

@@ -20,9 +20,10 @@ from field.ring.noise import discrete_gaussian
 from field.secrets.coins import Coins, StoredCoins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.input_check import check_count
-from secfc.coded.messages import CodedCenters, CodedDistances, DistanceQuery, NoiseShares, RevealCenters
+from secfc.coded.messages import CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, Exposure
+from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
 from secfc.disclosure.noise.budgeted import BudgetedPolicy, ReleaseCounts
@@ -185,7 +186,7 @@ class NoiseDealer:
         self.kept: dict[bytes, tuple[bytes, frozenset[PartyId]]] = {}
 
     def __call__(
-        self, question: DistanceQuery, measured: DistanceOracle
+        self, question: Query, measured: DistanceOracle
     ) -> Role[CodedDistances | Contributors | None]:
         """Deal my noise to all who reply, add everybody's shares to my reply; or say whose did not come.
 
@@ -279,7 +280,7 @@ class NoiseDealerQuorum(Quorum):
         self.carried = 0  # whose noise the last replies carry, a number of clients
 
     def distances(
-        self, labels: Array, k: int, basis: Basis, kind: type[DistanceQuery] = DistanceQuery
+        self, labels: Array, k: int, basis: Basis, operation: Operation = Operation.DISTANCE
     ) -> Role[dict[int, Array]]:
         replies = yield from self.answered(labels, k)
         return self.desk.believed(replies, CodedDistances, basis, (k, self.plan.m), 2)
@@ -290,7 +291,8 @@ class NoiseDealerQuorum(Quorum):
         needed = max(code.threshold(2), self.noise.honest + code.t)
         while len(self.dealers) >= needed:
             numbers = np.array([self.plan.clients.index(c) for c in self.dealers], np.int32)
-            question = DistanceQuery(next(desk.rounds), k, compact_labels(labels), numbers)
+            subject = Subject(Operation.DISTANCE, k, compact_labels(labels))
+            question = Query(next(desk.rounds), subject, numbers)
             inbox = yield Exchange(
                 to_all(desk.there, question), self.dealers, 0, round=question.round, phase="assign"
             )

@@ -35,12 +35,11 @@ from field.secrets.coins import Coins
 from secfc.coded.messages import (
     CodedCosts,
     CodedGains,
-    CompareQuery,
-    DistanceQuery,
     LabelShare,
     MissingMessages,
 )
 from secfc.coded.policy import DistanceOracle, LabelSharing, OwnResult
+from secfc.coded.queries import Operation, Query
 from secfc.coded.quorum import NOBODY_MISSED
 from secfc.disclosure.compare.client import ComparisonClient, label_check_round
 from secfc.disclosure.compare.rounds import stop_requesting
@@ -48,20 +47,10 @@ from secfc.disclosure.compare.session import DEAL, ComparisonSession
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
 from secfc.disclosure.decoded.distances import mask_values
 from secfc.disclosure.owner_labels.backend import LabelSharingBackend, StartedQuery
-from secfc.disclosure.owner_labels.messages import (
-    ClusterCostQuery,
-    DeliverLabels,
-    LloydStepQuery,
-    PredictLabels,
-    RevealLabels,
-    SizeShare,
-    SplitGainQuery,
-    SplitQuery,
-)
+from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import (
     SecureMultiplication,
     label_bits,
-    query_of_session,
     requested_shares,
     rerandomize,
     session_for,
@@ -118,44 +107,43 @@ class OwnerLabelsClient:
     def __repr__(self) -> str:
         return f"Keeper({self.name!r}, secret)"
 
-    def __call__(self, question: DistanceQuery, measured: DistanceOracle) -> Role[Message | None]:
+    def __call__(self, question: Query, measured: DistanceOracle) -> Role[Message | None]:
         self.opened = None
         if measured.mine is not None:
             self.rows = measured.mine
-        match question:
-            case LloydStepQuery() | SplitQuery():
+        match question.operation:
+            case Operation.LLOYD_STEP | Operation.SPLIT:
                 match = self.match(question)
                 return self.told(match, self.unless_stalled(match, self.advance(match, measured)))
-            case ClusterCostQuery() | SplitGainQuery():
+            case Operation.CLUSTER_COST | Operation.SPLIT_GAIN:
                 match = self.match(question)
                 return self.unless_stalled(match, self.numbers(match, measured))
-            case RevealLabels() if self.sharing.everybody:
+            case Operation.REVEAL_LABELS if self.sharing.everybody:
                 match = self.match(question)
                 return self.heard(self.participant.told(match, question, self.show(match), LabelShare))
-            case DeliverLabels() if not self.sharing.everybody:
+            case Operation.DELIVER_LABELS if not self.sharing.everybody:
                 return self.deliver(self.match(question), measured)
-            case PredictLabels():
+            case Operation.PREDICT_LABELS:
                 return self.locate(self.located(question, measured.sizes), measured)
-            case CompareQuery() if self.sharing.everybody and (question.labels < 0).all():
+            case step if step.opens == "labels" and self.sharing.everybody and (question.labels < 0).all():
                 return self.heard(self.participant(question, measured))
-            case CompareQuery():
+            case step if step.compares:
                 raise FaultyServer(SERVER, "asked for labels, which this policy never shows")
             case _:
                 return self.participant(question, measured)
 
-    def watch(self, question: DistanceQuery, sizes: Array) -> Role[None]:
+    def watch(self, question: Query, sizes: Array) -> Role[None]:
         self.opened = None
-        if isinstance(question, LloydStepQuery | SplitQuery):
+        operation = question.operation
+        if operation.opens == "sizes":
             yield from self.hear(self.match(question), {})
-        elif isinstance(question, RevealLabels):
+        elif operation is Operation.REVEAL_LABELS:
             yield from self.heard(self.participant.hear(self.match(question), question, {}, LabelShare))
         elif self.sharing.everybody:
             yield from self.heard(self.participant.watch(question, sizes))
-        elif isinstance(question, CompareQuery) and not isinstance(
-            question, ClusterCostQuery | SplitGainQuery
-        ):
+        elif operation.opens == "own labels":
             # Members tell me my labels all the same, if they know which; of the centers I keep nothing.
-            delivers = isinstance(question, DeliverLabels)
+            delivers = operation is Operation.DELIVER_LABELS
             match = self.match(question) if delivers else self.located(question, sizes)
             if not (delivers and self.plan.layout.mixed):
                 owners = PublicOwners(self.plan, self.me)
@@ -182,37 +170,38 @@ class OwnerLabelsClient:
         self.participant.opened = None
         return self.unless_stalled(match, answer())
 
-    def match(self, question: Any) -> ComparisonSession:
+    def match(self, question: Query) -> ComparisonSession:
         """The step that is asked for.  Raises FaultyServer for one that the plan does not have."""
         self.participant.check_players(question)
-        if question.step:
-            self.run(question).check(question.step, question.sizes.tolist())
-        if self.sharing.hidden and question.step and question.sizes.any():
+        at = question.at
+        if at.step:
+            self.run(question).check(at.step, at.sizes.tolist())
+        if self.sharing.hidden and at.step and at.sizes.any():
             raise FaultyServer(SERVER, "told sizes, which are hidden")
         match = session_for(self.plan, question, self.way.seating, self.sharing)
         if np.count_nonzero(match.sizes) < 2:
             raise FaultyServer(SERVER, "asked for what sizes decide: fewer than two clusters with points")
         return match
 
-    def located(self, question: CompareQuery, sizes: Array) -> ComparisonSession:
+    def located(self, question: Query, sizes: Array) -> ComparisonSession:
         """The comparison of new points with kept centers, of clusters of these sizes as far as told."""
         return replace(self.participant.match(question, sizes), hidden=self.sharing.hidden)
 
-    def run(self, question: Any) -> ClientRunState:
+    def run(self, question: Query) -> ClientRunState:
         """The run that a question is about."""
-        return self.runs.setdefault(question.run, ClientRunState())
+        return self.runs.setdefault(question.at.run, ClientRunState())
 
     # --- a step
 
     def advance(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
         """My part in one step: deal, respond, compare, as far as these are my roles."""
-        question = query_of_session(match)
+        question = match.question
         if self.name not in (*match.seating.dealers, *match.responders, *match.committee):
             return None
         steps, old = self.steps(match), self.state(match)
         begun = yield from self.way.begin(match, steps, step_continuation(match, self.sharing))
         sums = None
-        if question.step:
+        if question.at.step:
             one_hot = yield from self.products.labeled(match, steps, old)
             to = question.responders.tolist()
             sums = yield from self.centers(match, steps, measured.rows, one_hot, to)
@@ -222,8 +211,9 @@ class OwnerLabelsClient:
         if moved is None or old is None:
             return MissingMessages(0, begun.missing)
         (new, same), first, run = moved, self.plan.code.basis.prefix(1), self.run(question)
-        held = run.states[question.step]
-        run.states = {question.step: held, question.step + 1: (new, np.flatnonzero(match.sizes))}
+        step = question.at.step
+        held = run.states[step]
+        run.states = {step: held, step + 1: (new, np.flatnonzero(match.sizes))}
         told = new.parts[:1, :0] if self.sharing.hidden else new.parts[:1]
         own = told.sum(axis=2, dtype=np.uint64) % np.uint64(first.primes[0])
         return SizeShare(rerandomize(first, own.astype(np.uint32), self.me, zeros), bool(same))
@@ -248,13 +238,13 @@ class OwnerLabelsClient:
         self, match: ComparisonSession, measured: DistanceOracle, sums: Array | None
     ) -> DistanceOracle:
         """What distances are measured to, with my share of the sums of clusters; None if labels are known."""
-        question, rows = query_of_session(match), measured.rows
+        question, rows = match.question, measured.rows
 
         def compute() -> ClusterSums:
             found = measured.sums if sums is None else self.kept_of(match, rows, sums)
-            if isinstance(question, SplitQuery):
+            if question.operation is Operation.SPLIT:
                 whole = rows.residues(found)
-                both = split_sum_shares(self.plan, self.me, whole, question.now, question.directions)
+                both = split_sum_shares(self.plan, self.me, whole, question.subject.now, question.detail)
                 found = rows.given(both, match.sizes)
             return found
 
@@ -265,20 +255,20 @@ class OwnerLabelsClient:
 
         Raises FaultyServer for a step of which this committee has none.
         """
-        question = query_of_session(match)
+        question = match.question
         if self.name not in match.committee:
             return None
-        committee, run = question.committee.tolist(), self.run(question)
-        if question.step == 0:
-            known, alive = question.labels.astype(np.int64), np.flatnonzero(question.sizes)
+        committee, run, at = question.members.tolist(), self.run(question), question.at
+        if at.step == 0:
+            known, alive = question.labels.astype(np.int64), np.flatnonzero(at.sizes)
             run.committee = committee
             run.states = {0: (self.way.public(match, known, alive), alive)}
-        if question.step not in run.states or run.committee != committee:
-            raise FaultyServer(SERVER, f"asked for step {question.step} of a run whose labels others share")
-        shared, clusters = run.states[question.step]
+        if at.step not in run.states or run.committee != committee:
+            raise FaultyServer(SERVER, f"asked for step {at.step} of a run whose labels others share")
+        shared, clusters = run.states[at.step]
         # Clusters with points, by sizes, and of the others nobody is in any.
-        there = np.flatnonzero((match.sizes if match.hidden else question.sizes)[clusters])
-        groups = question.groups[clusters[there]]
+        there = np.flatnonzero((match.sizes if match.hidden else at.sizes)[clusters])
+        groups = at.groups[clusters[there]]
         numbers = np.unique(groups, return_inverse=True)[1]
         ones = self.way.public(match, np.zeros(self.plan.m, np.int64), np.arange(2)).parts[:, 0]
         return shared.among(there).grouped(self.plan.code.basis, numbers, ones)
@@ -287,18 +277,18 @@ class OwnerLabelsClient:
 
     def numbers(self, match: ComparisonSession, measured: DistanceOracle) -> Role[Message | None]:
         """My part in what clusters cost, or splits gain: numbers that responders hide."""
-        question = query_of_session(match)
+        question = match.question
         players = match.players if match.rounding is not None else (*match.responders, *match.committee)
         if self.name not in players:
             return None
         steps, state = self.steps(match), self.state(match)
         if state is not None:
             run = self.run(question)
-            run.states = {question.step: run.states[question.step]}  # which may be the last of it
+            run.states = {question.at.step: run.states[question.at.step]}  # which may be the last of it
         begun = None
         if match.rounding is not None:
             begun = yield from self.way.begin(match, steps, None)
-        weighs, rows = isinstance(question, ClusterCostQuery), measured.rows
+        weighs, rows = question.operation is Operation.CLUSTER_COST, measured.rows
         one_hot = yield from self.products.labeled(match, steps, state)
         to = question.responders.tolist()
         sums = yield from self.products.sums(match, steps, rows, one_hot, to)
@@ -324,11 +314,12 @@ class OwnerLabelsClient:
         self, match: ComparisonSession, steps: AnswerRounds, begun: StartedQuery, rows: CodedRows, sums: Array
     ) -> Role[Array | None]:
         """My share (lanes, K, width) of the rounded centers of clusters, or unions, if I respond."""
-        question = query_of_session(match)
+        question = match.question
 
         def compute() -> ClusterSums:
-            if isinstance(question, SplitGainQuery):
-                both = union_sum_shares(self.plan.code.basis, sums, question.sides, question.now)
+            if question.operation is Operation.SPLIT_GAIN:
+                now = question.subject.now
+                both = union_sum_shares(self.plan.code.basis, sums, question.detail, now)
                 return rows.given(both, match.sizes)
             return self.products.expanded(match, rows, sums)
 
@@ -415,11 +406,11 @@ class OwnerLabelsClient:
 
     def steps(self, match: ComparisonSession) -> AnswerRounds:
         """The exchanges after that of the dealer."""
-        return AnswerRounds(self.plan.clients, match.question.round + DEAL, match.question.subject)
+        return AnswerRounds(self.plan.clients, match.question.round + DEAL, match.question.digest)
 
     def zeros(self, match: ComparisonSession) -> dict[int, Coins]:
         """Streams with the other members, under which zero is shared."""
-        return self.products.streams(match, 1, set(match.question.committee.tolist()))
+        return self.products.streams(match, 1, set(match.question.members.tolist()))
 
     def unless_stalled(self, match: ComparisonSession, answer: Role[Message | None]) -> Role[Message | None]:
         """An answer, or whose silence prevents it."""
@@ -445,7 +436,7 @@ class OwnerLabelsClient:
         if self.name in match.committee:
             share = message if isinstance(message, SizeShare) else MissingMessages(0, NOBODY_MISSED)
             others = (c for c in self.plan.clients if c != self.name)
-            yield Exchange(to_all(others, share), round=label_check_round(question), phase="open")
+            yield Exchange(to_all(others, share), round=label_check_round(self.plan, question), phase="open")
             mine = {self.name: share}
         send = {} if message is None else {SERVER: message}
         yield Exchange(send, round=question.round, phase="distances")
@@ -453,14 +444,17 @@ class OwnerLabelsClient:
 
     def hear(self, match: ComparisonSession, mine: Mapping[PartyId, Message]) -> Role[None]:
         """What the committee opens, unless one of it could not, or is not heard.  mine: my own word of it."""
-        question = query_of_session(match)
+        question = match.question
         run, members = self.run(question), tuple(c for c in match.committee if c != self.name)
         run.seat(match)
-        inbox = {**mine, **(yield Exchange({}, members, 0, round=label_check_round(question), phase="open"))}
+        inbox = {
+            **mine,
+            **(yield Exchange({}, members, 0, round=label_check_round(self.plan, question), phase="open")),
+        }
         shares = expect_messages(
             {c: m for c, m in inbox.items() if not isinstance(m, MissingMessages)}, SizeShare
         )
         if len(shares) == len(match.committee):
             same, sizes = sizes_from_shares(match, shares, hidden=self.sharing.hidden)
-            run.opened(question.step + 1, sizes.tolist(), match.committee)
+            run.opened(question.at.step + 1, sizes.tolist(), match.committee)
             self.opened = np.array([same, *sizes.tolist()])

@@ -80,12 +80,12 @@ class DealerlessBackend:
 
     def weight(self, match: ComparisonSession) -> Array:
         """(lanes,) what members' shares of the degree of products are decoded by: never 0, as ell is 1."""
-        chosen, weights = self.plan.code.decoding(tuple(match.question.committee.tolist()), 2)
+        chosen, weights = self.plan.code.decoding(tuple(match.question.members.tolist()), 2)
         return np.asarray(weights[:, chosen.index(self.me)])
 
     def public(self, match: ComparisonSession, labels: Array, clusters: Array) -> SharedLabels:
         """A member's share of labels (m,) that everybody knows, among these clusters (K,)."""
-        basis, lead = self.plan.code.basis, self.me == match.question.committee[0]
+        basis, lead = self.plan.code.basis, self.me == match.question.members[0]
         known = SharedLabels.public(basis, labels, clusters, lead=True).parts
         bits = SharedLabels.public(basis, labels, clusters, lead=lead).bits
         return SharedLabels(bits, basis.multiply(known, self.weight(match)[:, None, None]))
@@ -101,7 +101,7 @@ class DealerlessBackend:
         self, match: ComparisonSession, steps: AnswerRounds, game: AssignmentStep | SharedContest | None
     ) -> Role[StartedQuery]:
         """Sit down, the first time that this committee meets."""
-        seats = yield from self.comparer.seated(tuple(match.question.committee.tolist()), steps)
+        seats = yield from self.comparer.seated(tuple(match.question.members.tolist()), steps)
         return StartedQuery(game, NOBODY_MISSED, seats=seats)
 
     def moved(
@@ -146,7 +146,7 @@ class DealerlessBackend:
         lacking = mask_values(plan, self.me, self.peers, plan.code.t, blinded, values)
         if lacking.size:
             raise StalledStep(steps.step, lacking.tolist())
-        players = tuple(question.responders.tolist()), tuple(question.committee.tolist())
+        players = tuple(question.responders.tolist()), tuple(question.members.tolist())
         part = yield from take_over_part(plan, self.me, steps, *players, values)
         joint = begun.seats.play(steps, self.peers, self.comparer.rooms)
         won = yield from winner_bits(joint, match.contest, basis, part, plan.m)
@@ -176,7 +176,7 @@ class Resharing:
     @classmethod
     def among(cls, comparer: DealerlessParty, match: ComparisonSession, steps: AnswerRounds) -> Resharing:
         """Raises Stalled for a client whose key never came."""
-        members = tuple(match.question.committee.tolist())
+        members = tuple(match.question.members.tolist())
         others = {*members} - {comparer.me}
         streams = comparer.peers.streams(match.question.round + ANEW, match.context, others)
         if others - set(streams):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,12 @@ from field.ring.basis import Basis
 from field.secrets.coins import Coins
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
+from secfc.coded.queries import Operation, Query
 from secfc.disclosure.compare.rounds import add_residues
 from secfc.disclosure.compare.session import CommitteeChoice, ComparisonSession
 from secfc.disclosure.dealerless.messages import ResharedPart
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep
-from secfc.disclosure.owner_labels.messages import SizeShare, SplitGainQuery, SplitQuery, Stepped
+from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.roles.checks import check_residues
 from secfc.roles.exchange import PartyId, Role, SuspectedParties
 from secfc.roles.messages import Message
@@ -38,30 +39,26 @@ def label_bits(k: int) -> int:
     return max(1, (k - 1).bit_length())
 
 
-def query_of_session(match: ComparisonSession) -> Stepped:
-    """The question of a match about labels that stay shared."""
-    return cast("Stepped", match.question)
-
-
 def step_continuation(match: ComparisonSession, sharing: LabelSharing) -> AssignmentStep:
     """How a step goes on after its distances: everything public."""
-    question = query_of_session(match)
+    question = match.question
     # From labels that leave points out, a step changes some in any case, and so does a cut.
-    tested = question.step > 0 or int(question.labels.min(initial=0)) >= 0
-    tested = tested and sharing.tested and not isinstance(question, SplitQuery)
+    tested = question.at.step > 0 or int(question.labels.min(initial=0)) >= 0
+    tested = tested and sharing.tested and question.operation is not Operation.SPLIT
     return AssignmentStep(match.schedule, match.plan.code.basis, tested)
 
 
-def reference_sizes(plan: CodedPlan, question: Stepped) -> Array:
+def reference_sizes(plan: CodedPlan, question: Query) -> Array:
     """The sizes of what centers are compared or measured: clusters, halves of them, or unions."""
-    if isinstance(question, SplitGainQuery) and plan.fraction is not None:
-        return question.counted.reshape(-1)
-    return np.repeat(question.now, 2) if isinstance(question, SplitQuery) else question.now
+    subject = question.subject
+    if subject.operation is Operation.SPLIT_GAIN and plan.fraction is not None:
+        return subject.counted.reshape(-1)
+    return np.repeat(subject.now, 2) if subject.operation is Operation.SPLIT else subject.now
 
 
 def clusters_with_points(match: ComparisonSession) -> int:
     """Clusters with points now; where sizes are hidden those that may have some."""
-    return int(np.count_nonzero(match.sizes if match.hidden else query_of_session(match).now))
+    return int(np.count_nonzero(match.sizes if match.hidden else match.question.subject.now))
 
 
 def rerandomize(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins]) -> Array:
@@ -73,11 +70,11 @@ def rerandomize(basis: Basis, share: Array, me: int, streams: Mapping[int, Coins
 
 
 def session_for(
-    plan: CodedPlan, question: Stepped, seating: CommitteeChoice, sharing: LabelSharing
+    plan: CodedPlan, question: Query, seating: CommitteeChoice, sharing: LabelSharing
 ) -> ComparisonSession:
     """What a question about shared labels compares; the sizes of its first labels all know."""
-    if not (sharing.hidden and question.step):
-        aside = plan.aside if isinstance(question, SplitQuery) else 0
+    if not (sharing.hidden and question.at.step):
+        aside = plan.aside if question.operation is Operation.SPLIT else 0
         return ComparisonSession(plan, question, reference_sizes(plan, question), seating, aside=aside)
     # A cluster without points never gets any.
     there = cluster_sizes(question.labels, question.k) > 0
@@ -152,7 +149,7 @@ def gap_shares(basis: Basis, sums: Array, sides: Array, now: Array) -> Array:
     """A share (lanes, pairs), of twice the degree, of ||s_b S_a - s_a S_b||**2 of unions a and b.
 
     sums: (lanes, K, width) of the clusters with points, of the degree of shares.  sides: (pairs, k), now:
-    (k,), see `SplitGainQuery`.
+    (k,), see `Operation.SPLIT_GAIN`.
     """
     both = union_sum_shares(basis, sums, sides, now)
     first, second = both[:, ::2], both[:, 1::2]
@@ -168,15 +165,15 @@ def requested_shares(
     norms: of points, where costs are; centers: (lanes, K, width) of clusters with points, or of unions, where
     they are rounded.
     """
-    question, plan = query_of_session(match), match.plan
-    basis, now = plan.code.basis, question.now
+    question, plan = match.question, match.plan
+    basis, now = plan.code.basis, question.subject.now
     if norms is not None and centers is not None and plan.fraction is not None:
         return rounded_cost_shares(basis, one_hot, norms, sums, centers, now, plan.fraction)
     if norms is not None:
         return cost_shares(basis, one_hot, norms, sums, now)
     if centers is not None:
         return basis.squares(subtract(basis, centers[:, ::2], centers[:, 1::2]))
-    return gap_shares(basis, sums, cast("SplitGainQuery", question).sides, now)
+    return gap_shares(basis, sums, question.detail, now)
 
 
 def split_sum_shares(plan: CodedPlan, me: int, sums: Array, now: Array, directions: Array) -> Array:
@@ -237,7 +234,7 @@ class SecureMultiplication:
         plan, me, code = self.plan, self.me, self.plan.code
         if self.held is not None:
             return None if state is None else last_of_one_hot(code.basis, self.held(match, state))
-        responders, committee = tuple(match.question.responders.tolist()), match.question.committee.tolist()
+        responders, committee = tuple(match.question.responders.tolist()), match.question.members.tolist()
         mine = seeded_receivers(code, me, responders) if state is not None else ()
         theirs = [
             p
@@ -350,7 +347,7 @@ class SecureMultiplication:
 
     def expanded(self, match: ComparisonSession, rows: CodedRows, sums: Array) -> ClusterSums:
         """The sums of all clusters, of those without points zero."""
-        now = query_of_session(match).now
+        now = match.question.subject.now
         values = np.zeros((len(sums), len(now), sums.shape[2]), sums.dtype)
         values[:, now > 0] = sums
         return rows.given(values, now)

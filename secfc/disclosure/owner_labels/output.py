@@ -171,7 +171,7 @@ class HiddenOwners:
         shares: what clients dealt me, by number.  peers: streams with the other responders.
         """
         m, basis = self.plan.m, self.code.basis
-        committee = match.question.committee.tolist()
+        committee = match.question.members.tolist()
         numbers = add_residues(basis, [np.ascontiguousarray(shares[j][:, m:]) for j in committee])
         told: dict[int, Message] = {}
         for j in self.asking:
@@ -236,7 +236,7 @@ def select_owner_rows(
     shares = {j: share for j, share in dealt.items() if j == me}
     shares |= {j: message.values for j, message in inbox.items()}
     shares |= {j: owners.share(match, j, seeds[j]) for j in expanded}
-    missing = {*match.question.committee.tolist()} - set(shares)
+    missing = {*match.question.members.tolist()} - set(shares)
     if missing:
         raise StalledStep(steps.step, missing)
     return owners.picked(match, responders, shares, streams(3, {*responders}))
@@ -256,7 +256,7 @@ def labels_of_own_points(
         send = {clients[j]: message for j, message in (stalled if told is None else told).items()}
     own = {c: send.pop(c) for c in (name,) if c in send}
     others = tuple(c for c in telling if c != name) if asks else ()
-    inbox = yield Exchange(send, others, 0, round=label_check_round(match.question), phase="open")
+    inbox = yield Exchange(send, others, 0, round=label_check_round(match.plan, match.question), phase="open")
     if not asks:
         return np.full(match.plan.m, -1, np.int32), set()
     spoken = {c: m for c, m in (own | dict(inbox)).items() if not isinstance(m, MissingMessages)}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from field.code.rows import cluster_sizes
 from field.compare.assignment_step import SharedLabels
 from secfc.coded.policy import LabelSharing
+from secfc.coded.queries import Operation, SharedStep, Subject
 from secfc.disclosure.compare.session import ComparisonSession
-from secfc.disclosure.owner_labels.messages import Stepped
 from secfc.kmeans.divisive_seeding import Moves
 from secfc.roles.exchange import SERVER, PartyId, SuspectedParties
 from secfc.roles.messages import compact_labels
@@ -72,30 +72,6 @@ def contradicting_players(players: Iterable[PartyId]) -> SuspectedParties:
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SharedLabelQuery:
-    """All of a question about shared labels but who plays: see `messages.Advance`.
-
-    more: what only its kind has.
-    """
-
-    kind: type[Stepped]
-    k: int
-    labels: Array
-    step: int
-    sizes: Array
-    run: int
-    groups: Array
-    more: tuple[Array, ...] = ()
-
-    def put(self, number: int, responders: Array, committee: Array, corrected: int) -> Stepped:
-        """The question to these players."""
-        who = responders, committee, corrected, 1
-        return self.kind(
-            number, self.k, self.labels, *who, self.step, self.sizes, self.run, self.groups, *self.more
-        )
-
-
 @dataclass(eq=False, repr=False)
 class PublicRunState:
     """The state of a run.
@@ -115,7 +91,7 @@ class PublicRunState:
     groups: Array
     k: int
     max_iter: int = 1
-    trail: list[SharedLabelQuery] = field(default_factory=list)
+    trail: list[Subject] = field(default_factory=list)
     sizes: list[Array] = field(default_factory=list)
     converged: bool = False
     over: bool = False
@@ -138,10 +114,7 @@ class PublicRunState:
     @property
     def now(self) -> Array:
         """The sizes (k,) now."""
-        there = self.groups >= 0
-        now = np.zeros(self.k, np.int64)
-        np.add.at(now, self.groups[there], self.last[there])
-        return now
+        return self.at_step.now(self.k)
 
     @property
     def n_iter(self) -> int:
@@ -151,11 +124,14 @@ class PublicRunState:
         """Clusters that were last opened get these numbers, of k."""
         self.groups, self.k = groups, k
 
-    def ask(self, kind: type[Stepped], *more: Array) -> SharedLabelQuery:
+    @property
+    def at_step(self) -> SharedStep:
+        """Where it is."""
+        return SharedStep(self.number, len(self.trail), self.last, self.groups)
+
+    def ask(self, operation: Operation, detail: Array | None = None) -> Subject:
         """A question about the labels now."""
-        return SharedLabelQuery(
-            kind, self.k, self.start, len(self.trail), self.last, self.number, self.groups, more
-        )
+        return Subject(operation, self.k, self.start, detail=detail, shared=self.at_step)
 
     def led(
         self, moves: Moves, answer: Callable[[Any], Generator[Any, Any, Any]]
@@ -174,17 +150,17 @@ class PublicRunState:
             self.regroup(move.groups, int(move.groups.max()) + 1)
             told = yield from answer(move)
 
-    def repeated(self, asked: SharedLabelQuery, sizes: Array) -> None:
+    def repeated(self, asked: Subject, sizes: Array) -> None:
         """After a step of the trail that another committee took.  asked: the question now.
 
         Raises SuspectedParties if other sizes were opened than before: somebody lied then or now.
         """
         self.at += 1
         after = self.trail[self.at] if self.at < len(self.trail) else asked
-        if not np.array_equal(sizes, after.sizes):
+        if not np.array_equal(sizes, after.at.sizes):
             raise contradicting_players(self.players)
 
-    def moved(self, asked: SharedLabelQuery, sizes: Array) -> None:
+    def moved(self, asked: Subject, sizes: Array) -> None:
         """After a step that opened these sizes."""
         self.trail.append(asked)
         self.at += 1
@@ -195,7 +171,7 @@ class PublicRunState:
         self.k, self.max_iter = k, max_iter
         self.sizes = [self.now]
 
-    def go_on(self, asked: SharedLabelQuery, converged: bool, sizes: Array) -> None:
+    def go_on(self, asked: Subject, converged: bool, sizes: Array) -> None:
         """After a step of it that led to these."""
         last = self.max_iter if self.sharing.looks else self.max_iter - 1
         self.converged, self.over = converged, converged or self.n_iter == last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,28 +13,19 @@ from field.compare.assignment_step import SharedContest
 from secfc.coded.messages import CodedCosts, CodedGains, LabelShare, MissingMessages, RevealSums, RunEnded
 from secfc.coded.plan import CodedPlan
 from secfc.coded.policy import LabelSharing
+from secfc.coded.queries import Operation, Subject
 from secfc.coded.source import PUBLISHED, CodedSource, centers_of
 from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.disclosure.compare.dealer import DealtComputation, continue_dealing, start_dealing
 from secfc.disclosure.compare.server import CommitteeSeats, CommitteeServer
 from secfc.disclosure.compare.session import DEAL, ComparisonSession, labels_from_shares
-from secfc.disclosure.owner_labels.messages import (
-    ClusterCostQuery,
-    DeliverLabels,
-    LloydStepQuery,
-    PredictLabels,
-    RevealLabels,
-    SizeShare,
-    SplitGainQuery,
-    SplitQuery,
-)
+from secfc.disclosure.owner_labels.messages import SizeShare
 from secfc.disclosure.owner_labels.multiplication import (
-    query_of_session,
     session_for,
     sizes_from_shares,
     step_continuation,
 )
-from secfc.disclosure.owner_labels.run_state import PublicRunState, SharedLabelQuery
+from secfc.disclosure.owner_labels.run_state import PublicRunState
 from secfc.kmeans.divisive_seeding import CostRequest, GainRequest, Move, Moves, RefineRequest, SplitRequest
 from secfc.kmeans.loop import Stepper, Trace
 from secfc.kmeans.rounded import scaled_costs
@@ -65,23 +56,23 @@ class OwnerLabelsServer:
         def answer(move: Move) -> Role[Any]:
             match move:
                 case SplitRequest():
-                    asked = run.ask(SplitQuery, move.directions)
+                    asked = run.ask(Operation.SPLIT, move.directions)
                     _, sizes = yield from self.put(run, asked, self.advanced)
                     run.moved(asked, sizes)
                     return sizes
                 case RefineRequest():
-                    asked = run.ask(LloydStepQuery)
+                    asked = run.ask(Operation.LLOYD_STEP)
                     told = yield from self.put(run, asked, self.advanced)
                     run.moved(asked, told[1])
                     return told
                 case GainRequest():
-                    squares = yield from self.put(run, run.ask(SplitGainQuery, move.sides), self.gauged)
+                    squares = yield from self.put(run, run.ask(Operation.SPLIT_GAIN, move.sides), self.gauged)
                     counts = np.stack([(move.sides == side) @ run.now for side in (1, 2)], axis=1)
                     return move.choose(self.committees.gained(squares, counts))
                 case CostRequest() if run.foregone:
                     return (yield from self.committees.costs(run.known, run.k))
                 case CostRequest():
-                    return (yield from self.put(run, run.ask(ClusterCostQuery), self.weighed))
+                    return (yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weighed))
 
         return (yield from run.led(moves(self.plan.d), answer))
 
@@ -96,33 +87,34 @@ class OwnerLabelsServer:
             run = self.begun(PublicRunState.begun(len(self.runs), start, k, self.sharing))
         run.begin(k, max_iter)
         while not run.over and not run.foregone:
-            asked = run.ask(LloydStepQuery)
+            asked = run.ask(Operation.LLOYD_STEP)
             run.go_on(asked, *(yield from self.put(run, asked, self.advanced)))
         if run.foregone:
             return trivial_end(run)
         if self.sharing.everybody:
-            last = yield from self.put(run, run.ask(RevealLabels), self.shown)
+            last = yield from self.put(run, run.ask(Operation.REVEAL_LABELS), self.shown)
             return Trace(k, (run.start, compact_labels(last)), None, run.converged, run.n_iter)
         if self.sharing.hidden:
             return Trace(k, (run.start,), None, run.converged, run.n_iter, run=run.number)
         within = None
         if self.plan.n_init > 1:
-            within = yield from self.put(run, run.ask(ClusterCostQuery), self.weighed)
+            within = yield from self.put(run, run.ask(Operation.CLUSTER_COST), self.weighed)
         return Trace(k, (), within, run.converged, run.n_iter, tuple(run.sizes), run.number)
 
     def begun(self, run: PublicRunState) -> PublicRunState:
         self.runs.append(run)
         return run
 
-    def put(self, run: PublicRunState, asked: SharedLabelQuery, finish: Finish[R]) -> Role[R]:
+    def put(self, run: PublicRunState, asked: Subject, finish: Finish[R]) -> Role[R]:
         """What comes of a question, which is repeated until something does.
 
         A committee that loses a member loses the labels with it: another one takes all steps again first.
         """
         while True:
             seats = self.committees.seats()
-            if seats.committee.tolist() != run.committee:
-                run.committee, run.at = seats.committee.tolist(), 0
+            members = seats.committee.members.tolist()
+            if members != run.committee:
+                run.committee, run.at = members, 0
             if run.at < len(run.trail):
                 match = self.match(run.trail[run.at], seats)
                 run.players |= dict.fromkeys(match.players)
@@ -136,21 +128,20 @@ class OwnerLabelsServer:
             if result is not None:
                 return result
 
-    def match(self, asked: SharedLabelQuery, seats: CommitteeSeats) -> ComparisonSession:
+    def match(self, asked: Subject, seats: CommitteeSeats) -> ComparisonSession:
         """Who plays for a question."""
-        question = asked.put(seats.round, seats.responders, seats.committee, seats.corrected)
-        return session_for(self.plan, question, self.committees.seating, self.sharing)
+        return session_for(self.plan, seats.asked(asked), self.committees.seating, self.sharing)
 
     def weighed(self, match: ComparisonSession) -> Role[tuple[int | Fraction, ...] | None]:
         """For each cluster the sum of scaled distances of its own points; None if somebody was lost."""
         within = yield from self.numbers(match, CodedCosts, match.question.k)
         if within is None or self.plan.fraction is None:
             return within
-        return scaled_costs(within, query_of_session(match).now, self.plan.fraction)
+        return scaled_costs(within, match.question.subject.now, self.plan.fraction)
 
     def gauged(self, match: ComparisonSession) -> Role[tuple[int, ...] | None]:
         """For each pair of unions how far their means are apart, as in `gains_between`."""
-        return self.numbers(match, CodedGains, len(cast("SplitGainQuery", match.question).sides))
+        return self.numbers(match, CodedGains, len(match.question.detail))
 
     def numbers(
         self, match: ComparisonSession, kind: type[CodedCosts | CodedGains], count: int
@@ -233,7 +224,7 @@ class OwnerLabelsServer:
         run = self.runs[trace.run]
         if run.foregone or self.sharing.everybody:
             return (yield from PUBLISHED.fit(source, plan, trace))
-        yield from self.put(run, run.ask(DeliverLabels), self.owned)
+        yield from self.put(run, run.ask(Operation.DELIVER_LABELS), self.owned)
         centers, sizes = None, run.told
         if plan.revealing:
             sums = yield from source.quorum.opened(RevealSums(next(source.rounds), plan.k))
@@ -247,8 +238,9 @@ class OwnerLabelsServer:
         committees, nobody = self.committees, np.full(self.committees.plan.m, -1, np.int32)
         if self.sharing.everybody or NearestCenter(sizes).foregone(len(nobody)) is not None:
             return (yield from PUBLISHED.prediction(source, sizes))
+        subject = Subject(Operation.PREDICT_LABELS, len(sizes), compact_labels(nobody))
         while True:
-            question = committees.players(nobody, len(sizes), kind=PredictLabels)
+            question = committees.seats().asked(subject)
             match = ComparisonSession(
                 committees.plan, question, sizes, committees.seating, self.sharing.hidden
             )

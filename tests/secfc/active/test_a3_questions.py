@@ -10,7 +10,7 @@ import secfc
 from field import SeededCoins
 from field.code.masking import PairKeys
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import DistanceQuery
+from secfc.coded.queries import Committee, Query
 from secfc.coded.source import CodedSource, decode_scaled_distances
 from secfc.coded_kmeans.query_order import QueryValidator
 from secfc.disclosure.compare.client import ComparisonClient
@@ -21,6 +21,7 @@ from secfc.kmeans.loop import Trace
 from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
 from secfc.roles.messages import FinalResult
+from tests.secfc.queries import altered
 
 
 def federation(n=5, m=40, d=3, seed=0):
@@ -63,7 +64,7 @@ def told_apart(monkeypatch):
 
     def lie(e):
         if e.kind == "DistanceQuery" and e.recipient == "client-0" and e.round == ASKED:
-            return (dataclasses.replace(e, body=dataclasses.replace(e.body, labels=swapped(e.body.labels))),)
+            return (dataclasses.replace(e, body=altered(e.body, labels=swapped(e.body.labels))),)
         return (e,)
 
     start = GivenLabels(np.arange(40) % 3)
@@ -85,7 +86,7 @@ def test_labels_told_to_one_client_only_leave_its_share_hidden(monkeypatch):
 
 
 def test_masks_that_are_not_bound_to_labels_give_the_share_away(monkeypatch):
-    monkeypatch.setattr(DistanceQuery, "subject", b"")
+    monkeypatch.setattr(Query, "digest", b"")
     assert told_apart(monkeypatch)
 
 
@@ -298,14 +299,14 @@ def test_a_client_that_lacks_a_share_of_the_labels_answers_nothing_about_them():
 
 def seat(monkeypatch, friend):
     """A server that seats a friend, for no reason: the labels it gets, or why it is refused."""
-    players = CommitteeServer.players
+    seats = CommitteeServer.seats
 
-    def seated(self, *asked):
-        question = players(self, *asked)
-        committee = np.array([question.committee[0], friend], np.int32)
-        return dataclasses.replace(question, committee=committee)
+    def seated(self):
+        found = seats(self)
+        members = np.array([found.committee.members[0], friend], np.int32)
+        return dataclasses.replace(found, committee=Committee(members, found.committee.corrected))
 
-    monkeypatch.setattr(CommitteeServer, "players", seated)
+    monkeypatch.setattr(CommitteeServer, "seats", seated)
     return secfc.fit(secfc.SecFC(k=3, t=1, init=secfc.RandomLabels(), max_iter=2), federation())
 
 

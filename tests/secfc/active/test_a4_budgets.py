@@ -11,13 +11,13 @@ import secfc
 from field.code.masking import deal_blinding
 from field.secrets.coins import SystemCoins
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import DistanceQuery
 from secfc.coded_kmeans.predict import PredictionAllowance
 from secfc.disclosure.noise import in_shares
 from secfc.disclosure.noise.in_shares import NoiseDealer
 from secfc.kmeans.starts import GivenLabels
 from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import ITERATE, STRIDE, BudgetSpent, SuspectedParties
+from tests.secfc.queries import query
 
 
 def federation(points, n=5):
@@ -137,7 +137,8 @@ def answered(plan, everybody, asked, who=range(7)):
     roles, sent, replies = {}, {}, {}
     for j in who:
         labels, distances = asked[j]
-        question = DistanceQuery(9, 2, labels.astype(np.int8), np.array(list(who), np.int32))
+        numbers = np.array(list(who), np.int32)
+        question = query("DistanceQuery", 9, 2, labels.astype(np.int8), numbers)
         shares = dealt[id(distances)][j]
         measured = types.SimpleNamespace(distances=lambda lanes, shares=shares: shares[:lanes])
         roles[j] = everybody[j](question, measured)

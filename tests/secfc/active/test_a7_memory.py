@@ -5,26 +5,26 @@ memory that was in use beside the bytes is measured.
 """
 
 import asyncio
-import dataclasses
 import time
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from secfc.coded.messages import CodedDistances, DistanceQuery
+from secfc.coded.messages import CodedDistances
 from secfc.roles.abort import Abort
 from secfc.roles.exchange import END, Exchange
 from secfc.transport import wire
 from secfc.transport.mailbox import Mailbox
 from secfc.transport.network import run_party
+from tests.secfc.queries import leaves, query, unchecked, with_leaf
 from tests.secfc.transport.test_sealed import at, pair
 from tests.secfc.transport.test_wire import examples, mesh
 
 SHORT, LONG = 1 << 20, 1 << 27
 SLACK = 1 << 17
 
-EXAMPLES = {type(message).__name__: message for message in examples()}
+EXAMPLES = {message.kind: message for message in examples()}
 
 
 def large(value, size, rising):
@@ -51,10 +51,10 @@ def large(value, size, rising):
 
 
 def forged(message, changes):
-    """The bytes of a message with these fields, whatever its constructor would say of them."""
-    false = object.__new__(type(message))
-    for field in dataclasses.fields(message):
-        object.__setattr__(false, field.name, changes.get(field.name, getattr(message, field.name)))
+    """The bytes of a message with these fields, by where they stand, whatever its constructor would say."""
+    false = message
+    for path, value in changes.items():
+        false = with_leaf(false, path, value, unchecked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "MAX_ITEMS", 1 << 62)
         return wire.encode(false)
@@ -62,13 +62,13 @@ def forged(message, changes):
 
 def inflated(message, size):
     """Bytes of this message with one field after the other, and all arrays at once, made large."""
-    fields = {f.name: getattr(message, f.name) for f in dataclasses.fields(message)}
+    fields = {path: value for path, value in leaves(message) if path[-1] not in ("committee", "shared")}
     for rising in (False, True):
-        grown = {name: large(value, size, rising) for name, value in fields.items()}
-        grown = {name: value for name, value in grown.items() if value is not None}
-        for name, value in grown.items():
-            yield forged(message, {name: value})
-        arrays = {name: value for name, value in grown.items() if isinstance(value, np.ndarray)}
+        grown = {path: large(value, size, rising) for path, value in fields.items()}
+        grown = {path: value for path, value in grown.items() if value is not None}
+        for path, value in grown.items():
+            yield forged(message, {path: value})
+        arrays = {path: value for path, value in grown.items() if isinstance(value, np.ndarray)}
         if len(arrays) > 1:
             yield forged(message, arrays)
 
@@ -119,16 +119,16 @@ def test_lists_of_what_a_peer_sent_would_be_noticed(monkeypatch):
     def check(numbers, what):
         assert len(set(numbers.tolist())) <= len(numbers)
 
-    monkeypatch.setattr("secfc.coded.messages.check_numbers", check)
+    monkeypatch.setattr("secfc.coded.queries.check_numbers", check)
     assert worst(EXAMPLES["DistanceQuery"], SHORT)[0] > 8
 
 
 def test_more_numbers_than_clients_are_refused_at_once():
     labels = np.zeros(3, np.int8)
     with pytest.raises(ValueError, match="responders are at most 65536"):
-        DistanceQuery(0, 2, labels, np.arange(1 << 17, dtype=np.int32))
+        query("DistanceQuery", 0, 2, labels, np.arange(1 << 17, dtype=np.int32))
     with pytest.raises(ValueError, match="distinct"):
-        DistanceQuery(0, 2, labels, np.array([1, 2, 1], np.int32))
+        query("DistanceQuery", 0, 2, labels, np.array([1, 2, 1], np.int32))
 
 
 # --- on the way ------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_a_message_beyond_what_one_call_seals_arrives():
 @pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
 def test_who_runs_ahead_waits_by_bytes_and_its_last_word_is_heard_all_the_same(ends, monkeypatch):
     # b says forty times a megabyte that a, who waits for c, does not take; then, perhaps, that it ends.
-    block = DistanceQuery(1, 2, np.zeros(1 << 20, np.int8), np.zeros(0, np.int32))
+    block = query("DistanceQuery", 1, 2, np.zeros(1 << 20, np.int8), np.zeros(0, np.int32))
     most = 0
 
     def ahead():

@@ -13,7 +13,7 @@ from field.ring.uint128 import UInt128
 from secfc.attacks.geometry import labels_only, reconstruct_geometry
 from secfc.attacks.judging import judge_guess
 from secfc.attacks.views import CannotDecode
-from secfc.coded.messages import CompareQuery, MaskedSum, MaskSeed
+from secfc.coded.messages import MaskedSum, MaskSeed
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.dealer import mask_streams
@@ -29,13 +29,11 @@ class Opened(DecodedView):
 
     def distances(self, question):
         compare = next(
-            e.body
-            for e in self.view.messages
-            if isinstance(e.body, CompareQuery) and e.round == question.number
+            e.body for e in self.view.messages if e.kind == "CompareQuery" and e.round == question.number
         )
         sizes = cluster_sizes(question.labels, question.k)
         match = ComparisonSession(
-            self.view.plan, compare, sizes, CommitteeChoice(len(compare.committee), SERVER)
+            self.view.plan, compare, sizes, CommitteeChoice(len(compare.members), SERVER)
         )
         sums = {
             e.sender: e.body.values

@@ -11,7 +11,6 @@ from field.ring.uint128 import UInt128
 from secfc.attacks.geometry import labels_only, reconstruct_geometry
 from secfc.attacks.judging import judge_guess
 from secfc.attacks.views import CannotDecode, View
-from secfc.coded.messages import CompareQuery
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.disclosure.compare.session import ComparisonSession
 from secfc.disclosure.dealerless import policy
@@ -26,9 +25,7 @@ class Parts(DecodedView):
 
     def distances(self, question):
         compare = next(
-            e.body
-            for e in self.view.messages
-            if isinstance(e.body, CompareQuery) and e.round == question.number
+            e.body for e in self.view.messages if e.kind == "CompareQuery" and e.round == question.number
         )
         sizes = cluster_sizes(question.labels, question.k)
         match = ComparisonSession(self.view.plan, compare, sizes, policy.dealerless_committee(self.view.plan))

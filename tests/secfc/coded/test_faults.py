@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import secfc
 from field import SeededCoins
 from secfc.coded.blame import DEALING, CheaterIdentification, DealingVerdict
-from secfc.coded.messages import DistanceQuery
 from secfc.coded.union import Disputes, Multiplicities
 from secfc.feddp import FedDPKMeans
 from secfc.kfed import PointLabels
@@ -60,6 +59,7 @@ from tests.secfc.campaign import (
     with_sums,
 )
 from tests.secfc.lying import KINDS, WAYS, Lie, lies
+from tests.secfc.queries import altered, query
 
 EVERY = {**SCENARIOS, **SEALED}
 SCHEDULES = {"ci": 15, "nightly": 1000}  # of each scenario, by profile
@@ -506,11 +506,11 @@ def fit(change, kind, recipient=None, algorithm=OPEN, sender=None, number=0):
 
 
 def replaced(**fields):
-    return lambda body: dataclasses.replace(body, **fields)
+    return lambda body: altered(body, **fields)
 
 
 def shorter(name):
-    return lambda body: dataclasses.replace(body, **{name: getattr(body, name)[:-1]})
+    return lambda body: altered(body, **{name: getattr(body, name)[:-1]})
 
 
 NUMBERS = np.arange(3, dtype=np.int32)
@@ -742,10 +742,10 @@ def test_messages_refuse_what_no_honest_party_sends():
         lambda: FinalResult(1, labels, np.array([[np.inf, 0.0]])),
         lambda: FinalResult(1, labels, np.array([[np.nan, 0.0]])),
         lambda: FinalResult(0, labels[:0], None),
-        lambda: DistanceQuery(-1, 2, labels, NUMBERS),
-        lambda: DistanceQuery(0, 2, labels, NUMBERS[[0, 1, 0]]),
-        lambda: DistanceQuery(0, 2, labels, NUMBERS - 1),
-        lambda: DistanceQuery(0, 2, labels, NUMBERS.astype(float)),
+        lambda: query("DistanceQuery", -1, 2, labels, NUMBERS),
+        lambda: query("DistanceQuery", 0, 2, labels, NUMBERS[[0, 1, 0]]),
+        lambda: query("DistanceQuery", 0, 2, labels, NUMBERS - 1),
+        lambda: query("DistanceQuery", 0, 2, labels, NUMBERS.astype(float)),
         lambda: Multiplicities(np.zeros(3, np.uint16)),
         lambda: Multiplicities(np.ones(3)),
         lambda: Disputes(NUMBERS - 1),

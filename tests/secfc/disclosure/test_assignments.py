@@ -15,15 +15,13 @@ from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import CannotDecode, View
 from secfc.coded.messages import (
-    CompareQuery,
     Corrections,
-    CostQuery,
-    DistanceQuery,
     LabelShare,
     MaskedBits,
     MaskedSum,
 )
 from secfc.coded.plan import Network
+from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.disclosure import AssignmentsOnly
 from secfc.disclosure.compare.client import ComparisonClient
@@ -33,6 +31,7 @@ from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, R
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.transport.wire import over_wire
 from tests.nightly import by_night
+from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import with_rowtest
 
 N, T, STEPS = 9, 2, 3
@@ -199,8 +198,8 @@ def test_a_cluster_larger_than_planned_ends_the_run():
 def test_a_server_that_asks_for_distances_is_refused(consent):
     def curious(envelope):
         b = envelope.body
-        if isinstance(b, CompareQuery) and envelope.recipient == "client-0":
-            asked = DistanceQuery(b.round, b.k, b.labels, b.responders)
+        if envelope.kind == "CompareQuery" and envelope.recipient == "client-0":
+            asked = altered(b, operation=Operation.DISTANCE, members=())
             envelope = dataclasses.replace(envelope, body=asked)
         return (envelope,)
 
@@ -218,8 +217,8 @@ def test_a_server_that_asks_for_distances_is_refused(consent):
 def test_a_server_that_asks_for_a_committee_that_could_learn_more_is_refused(dealer, committee):
     def curious(envelope):
         b = envelope.body
-        if isinstance(b, CompareQuery):
-            b = dataclasses.replace(b, committee=np.array(committee, np.int32), corrected=0)
+        if envelope.kind == "CompareQuery":
+            b = altered(b, members=np.array(committee, np.int32), corrected=0)
             envelope = dataclasses.replace(envelope, body=b)
         return (envelope,)
 
@@ -238,7 +237,7 @@ def test_costs_are_opened_for_as_many_assignments_as_there_are_restarts():
 
     def ask(number, label):
         labels = np.full(data.m, label, np.int8)
-        return client(CostQuery(number, 3, labels, np.arange(RESPOND, dtype=np.int32)), None)
+        return client(query("CostQuery", number, 3, labels, np.arange(RESPOND, dtype=np.int32)), None)
 
     ask(1, 0), ask(2, 1)
     ask(3, 1)  # again, since a reply was lost: the same assignment under other masks
@@ -303,7 +302,7 @@ def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):
         e.body for e in lossy.transcript.envelopes if e.kind == "CompareQuery" and e.recipient == "client-3"
     ]
     assert len(asked) == ASKED + 1, "one iteration was repeated"
-    last = {f"client-{j}" for j in (*asked[-1].committee.tolist(), *asked[-1].responders.tolist())}
+    last = {f"client-{j}" for j in (*asked[-1].members.tolist(), *asked[-1].responders.tolist())}
     assert not last & set(clients)
 
 

@@ -13,7 +13,8 @@ from field.compare.replicated import ScratchArrays
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.coins import Coins, SeededCoins
 from secfc.attacks.views import View
-from secfc.coded.messages import DistanceQuery, MaskedBits
+from secfc.coded.messages import MaskedBits
+from secfc.coded.queries import Query
 from secfc.disclosure.dealerless.messages import SetKeys
 from secfc.disclosure.dealerless.steps import AnswerRounds, StalledStep, setup_replicated_keys
 from secfc.kmeans.loop import PlainSource, lloyd
@@ -128,7 +129,7 @@ def test_silent_clients_are_replaced_and_masks_are_fresh():
 
     def faults(e):
         if e.kind == "CompareQuery" and e.recipient == "client-0":
-            asked.append(tuple(e.body.committee))
+            asked.append(tuple(e.body.members))
         # The second iteration loses client 1 between two layers, for good.
         return () if e.sender == "client-1" and e.round >= ITERATE + 1024 + 5 else (e,)
 
@@ -142,7 +143,7 @@ def test_a_lost_link_costs_its_sender_the_seat():
     data = federation(5, 60, 2)
     result = run(data, faults=lambda e: () if (e.kind, e.sender) == ("MaskedBits", "client-1") else (e,))
     assert_plaintext(result, data)
-    committees = {tuple(e.body.committee) for e in result.transcript.envelopes if e.kind == "CompareQuery"}
+    committees = {tuple(e.body.members) for e in result.transcript.envelopes if e.kind == "CompareQuery"}
     assert committees == {(0, 1, 2), (0, 2, 3)}
 
 
@@ -322,7 +323,7 @@ def test_masks_of_two_iterations_differ_and_a_reused_nonce_is_caught(common, mon
         return streams(self, nonce % 2, context, peers)
 
     monkeypatch.setattr(PairKeys, "streams", stuck)
-    monkeypatch.setattr(DistanceQuery, "subject", b"")  # which alone makes masks differ where labels do
+    monkeypatch.setattr(Query, "digest", b"")  # which alone makes masks differ where labels do
     broken = run(federation(3, 640, 3), max_iter=STEPS)
     assert not any(is_uniform(differences(broken, client)) for client in COALITIONS)
 

@@ -1,7 +1,5 @@
 """Sizes that nobody learns, under every dealer: exactness, refusals, and what is told of a run."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +10,7 @@ from field.code.lagrange_code import LagrangeCode
 from field.compare import shared_step
 from field.ring.basis import Basis
 from secfc.coded.messages import MaskedBits
+from secfc.coded.queries import Operation, Query
 from secfc.disclosure import FinalLabelsOnly
 from secfc.kmeans.loop import PlainSource, lloyd
 from secfc.kmeans.starts import GivenLabels, RandomPoints
@@ -27,6 +26,7 @@ from tests.secfc.disclosure.test_owner_labels import (
     start_of,
 )
 from tests.secfc.disclosure.test_owner_labels import shared as shared  # a fixture
+from tests.secfc.queries import altered
 
 DEALERS = (SERVER, "client-0", None)
 
@@ -148,8 +148,7 @@ def test_a_lost_member_costs_a_new_beginning(kind):
 
     want, result = (final(data, **more) for more in ({}, {"faults": faults}))
     assert (
-        len({e.body.committee.tobytes() for e in result.transcript.envelopes if e.kind == "LloydStepQuery"})
-        > 1
+        len({e.body.members.tobytes() for e in result.transcript.envelopes if e.kind == "LloydStepQuery"}) > 1
     )
     assert (result.history[-1] == want.history[-1]).all()
 
@@ -170,11 +169,11 @@ def test_no_size_is_told(result, dealer):
             found = own(data, max_iter=1, dealer=dealer, scale=64.0, coarse="allow")
         start = np.bincount(start_of(found), minlength=3)
         for e in found.transcript.envelopes:
-            sizes = getattr(e.body, "sizes", None)
+            sizes = e.body.at.sizes if isinstance(e.body, Query) and e.body.operation.shared else None
             if e.kind == "RunEnded":
-                assert set(sizes.tolist()) == {1}
+                assert set(e.body.sizes.tolist()) == {1}
             elif sizes is not None:
-                assert (sizes == (0 if e.body.step else start)).all()
+                assert (sizes == (0 if e.body.at.step else start)).all()
             if e.kind == "SizeShare":
                 assert e.body.values.size == 0
         shapes.append(
@@ -216,18 +215,16 @@ def test_a_server_that_names_sizes_or_asks_who_else_hears_is_refused():
     for change in ({"sizes": np.array([30, 20, 10])}, {"step": 2}):
 
         def faults(e, change=change):
-            if e.kind == "LloydStepQuery" and e.body.step == 1:
-                object.__setattr__(e, "body", replace(e.body, **change))
+            if e.kind == "LloydStepQuery" and e.body.at.step == 1:
+                object.__setattr__(e, "body", altered(e.body, **change))
             return (e,)
 
         with pytest.raises((FaultyServer, SuspectedParties), match=r"hidden|asked"):
             own(data, faults=faults)
 
     def shown(e):
-        from secfc.disclosure.owner_labels.messages import RevealLabels
-
         if e.kind == "DeliverLabels":
-            object.__setattr__(e, "body", RevealLabels(**vars(e.body)))
+            object.__setattr__(e, "body", altered(e.body, operation=Operation.REVEAL_LABELS))
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match="asked"):
@@ -236,10 +233,8 @@ def test_a_server_that_names_sizes_or_asks_who_else_hears_is_refused():
 
 def test_shown_early_would_be_labels_of_a_step_and_is_refused():
     def faults(e):
-        from secfc.disclosure.owner_labels.messages import RevealLabels
-
-        if e.kind == "LloydStepQuery" and e.body.step == 1:
-            object.__setattr__(e, "body", RevealLabels(**vars(e.body)))
+        if e.kind == "LloydStepQuery" and e.body.at.step == 1:
+            object.__setattr__(e, "body", altered(e.body, operation=Operation.REVEAL_LABELS))
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match="asked"):

@@ -59,7 +59,7 @@ def shared(monkeypatch):
         found = answer(self, match)
         if found is not None:
             alive = np.flatnonzero(match.sizes)
-            step = kept.setdefault(match.question.step, {"sum": (0, 0), "who": set(), "alive": alive})
+            step = kept.setdefault(match.question.at.step, {"sum": (0, 0), "who": set(), "alive": alive})
             if self.name not in step["who"]:
                 primes = np.array(self.plan.code.basis.primes, np.int64)[:, None, None]
                 bits, parts = step["sum"]
@@ -122,7 +122,7 @@ def test_of_restarts_the_cheapest_is_told_to_owners(t, ell, dealer):
         assert [s.tolist() for s in result.sizes] == [
             np.bincount(h[h >= 0], minlength=4).tolist() for h in want.history
         ]
-        kinds.append(next(e.body.run for e in result.transcript.envelopes if e.kind == "DeliverLabels"))
+        kinds.append(next(e.body.at.run for e in result.transcript.envelopes if e.kind == "DeliverLabels"))
     assert len(set(kinds)) > 1  # not always the first, nor the last
 
 

@@ -87,7 +87,7 @@ def labeled(count):
 
     def spy(self, match, steps, state):
         share = yield from answer(self, match, steps, state)
-        if share is not None and match.question.step == 1:
+        if share is not None and match.question.at.step == 1:
             found.setdefault(self.me, []).append(share[0, :-1].astype(np.int64))
         return share
 

@@ -16,16 +16,17 @@ from field.ring.basis import LANE_PRIMES
 from secfc.attacks.history import History
 from secfc.attacks.judging import judge_guess
 from secfc.coded.messages import MaskedBits
+from secfc.coded.queries import Operation
 from secfc.coded_kmeans.adversary_view import QueryRecorder
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels import client
-from secfc.disclosure.owner_labels.messages import LloydStepQuery
 from secfc.kmeans.starts import GivenLabels
 from secfc.report.leakage import curious_server
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.disclosure.test_owner_labels import run, start_of
+from tests.secfc.queries import altered
 
 N, M = 4, 16
 START = np.arange(M) % 2
@@ -237,23 +238,15 @@ def test_a_server_that_asks_for_more_is_refused(change):
         count["n"] += 1
         if count["n"] != 2:
             return (e,)
-        body, q = e.body, {f.name: getattr(e.body, f.name) for f in dataclasses.fields(e.body)}
-        if change == "sizes":
-            q["sizes"] = body.sizes[::-1] + np.array([1, -1])
-        elif change == "step":
-            q["step"] = body.step + 1
-        elif change == "start":
-            q["labels"] = 1 - body.labels
-        elif change == "run":
-            q["run"] = 1
-        kind = LloydStepQuery
-        if change == "early":
-            from secfc.disclosure.owner_labels.messages import DeliverLabels as kind  # noqa: N813
-        elif change == "labels":
-            from secfc.coded.messages import CompareQuery as kind  # noqa: N813
-
-            q = {name: q[name] for name in list(q) if name not in ("step", "sizes", "run", "groups")}
-        return (type(e)(e.round, e.sender, e.recipient, kind.__name__, e.nbytes, e.phase, kind(**q)),)
+        other = {
+            "sizes": {"sizes": e.body.at.sizes[::-1] + np.array([1, -1])},
+            "step": {"step": e.body.at.step + 1},
+            "start": {"labels": 1 - e.body.labels},
+            "run": {"run": 1},
+            "early": {"operation": Operation.DELIVER_LABELS},
+            "labels": {"operation": Operation.COMPARE},
+        }
+        return (dataclasses.replace(e, body=altered(e.body, **other[change])),)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked|told"):
         once(faults=faults)

@@ -14,7 +14,7 @@ import secfc
 from field import SeededCoins
 from field.compare.blockwise import MOST
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import CompareQuery, Corrections, RequestCorrections
+from secfc.coded.messages import Corrections, RequestCorrections
 from secfc.coded.plan import Network as Line
 from secfc.disclosure.compare.session import (
     GIVEN,
@@ -30,6 +30,7 @@ from secfc.transport import wire
 from secfc.transport.simulate import simulate
 from tests.nightly import short
 from tests.secfc.campaign import LOSSES, Fault, Network
+from tests.secfc.queries import query
 from tests.secfc.transport.test_channels import over_pipes
 from tests.secfc.transport.test_checkpoint import Crash, after, same
 from tests.secfc.transport.test_checkpoint import Network as Noticing
@@ -124,7 +125,7 @@ def test_rounds_of_all_blocks_are_below_those_in_which_portions_are_given(k, cen
         PublicFacts.of(federation(), 6.0), session=bytes(32), seed=1, counts=(m, *[0] * 4)
     )
     everyone, members = np.arange(N, dtype=np.int32), np.arange(committee_size(2), dtype=np.int32)
-    question = CompareQuery(ITERATE, k, np.zeros(m, np.int8), everyone, members, 0, 1)
+    question = query("CompareQuery", ITERATE, k, np.zeros(m, np.int8), everyone, members)
     match = ComparisonSession(
         way.plan(public), question, m // k - np.arange(k) % 3, CommitteeChoice(len(members), SERVER)
     )

@@ -17,7 +17,7 @@ from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
 from secfc.algorithm import PublicFacts
 from secfc.attacks.views import View
-from secfc.coded.messages import CenterShares, CompareQuery, MaskedCenters, MaskSeed
+from secfc.coded.messages import CenterShares, MaskedCenters, MaskSeed
 from secfc.coded_kmeans.model_share import from_plain_values, to_plain_values
 from secfc.data.inputs import InputError
 from secfc.disclosure import AssignmentsOnly
@@ -28,6 +28,7 @@ from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer
 from tests.nightly import by_night
+from tests.secfc.queries import altered
 
 STARTS = [RandomLabels(), RandomPoints(), Bisecting(), KMeansPlusPlus(), CenterSeparation(RandomPoints())]
 
@@ -222,7 +223,7 @@ def test_malformed_messages_name_their_sender(kind, change, rule):
 )
 def test_a_server_that_seats_others_to_round_is_refused(centers, members, rule):
     def seat(body):
-        return dataclasses.replace(body, committee=np.array(members, np.int32), corrected=0)
+        return altered(body, members=np.array(members, np.int32), corrected=0)
 
     secure, _ = ways(3, Bisecting())
     faults = changed(("GainQuery", "LossQuery"), seat)
@@ -292,7 +293,7 @@ def decoded(result, dealt):
 
 def unmasked(view, masks):
     """The committee's masked sums (k, d) of the first question, less these masks where they are known."""
-    plan, compare = view.plan, next(e.body for e in view.messages if isinstance(e.body, CompareQuery))
+    plan, compare = view.plan, next(e.body for e in view.messages if e.kind == "CompareQuery")
     sizes = cluster_sizes(compare.labels.astype(np.int32), compare.k)
     match = ComparisonSession(plan, compare, sizes, CommitteeChoice(2, SERVER))
     total = next(

@@ -15,12 +15,12 @@ from secfc.algorithm import PublicFacts
 from secfc.data.inputs import InputError
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.compare.session import CommitteeChoice
-from secfc.disclosure.owner_labels.messages import LloydStepQuery, SplitQuery
 from secfc.disclosure.owner_labels.multiplication import session_for
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER
+from tests.secfc.queries import query
 
 STARTS = [RandomLabels(), RandomPoints(), Splitting(), Splitting(keep=0.1, steps=1, settle=0, spare=1.0)]
 
@@ -134,10 +134,10 @@ def test_there_is_room_for_halves_beyond_the_rows(start):
         assert plan.aside == int(start.grows)
         assert rounding_modulus(plan.m, plan.proven + plan.aside, FRACTION) < plan.code.basis.modulus
         m, who = plan.m, np.array([0, 1], np.int32)
-        step = 0, np.array([m - 1, 1]), 0, np.arange(2)
+        step = 0, 0, np.array([m - 1, 1]), np.arange(2)
         labels = np.zeros(4, np.int32)
-        cut = SplitQuery(7, 2, labels, who, who, 0, 1, *step, np.ones((2, 2), np.int8))
-        settle = LloydStepQuery(7, 2, labels, who, who, 0, 1, *step)
+        cut = query("SplitQuery", 7, 2, labels, who, who, at=step, detail=np.ones((2, 2), np.int8))
+        settle = query("LloydStepQuery", 7, 2, labels, who, who, at=step)
         seating, sharing = CommitteeChoice(2, SERVER), OwnLabels().sharing
         halves, whole = (session_for(plan, question, seating, sharing).rounding for question in (cut, settle))
         assert halves.sizes == (m - 1, m - 1, 1, 1)

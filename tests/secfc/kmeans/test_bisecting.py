@@ -15,7 +15,6 @@ from field import Basis
 from field.ring.basis import MERSENNE_61
 from field.ring.uint128 import UInt128
 from secfc.attacks.geometry import labels_only, reconstruct_geometry
-from secfc.coded.messages import LossQuery
 from secfc.coded.source import CodedSource
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.query_order import QueryValidator
@@ -28,6 +27,7 @@ from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 from tests.nightly import short
 from tests.oracles import field as reference
+from tests.secfc.queries import altered, query
 
 
 def drawn(points, k, seed, start=None):
@@ -520,7 +520,7 @@ def lying(change, count):
 
 
 def relabeled(body, labels):
-    return dataclasses.replace(body, labels=labels.astype(body.labels.dtype))
+    return altered(body, labels=labels.astype(body.labels.dtype))
 
 
 def moved(body):
@@ -533,7 +533,7 @@ def moved(body):
 LIES = {
     "other random halves": (lambda b: relabeled(b, b.labels[::-1]), 0),
     "other clusters": (moved, 12),
-    "more halves": (lambda b: dataclasses.replace(b, k=b.k + 2), 5),
+    "more halves": (lambda b: altered(b, k=b.k + 2), 5),
 }
 
 
@@ -573,17 +573,17 @@ def test_what_compared_halves_open():
     """Labels of all, one number a cluster and level, and no distance."""
     result = run(federation(), secfc.AssignmentsOnly(), keep_bodies=True)
     sent = [e.body for e in result.transcript.envelopes if e.recipient == SERVER]
-    kinds = {type(body).__name__ for body in sent}
+    kinds = {body.kind for body in sent}
     assert "CodedGains" in kinds
     assert not kinds & {"CodedDistances", "CodedCosts", "MaskedDistances"}
     questions = [e.body for e in result.transcript.envelopes if e.recipient == "client-0"]
-    levels = [q.k // 2 for q in questions if type(q).__name__ == "GainQuery"]
+    levels = [q.k // 2 for q in questions if q.kind == "GainQuery"]
     assert levels == sorted(levels)
-    (merged,) = {id(q): q for q in questions if type(q).__name__ == "LossQuery"}.values()
+    (merged,) = {id(q): q for q in questions if q.kind == "LossQuery"}.values()
     assert levels[-1] <= merged.k == 8
-    assert merged.k - 1 <= len(merged.pairs) < merged.k * (merged.k - 1) // 2
-    counts = {body.values.shape[1] for body in sent if type(body).__name__ == "CodedGains"}
-    assert counts == {*levels, len(merged.pairs)}
+    assert merged.k - 1 <= len(merged.detail) < merged.k * (merged.k - 1) // 2
+    counts = {body.values.shape[1] for body in sent if body.kind == "CodedGains"}
+    assert counts == {*levels, len(merged.detail)}
     assert "what every split that the start tried takes off the cost of its cluster" in result.learned
     assert "how far the means of neighboring clusters were apart before the start merged some" in (
         result.learned
@@ -595,7 +595,7 @@ def test_clusters_that_are_not_neighbors_stay_unmeasured():
 
     def lie(e):
         if e.kind == "LossQuery":
-            return (dataclasses.replace(e, body=dataclasses.replace(e.body, pairs=all_pairs(e.body.k))),)
+            return (dataclasses.replace(e, body=altered(e.body, detail=all_pairs(e.body.k))),)
         return (e,)
 
     with pytest.raises((FaultyServer, SuspectedParties), match=r"asked LossQuery\(k=8\) of"):
@@ -616,14 +616,16 @@ def test_clusters_that_are_not_neighbors_stay_unmeasured():
 )
 def test_pairs_of_clusters_are_checked(pairs, rule):
     with pytest.raises(ValueError, match=rule):
-        LossQuery(0, 3, np.zeros(2, np.int8), np.empty(0, np.int32), np.array(pairs, np.int32))
+        query(
+            "LossQuery", 0, 3, np.zeros(2, np.int8), np.empty(0, np.int32), detail=np.array(pairs, np.int32)
+        )
 
 
 def test_masks_are_bound_to_the_pairs_that_are_asked_about():
     """Else answers to different pairs would add up to something."""
     labels, nobody = np.array([0, 1, 2], np.int8), np.empty(0, np.int32)
     subjects = {
-        LossQuery(0, 3, labels, nobody, np.array(pairs, np.int32)).subject
+        query("LossQuery", 0, 3, labels, nobody, detail=np.array(pairs, np.int32)).digest
         for pairs in ([[0, 1]], [[0, 2]], [[0, 1], [0, 2]])
     }
     assert len(subjects) == 3

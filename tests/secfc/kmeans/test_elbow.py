@@ -25,6 +25,7 @@ from secfc.kmeans.neighbors import all_pairs
 from secfc.privacy import Bound, Budget
 from secfc.report import plot_curve
 from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
+from tests.secfc.queries import altered
 
 # --- the rule -------------------------------------------------------------------------------------------
 
@@ -338,7 +339,7 @@ def test_replies_that_are_lost_change_no_choice(kind):
 def other_labels(e):
     labels = e.body.labels.copy()
     labels[0] = (labels[0] + 1) % e.body.k
-    return dataclasses.replace(e, body=dataclasses.replace(e.body, labels=labels))
+    return dataclasses.replace(e, body=altered(e.body, labels=labels))
 
 
 @pytest.mark.parametrize("kind", ["CostQuery", "LossQuery"])

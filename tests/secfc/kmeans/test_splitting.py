@@ -1,6 +1,5 @@
 """A start by sizes and gains alone: exact on labels that nobody knows, and nothing else is opened."""
 
-import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.stats import chi2
 import secfc
 from field.compare.bitslice import unpack
 from secfc.coded.membership import Private
+from secfc.coded.queries import Query
 from secfc.disclosure import OwnLabels
 from secfc.disclosure.owner_labels.client import OwnerLabelsClient
 from secfc.kmeans import divisive_seeding
@@ -23,6 +23,7 @@ from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties, run_alo
 from tests.nightly import trials
 from tests.secfc.coded.test_membership import overlapping
 from tests.secfc.disclosure.test_final_labels import federation
+from tests.secfc.queries import altered
 
 
 def both(data, *, seed=0, bound=None, faults=None, dealer=SERVER, **values):
@@ -73,7 +74,7 @@ def test_labels_are_exact_at_every_step(monkeypatch):
     def spy(self, match):
         found = state(self, match)
         if found is not None:
-            groups, step = match.question.groups, match.question.step
+            groups, step = match.question.at.groups, match.question.at.step
             held = seen.setdefault(step, {})
             held[self.name] = (self.run(match.question).states[step], groups)
         return found
@@ -204,9 +205,9 @@ def test_the_server_hears_sizes_and_what_splits_gain():
     heard = {e.kind for e in result.transcript.envelopes if e.recipient == SERVER and e.round >= 7 << 32}
     assert heard == {"SizeShare", "MissingMessages", "CodedGains"}
     asked = [
-        e.body for e in result.transcript.envelopes if e.recipient == "client-4" and hasattr(e.body, "step")
+        e.body for e in result.transcript.envelopes if e.recipient == "client-4" and isinstance(e.body, Query)
     ]
-    assert {type(q).__name__ for q in asked} == {
+    assert {q.kind for q in asked} == {
         "SplitQuery",
         "LloydStepQuery",
         "SplitGainQuery",
@@ -215,7 +216,7 @@ def test_the_server_hears_sizes_and_what_splits_gain():
     # The first labels, by which questions name a run, say nothing.
     assert not any(q.labels.any() for q in asked)
     # Gains alone of what was cut from one another: of both halves of a cluster, in the end of inner splits.
-    pairs = [q.sides for q in asked if type(q).__name__ == "SplitGainQuery"]
+    pairs = [q.detail for q in asked if q.kind == "SplitGainQuery"]
     halves = [np.flatnonzero(row) for sides in pairs[:-1] for row in sides]
     assert all(len(own) == 2 and own[0] % 2 == 0 and own[1] == own[0] + 1 for own in halves)
     assert len(pairs[-1]) == pairs[-1].shape[1] - 1
@@ -230,9 +231,9 @@ def opened(result):
     basis, code = result.plan.code.basis, result.plan.code
     numbers = [basis.lift(code.decode(values, 2)).tolist() for _, values in sorted(gains.items())]
     asked = [
-        (q.sizes.tolist(), q.groups.tolist())
+        (q.at.sizes.tolist(), q.at.groups.tolist())
         for e in result.transcript.envelopes
-        if e.recipient == "client-4" and hasattr(q := e.body, "groups")
+        if e.recipient == "client-4" and isinstance(q := e.body, Query)
     ]
     return numbers, asked, [s.tolist() for s in result.sizes]
 
@@ -327,17 +328,17 @@ def test_a_client_that_misses_a_message_of_a_start_blames_nobody(kind, nth):
 
 def changed(body, change):
     """The question with something else in it than what is due, or nothing if it has no such thing."""
-    name = type(body).__name__
+    name = body.kind
     if change == "directions" and name == "SplitQuery":
-        return dataclasses.replace(body, directions=-body.directions)
+        return altered(body, detail=-body.detail)
     if change == "sides" and name == "SplitGainQuery":
-        return dataclasses.replace(body, sides=np.where(body.sides, 3 - body.sides, 0).astype(np.int8))
+        return altered(body, detail=np.where(body.detail, 3 - body.detail, 0).astype(np.int8))
     if change == "groups" and name == "SplitQuery" and body.k > 1:
-        return dataclasses.replace(body, groups=np.roll(body.groups, 1), sizes=body.sizes)
-    if change == "sizes" and name == "LloydStepQuery" and body.step > 1:
-        return dataclasses.replace(body, sizes=np.roll(body.sizes, 1))
-    if change == "step" and name == "LloydStepQuery" and body.step > 1:
-        return dataclasses.replace(body, step=body.step + 1)
+        return altered(body, groups=np.roll(body.at.groups, 1))
+    if change == "sizes" and name == "LloydStepQuery" and body.at.step > 1:
+        return altered(body, sizes=np.roll(body.at.sizes, 1))
+    if change == "step" and name == "LloydStepQuery" and body.at.step > 1:
+        return altered(body, step=body.at.step + 1)
     return None
 
 

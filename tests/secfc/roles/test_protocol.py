@@ -10,7 +10,8 @@ import secfc
 from field import SeededCoins
 from field.code.lagrange_code import transfer_matrix
 from secfc.algorithm import PublicFacts
-from secfc.coded.messages import CodedDistances, DistanceQuery, RevealCenters, RowShares
+from secfc.coded.messages import CodedDistances, RevealCenters, RowShares
+from secfc.coded.queries import Query
 from secfc.coded.quorum import EVERYBODY
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus, RandomPoints
 from secfc.roles import messages as shared
@@ -29,6 +30,7 @@ from secfc.roles.exchange import (
 from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night
+from tests.secfc.queries import query
 
 
 def federation(n=9, m=90, d=5, seed=0):
@@ -508,17 +510,17 @@ def test_messages_check_themselves():
     with pytest.raises(ValueError, match="lanes, rows, width"):
         RowShares(0, np.zeros((2, 2), np.uint32), np.zeros((2, 1, 2), np.uint32))
     with pytest.raises(ValueError, match=r"\[-1, 2\)"):
-        DistanceQuery(0, 2, np.array([0, 2], np.int8), EVERYBODY)
+        query("DistanceQuery", 0, 2, np.array([0, 2], np.int8), EVERYBODY)
     with pytest.raises(ValueError, match="signed integer"):
-        DistanceQuery(0, 2, np.array([0.5]), EVERYBODY)
+        query("DistanceQuery", 0, 2, np.array([0.5]), EVERYBODY)
     assert shared.compact_labels(np.array([-1, 127])).dtype == np.int8
     assert shared.compact_labels(np.array([-1, 128])).dtype == np.int16
     assert shared.compact_labels(np.array([40000])).dtype == np.int32
 
 
 def test_take_names_the_sender_of_the_wrong_message():
-    with pytest.raises(FaultyServer, match="server sent Hello where DistanceQuery was due"):
-        expect_messages({SERVER: Hello(b"")}, DistanceQuery)
+    with pytest.raises(FaultyServer, match="server sent Hello where Query was due"):
+        expect_messages({SERVER: Hello(b"")}, Query)
 
 
 def test_the_driver_resumes_with_what_came_and_drops_late_answers():

@@ -15,6 +15,7 @@ from secfc.roles import messages as shared
 from secfc.transport import wire
 from tests.nightly import short, trials
 from tests.secfc.fuzz_wire import check, check_memory, mutate
+from tests.secfc.queries import query
 from tests.secfc.transport.test_wire import CLASSES, MESSAGES, examples
 
 FRAMES = [wire.encode(message) for message in examples()]
@@ -48,7 +49,7 @@ def test_large_messages_are_paid_for_too():
     for message in (
         own.CodedDistances(np.zeros((2, 4, 1 << 14), np.uint32)),
         shared.Contributors(np.zeros(1 << 16, bool)),
-        own.DistanceQuery(0, 2, np.zeros(1 << 16, np.int8), np.arange(1 << 14, dtype=np.int32)),
+        query("DistanceQuery", 0, 2, np.zeros(1 << 16, np.int8), np.arange(1 << 14, dtype=np.int32)),
     ):
         check_memory(wire.encode(message))
 

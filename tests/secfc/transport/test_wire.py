@@ -22,11 +22,11 @@ from secfc.algorithm import PublicFacts
 from secfc.coded import duplicates as merging
 from secfc.coded import input_check as rows
 from secfc.coded import messages as dealing
-from secfc.coded import messages as moving
 from secfc.coded import messages as own
 from secfc.coded import messages as rounding
 from secfc.coded import union as united
 from secfc.coded.membership import Private
+from secfc.coded.queries import Operation, Query
 from secfc.coded_kmeans import plaintext
 from secfc.deploy import session
 from secfc.disclosure.dealerless import messages as joint
@@ -48,6 +48,7 @@ from secfc.transport.sealed import Sealed
 from secfc.transport.simulate import simulate
 from tests.loading import every_message
 from tests.nightly import trials
+from tests.secfc.queries import query
 
 VECTORS = Path(__file__).parent.parent.parent / "vectors" / "wire.json"
 CLASSES = every_message()
@@ -80,39 +81,57 @@ def coded(ndim=3):
 
 
 @st.composite
-def assignments(draw, cls=own.DistanceQuery):
+def requests(draw):
     k = draw(st.integers(1, 100))
-    numbers = draw(st.sets(st.integers(0, 2**31 - 1), max_size=3))
-    more = () if cls is own.RevealCenters else (np.array(sorted(numbers), np.int32),)
-    asked = {"coins": draw(st.just(b"") | exactly(32))} if cls is own.DistanceQuery else {}
-    return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(-1, k)), *more, **asked)
+    return own.RevealCenters(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(-1, k)))
+
+
+def numbers(least=0):
+    clients = st.lists(st.integers(0, 2**31 - 1), min_size=least, max_size=4, unique=True)
+    return clients.map(lambda who: np.array(who, np.int32))
 
 
 @st.composite
-def losses(draw):
-    k = draw(st.integers(1, 6))
-    pairs = draw(st.sets(st.sampled_from(all_pairs(k).tolist()).map(tuple))) if k > 1 else ()
-    labels = draw(vectors_of_labels(0, k))
-    return own.LossQuery(0, k, labels, NOBODY, np.array(sorted(pairs), np.int32).reshape(-1, 2))
+def details(draw, operation, k, m):
+    """What only this operation is about."""
+    match operation:
+        case Operation.COMPARE_MOVED:
+            moved = np.zeros(m, np.bool_)
+            moved[draw(st.integers(0, m - 1))] = True
+            return np.packbits(moved, bitorder="little")
+        case Operation.LOSS:
+            pairs = draw(st.sets(st.sampled_from(all_pairs(k).tolist()).map(tuple))) if k > 1 else ()
+            return np.array(sorted(pairs), np.int32).reshape(-1, 2)
+        case Operation.SPLIT:
+            return np.full((k, draw(st.integers(1, 3))), draw(st.sampled_from([-1, 1])), np.int8)
+        case Operation.SPLIT_GAIN:
+            return np.resize(np.array([1, 2], np.int8), (draw(st.integers(1, 2)), k))
+    return None
 
 
 @st.composite
-def halvings(draw, cls=own.HalfDistanceQuery):
-    k = 2 * draw(st.integers(1, 50))
-    more = (np.array([2, 0], np.int32), 1, 1) if cls is own.CompareHalvesQuery else ()
-    return cls(draw(st.integers(0, 2**63 - 1)), k, draw(vectors_of_labels(0, k)), NOBODY, *more)
-
-
-@st.composite
-def in_two(draw, cls):
-    k = draw(st.integers(1, 50))
-    labels = draw(vectors_of_labels(0, k))
-    more = ()
-    if cls is moving.CompareMovedQuery:
-        moved = np.zeros(max(1, len(labels)), np.bool_)
-        moved[draw(st.integers(0, len(moved) - 1))] = True
-        labels, more = np.resize(labels, len(moved)), (np.packbits(moved, bitorder="little"),)
-    return cls(draw(st.integers(0, 2**63 - 1)), k, labels, NOBODY, np.array([2, 0], np.int32), 1, 1, *more)
+def queries(draw, operation):
+    """Any query of an operation."""
+    traits, compares = operation.traits, operation.opens != "distances"
+    k = draw(st.integers(1, 6)) * (2 if traits.halves or operation is Operation.SPLIT_GAIN else 1)
+    labels = draw(vectors_of_labels(0 if traits.everywhere else -1, k))
+    if operation is Operation.COMPARE_MOVED:
+        labels = np.resize(labels, max(1, len(labels)))
+    more = {"detail": draw(details(operation, k, len(labels)))}
+    if operation.shared:
+        step = draw(st.integers(0 if operation.opens == "sizes" else 1, 2**40))
+        sizes = draw(npst.arrays(np.int64, k, elements=st.integers(1, 2**40)))
+        groups = draw(st.permutations(range(k)).map(np.array))
+        more["at"] = draw(st.integers(0, 2**40)), step, sizes, groups
+    if compares and (operation.compares or operation.shared or draw(st.booleans())):
+        more["members"] = draw(numbers(1))
+        more["corrected"] = draw(st.integers(0, len(more["members"]) - 1))
+    if not compares:
+        more["coins"] = draw(st.just(b"") | exactly(32))
+    if traits.factors:
+        more["factor"] = draw(st.integers(1, 2**40))
+    number = draw(st.integers(0, 2**63 - 1))
+    return query(operation.kind, number, k, labels, draw(numbers()), **more)
 
 
 def vectors_of_labels(lowest, k):
@@ -153,55 +172,9 @@ def disputes(draw):
 
 
 @st.composite
-def comparisons(draw):
-    asked = draw(assignments())
-    members = draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=4, unique=True))
-    corrected, factor = draw(st.integers(0, len(members) - 1)), draw(st.integers(1, 2**40))
-    fields = (asked.round, asked.k, asked.labels, asked.responders)
-    return own.CompareQuery(*fields, np.array(members, np.int32), corrected, factor)
-
-
-@st.composite
-def steps(draw, kind, least):
-    asked = draw(comparisons())
-    sizes = draw(npst.arrays(np.int64, asked.k if asked.k < 9 else 1, elements=st.integers(1, 2**40)))
-    k = len(sizes)
-    fields = (asked.round, k, np.minimum(asked.labels, k - 1).astype(np.int8))
-    where = (asked.responders, asked.committee, asked.corrected, 1)
-    more = ()
-    if kind is keeping.SplitQuery:
-        more = (np.full((k, draw(st.integers(1, 3))), draw(st.sampled_from([-1, 1])), np.int8),)
-    if kind is keeping.SplitGainQuery:
-        sizes = np.concatenate([sizes, sizes])
-        k = 2 * k
-        fields = (asked.round, k, fields[2])
-        more = (np.repeat(np.array([[1, 2]], np.int8), k // 2, axis=0).reshape(1, k),)
-    where = (*where, draw(st.integers(least, 2**40)), sizes, draw(st.integers(0, 2**40)))
-    return kind(*fields, *where, draw(st.permutations(range(k)).map(np.array)), *more)
-
-
-@st.composite
-def locations(draw):
-    asked = draw(comparisons())
-    return keeping.PredictLabels(
-        **{field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
-    )
-
-
-@st.composite
 def ends(draw):
     sizes = draw(npst.arrays(np.int64, st.integers(1, 4), elements=st.integers(0, 2**40)))
     return own.RunEnded(sizes, draw(st.none() | npst.arrays(np.float64, (len(sizes), 2), elements=finite)))
-
-
-@st.composite
-def clusterings(draw):
-    question = draw(assignments())
-    committee = np.array(sorted(draw(st.sets(st.integers(0, 9), max_size=3))), np.int32)
-    return joint.ClusterQuery(
-        question.round, question.k, question.labels, question.responders,
-        committee, draw(st.integers(1, 2**40)), draw(st.booleans()),
-    )  # fmt: skip
 
 
 @st.composite
@@ -359,9 +332,7 @@ MESSAGES = {
     own.BlindingShares: st.builds(own.BlindingShares, coded(2)),
     own.CheckedDistances: st.builds(own.CheckedDistances, coded(), coded()),
     shared.Contributors: st.builds(shared.Contributors, arrays(dtype=np.bool_, axes=(1, 1))),
-    own.DistanceQuery: assignments(),
     own.CodedDistances: st.builds(own.CodedDistances, coded(), sums=st.none() | coded()),
-    own.CompareQuery: comparisons(),
     own.MaskSeed: st.builds(own.MaskSeed, exactly(32)),
     own.MaskedDistances: st.builds(own.MaskedDistances, coded()),
     own.MaskedSum: st.builds(own.MaskedSum, coded()),
@@ -377,34 +348,20 @@ MESSAGES = {
         st.lists(st.integers(0, 2**31 - 1), max_size=4, unique=True).map(lambda who: np.array(who, np.int32)),
     ),
     joint.SetKeys: st.builds(joint.SetKeys, npst.arrays(np.uint8, st.tuples(st.integers(0, 3), st.just(16)))),
-    joint.ClusterQuery: clusterings(),
     joint.ResharedPart: st.builds(joint.ResharedPart, arrays(dtype=np.uint32, axes=(2, 2))),
     joint.ChangeShare: st.builds(joint.ChangeShare, st.booleans()),
-    keeping.LloydStepQuery: steps(keeping.LloydStepQuery, 0),
-    keeping.DeliverLabels: steps(keeping.DeliverLabels, 1),
-    keeping.ClusterCostQuery: steps(keeping.ClusterCostQuery, 1),
-    keeping.RevealLabels: steps(keeping.RevealLabels, 1),
-    keeping.SplitQuery: steps(keeping.SplitQuery, 0),
-    keeping.SplitGainQuery: steps(keeping.SplitGainQuery, 1),
-    keeping.PredictLabels: locations(),
     keeping.SizeShare: st.builds(keeping.SizeShare, arrays(dtype=np.uint32, axes=(2, 2)), st.booleans()),
     keeping.OwnShare: st.builds(keeping.OwnShare, arrays(dtype=np.uint64, axes=(2, 2))),
     keeping.SelectedRowShare: st.builds(keeping.SelectedRowShare, arrays(dtype=np.uint32, axes=(2, 2))),
     own.RevealSums: st.builds(own.RevealSums, count, st.integers(1, 2**40)),
     own.RunEnded: ends(),
-    joint.FinalShare: st.builds(
-        joint.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
+    own.FinalShare: st.builds(
+        own.FinalShare, arrays(dtype=np.uint64, axes=(2, 2)), st.integers(1, 2**40), st.booleans()
     ),
-    own.HalfDistanceQuery: halvings(),
-    own.CompareHalvesQuery: halvings(own.CompareHalvesQuery),
-    moving.CompareOwnQuery: in_two(moving.CompareOwnQuery),
-    moving.CompareMovedQuery: in_two(moving.CompareMovedQuery),
-    own.GainQuery: halvings(own.GainQuery),
-    own.LossQuery: losses(),
     own.CodedGains: st.builds(own.CodedGains, arrays(dtype=np.uint32, axes=(2, 2))),
-    own.CostQuery: assignments(own.CostQuery),
     own.CodedCosts: st.builds(own.CodedCosts, arrays(dtype=np.uint32, axes=(2, 2))),
-    own.RevealCenters: assignments(own.RevealCenters),
+    own.RevealCenters: requests(),
+    **{operation: queries(operation) for operation in Operation},
     own.CodedCenters: st.builds(own.CodedCenters, coded()),
     own.NoiseShares: st.builds(own.NoiseShares, coded(), st.binary(min_size=32, max_size=32)),
     shared.FinalResult: finals(),
@@ -460,7 +417,9 @@ MESSAGES = {
     Countersign: st.builds(Countersign, st.binary(min_size=144, max_size=500)),
     Sealed: st.builds(Sealed, count, st.binary(min_size=16, max_size=40)),
 }
-every_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+# Of queries every operation by itself.
+KINDS = [*(cls for cls in CLASSES if cls is not Query), *Operation]
+every_message = pytest.mark.parametrize("cls", KINDS, ids=lambda c: getattr(c, "kind", None) or c.__name__)
 
 
 def equal(a, b):
@@ -469,7 +428,10 @@ def equal(a, b):
         return False
     for field in dataclasses.fields(a):
         x, y = getattr(a, field.name), getattr(b, field.name)
-        if isinstance(x, np.ndarray):
+        if dataclasses.is_dataclass(x):
+            if not equal(x, y):
+                return False
+        elif isinstance(x, np.ndarray):
             if x.dtype != y.dtype or x.shape != y.shape or x.tobytes() != y.tobytes():
                 return False
         elif type(x) is not type(y) or x != y:
@@ -515,7 +477,7 @@ def test_a_message_does_not_inherit_its_tag():
 def test_round_trip_and_exact_size(cls):
     strategy = MESSAGES.get(cls)
     if strategy is None:
-        pytest.fail(f"say in MESSAGES how {cls.__name__} is drawn")
+        pytest.fail(f"say in MESSAGES how {cls} is drawn")
 
     @trials(15)
     @given(strategy)
@@ -571,6 +533,38 @@ def test_garbage_is_refused_or_canonical(noise, tag):
 # --- fixed encodings --------------------------------------------------------------------------------
 
 
+def asked():
+    """Queries, one of every operation at least."""
+    k2, k4 = np.array([0, 1], np.int8), np.array([0, 3], np.int8)
+    who, members = np.array([0, 3], np.int32), np.array([4, 1], np.int32)
+
+    def two(kind, run, step, sizes, groups, detail=None):
+        at = run, step, np.array(sizes), np.array(groups)
+        return query(kind, 12, 2, k2, who, who, 1, at=at, detail=detail)
+
+    return [
+        query("DistanceQuery", 7, 2, np.array([0, 1, -1], np.int8), who),
+        query("DistanceQuery", 7, 2, k2, who, coins=bytes(range(32))),
+        query("HalfDistanceQuery", 8, 4, k4, who),
+        query("CompareQuery", 9, 2, np.array([0, -1], np.int8), who, members, 1, 9),
+        query("CompareHalvesQuery", 9, 4, k4, who, members),
+        query("CompareOwnQuery", 9, 4, k4, who, members),
+        query("CompareMovedQuery", 9, 4, k4, who, members, detail=np.array([2], np.uint8)),
+        query("CostQuery", 10, 2, k2, who),
+        query("CostQuery", 10, 2, k2, who, members, 1),
+        query("GainQuery", 10, 4, k4, who),
+        query("LossQuery", 10, 3, np.array([0, 2, 1], np.int8), who, detail=np.array([[0, 2]], np.int32)),
+        query("ClusterQuery", 11, 2, k2, who, who),
+        two("LloydStepQuery", 0, 0, [1, 1], [0, 1]),
+        two("SplitQuery", 0, 0, [1, 1], [0, 1], np.array([[1], [-1]], np.int8)),
+        two("SplitGainQuery", 0, 1, [1, 1], [0, 1], np.array([[1, 2]], np.int8)),
+        two("ClusterCostQuery", 1, 2, [2, 0], [1, -1]),
+        two("DeliverLabels", 1, 2, [2, 0], [0, -1]),
+        two("RevealLabels", 0, 2, [0, 0], [0, 1]),
+        query("PredictLabels", 12, 2, k2, who, who, 1),
+    ]
+
+
 def examples():
     """One message of every class, two of what has options."""
     z = np.array([3, 2**61 - 2], np.uint64)
@@ -579,7 +573,6 @@ def examples():
         united.Introduction(bytes(32)),
         united.Multiplicities(np.array([1, 2], np.uint16)),
         own.RowShares(5, np.arange(6, dtype=np.uint32).reshape(2, 1, 3), np.ones((2, 1, 2), np.uint32)),
-        own.DistanceQuery(7, 2, np.array([0, 1, -1], np.int8), np.array([0, 3], np.int32)),
         own.CodedDistances(np.arange(4, dtype=np.uint64).reshape(1, 2, 2)),
         own.RevealCenters(8, 2, np.array([0, 1], np.int8)),
         own.CodedCenters(np.zeros((1, 0, 3), np.uint32)),
@@ -623,9 +616,6 @@ def examples():
         ),
         own.BlindingShares(np.arange(6, dtype=np.uint32).reshape(2, 3)),
         own.CheckedDistances(np.zeros((1, 1, 2), np.uint64), np.ones((1, 2, 1), np.uint64)),
-        own.CompareQuery(
-            9, 2, np.array([0, -1], np.int8), np.array([0, 3], np.int32), np.array([4, 1], np.int32), 1, 9
-        ),
         own.MaskSeed(bytes(range(32))),
         own.MaskedDistances(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
         own.MaskedSum(np.arange(4, dtype=np.uint32).reshape(1, 2, 2)),
@@ -636,72 +626,12 @@ def examples():
         own.MaskedBits(np.array([[[2**64 - 1]]], np.uint64)),
         own.LabelShare(np.array([[5], [6]], np.uint64)),
         own.MissingMessages(2, np.array([3], np.int32)),
-        own.HalfDistanceQuery(8, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
-        own.CompareHalvesQuery(
-            9, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32), np.array([1, 4], np.int32), 0, 1
-        ),
-        moving.CompareOwnQuery(
-            9, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32), np.array([1, 4], np.int32), 0, 1
-        ),
-        moving.CompareMovedQuery(
-            9,
-            4,
-            np.array([0, 3], np.int8),
-            np.array([0, 3], np.int32),
-            np.array([1, 4], np.int32),
-            0,
-            1,
-            np.array([2], np.uint8),
-        ),
-        own.GainQuery(10, 4, np.array([0, 3], np.int8), np.array([0, 3], np.int32)),
-        own.LossQuery(
-            10, 3, np.array([0, 2, 1], np.int8), np.array([0, 3], np.int32), np.array([[0, 2]], np.int32)
-        ),
         own.CodedGains(np.array([[1, 2]], np.uint32)),
-        own.CostQuery(10, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32)),
-        own.CostQuery(
-            10,
-            2,
-            np.array([0, 1], np.int8),
-            np.array([0, 3], np.int32),
-            committee=np.array([0, 1], np.int32),
-            corrected=1,
-        ),
         own.CodedCosts(np.array([[1, 2]], np.uint32)),
         joint.SetKeys(np.arange(32, dtype=np.uint8).reshape(2, 16)),
-        joint.ClusterQuery(
-            11, 2, np.array([0, 1], np.int8), np.array([0, 3], np.int32), np.array([0, 3], np.int32), 5, True
-        ),
         joint.ResharedPart(np.array([[1, 2, 3]], np.uint32)),
         joint.ChangeShare(True),
-        joint.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
-        *(
-            kind(
-                12,
-                2,
-                np.array([0, 1], np.int8),
-                np.array([0, 3], np.int32),
-                np.array([0, 3], np.int32),
-                1,
-                1,
-                *more,
-            )
-            for kind, more in (
-                (keeping.LloydStepQuery, (0, np.array([1, 1]), 0, np.array([0, 1]))),
-                (
-                    keeping.SplitQuery,
-                    (0, np.array([1, 1]), 0, np.array([0, 1]), np.array([[1], [-1]], np.int8)),
-                ),
-                (
-                    keeping.SplitGainQuery,
-                    (1, np.array([1, 1]), 0, np.array([0, 1]), np.array([[1, 2]], np.int8)),
-                ),
-                (keeping.ClusterCostQuery, (2, np.array([2, 0]), 1, np.array([1, -1]))),
-                (keeping.DeliverLabels, (2, np.array([2, 0]), 1, np.array([0, -1]))),
-                (keeping.RevealLabels, (2, np.array([0, 0]), 0, np.array([0, 1]))),
-                (keeping.PredictLabels, ()),
-            )
-        ),
+        own.FinalShare(np.array([[5], [6]], np.uint64), 4, False),
         keeping.SizeShare(np.array([[5]], np.uint32), False),
         keeping.OwnShare(np.array([[5], [6]], np.uint64)),
         keeping.SelectedRowShare(np.array([[5, 6]], np.uint32)),
@@ -737,6 +667,7 @@ def examples():
         merging.Indicator(*(np.full((1, 2, width), 7, np.uint32) for width in (1, 3, 3))),
         merging.MaskedRows(np.full((1, 2, 3), 7, np.uint32)),
         merging.DividedRows(np.full((1, 2, 2), 7, np.uint32), np.ones((1, 2), np.uint32)),
+        *asked(),
     ]
 
 
@@ -776,6 +707,8 @@ def patched(message, at, *values):
 
 
 NOBODY = np.zeros(0, np.int32)
+TURN = next(message for message in examples() if isinstance(message, union.Turn))
+BARE = query("DistanceQuery", 0, 2, np.zeros(1, np.int8), NOBODY)
 POINTS = plaintext.RawPoints(np.zeros((1, 2), np.int64))  # 3 bytes, dtype, axes, two lengths, 3 of padding
 
 
@@ -795,7 +728,9 @@ POINTS = plaintext.RawPoints(np.zeros((1, 2), np.int64))  # 3 bytes, dtype, axes
         (patched(shared.Hello(b"x"), 10, 255), "bytes are missing"),
         (patched(union.Opening(0, "ab", 1, np.zeros((1, 1), np.uint64)), 19, 255), "UTF-8"),
         (patched(shared.Contributors(np.zeros(1, bool)), 16, 2), "a bool is 0 or 1"),
-        (patched(own.DistanceQuery(0, 2, np.zeros(1, np.int8), NOBODY), 32, 5), "break its rules"),
+        (patched(BARE, 32, 5), "the fields of Query break its rules"),
+        (patched(BARE, 11, 99), r"Subject.operation, Operation: no Operation has this number"),
+        (patched(BARE, 11, 9), "the fields of Query break its rules"),
     ],
 )
 def test_what_breaks_a_rule_is_refused_with_the_rule(data, rule):
@@ -832,9 +767,9 @@ class Field(shared.Message):
         (union.Confirmation(0, 1, memoryview(b"x")), "it is no bytes"),
         (union.ShareBlock(0, 1, b"label", 0, b""), "it is no string"),
         (union.ShareBlock(0, 1, "\ud800", 0, b""), "UTF-8"),
-        (dataclasses.replace(examples()[18], quorum=(-1, 2)), "no sign"),
-        (dataclasses.replace(examples()[18], quorum=(1.5,)), "items are integers"),
-        (dataclasses.replace(examples()[18], quorum=[1]), "it is no tuple"),
+        (dataclasses.replace(TURN, quorum=(-1, 2)), "no sign"),
+        (dataclasses.replace(TURN, quorum=(1.5,)), "items are integers"),
+        (dataclasses.replace(TURN, quorum=[1]), "it is no tuple"),
     ],
 )
 def test_what_is_no_message_is_not_encoded(message, rule, monkeypatch):
@@ -865,7 +800,7 @@ def test_fields_of_other_types():
 
 def test_errors_show_rules_and_no_contents():
     labels = np.full(3, 77, np.int8)
-    data = wire.encode(own.DistanceQuery(0, 78, labels, NOBODY)).replace(
+    data = wire.encode(query("DistanceQuery", 0, 78, labels, NOBODY)).replace(
         (78).to_bytes(8, "little"), bytes([75] + [0] * 7)
     )
     with pytest.raises(wire.WireError) as caught:

@@ -1,0 +1,357 @@
+"""What the server asks clients while it clusters: one message, whose operation says what is asked.
+
+What sets operations apart is data, in the table `Operation`: what is opened, whether clusters are halves,
+whether labels stay shared, what else belongs to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from field.cached import cached_property
+from secfc.roles.checks import check_labels, check_numbers, check_sizes, is_array, refuse
+from secfc.roles.exchange import STRIDE
+from secfc.roles.messages import Message
+
+Array = NDArray[Any]
+
+# Rounds of one step at most: three layers of arithmetic, some 10 of carries, 5 of winners, 40 of changes.
+STEP_ROUNDS = 128
+
+# What an answer opens: distances, which the server decodes; labels of a step; numbers of clusters; sizes
+# after a step; the labels of a run to all; to owners their own.
+Opens = Literal["distances", "labels", "numbers", "sizes", "last labels", "own labels"]
+
+
+def _check_pairs(subject: Subject, pairs: Array) -> None:
+    """Clusters to merge: (pairs, 2) int32, the lower one first, ascending."""
+    refuse(not is_array(pairs, "i", 2) or pairs.shape[1] != 2, "pairs of clusters are (p, 2) integers")
+    a, b = pairs.astype(np.int64).T
+    fit = (a >= 0) & (a < b) & (b < subject.k)
+    refuse(not fit.all(), f"clusters to merge are two of k={subject.k}, the lower first")
+    refuse(bool((np.diff(a * subject.k + b) <= 0).any()), "pairs of clusters are ascending, each once")
+
+
+def _check_moved(subject: Subject, bits: Array) -> None:
+    """Points that another center won: (ceil(m / 8),) uint8, a bit a point, the first one lowest."""
+    m = len(subject.labels)
+    right = is_array(bits, "u", 1) and bits.dtype == np.uint8 and len(bits) == -(-m // 8)
+    refuse(not right, "which points moved is a bit a point")
+    refuse(not bits.any(), "at least one point moved")
+    refuse(m % 8 != 0 and int(bits[-1]) >> m % 8 != 0, "behind the last point there are zeros")
+
+
+def _check_directions(subject: Subject, signs: Array) -> None:
+    """Across which each cluster is cut through its mean, (k, d) int8 of +1 and -1: see
+    `secfc.kmeans.divisive_seeding.SplitRequest`.
+    """
+    refuse(not is_array(signs, "i", 2) or len(signs) != subject.k, "there are k directions, (k, d) integers")
+    # Passes that make no array of the size of the message.
+    small = signs.min(initial=1) >= -1 and signs.max(initial=-1) <= 1
+    refuse(bool(not small or np.count_nonzero(signs) < signs.size), "directions are +1 and -1")
+
+
+def _check_sides(subject: Subject, sides: Array) -> None:
+    """Unions of clusters: (pairs, k) int8, 1 in one union, 2 in the other, 0 in none."""
+    shape = "sides are (pairs, k) of 0, 1 and 2"
+    refuse(not is_array(sides, "i", 2) or sides.shape[1] != subject.k, shape)
+    refuse(bool(((sides < 0) | (sides > 2)).any()), shape)
+    refuse(not sides.size or int(subject.counted.min()) < 1, "there are points on both sides of a split")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What else sets an operation apart.
+
+    halves: whether its clusters are halves of clusters: cluster h has the halves 2 h and 2 h + 1.
+    everywhere: whether every point is in a cluster, as it always is in a half.
+    shared: whether it is about labels that stay shared among a committee.
+    factors: whether it may look for a center several times as near as every other.
+    detail: checks what only this operation is about.
+    step_rounds: rounds that every step of the plan may take in one answer.
+    """
+
+    halves: bool = False
+    everywhere: bool = False
+    shared: bool = False
+    factors: bool = False
+    detail: Callable[[Subject, Array], None] | None = None
+    step_rounds: int = 0
+
+
+SHARED = Traits(shared=True)
+
+
+class Operation(Enum):
+    """What is asked: its byte in messages, its name in transcripts and reports, what its answer opens.
+
+    Every one goes from the server to every client.
+    """
+
+    # The distances of all points to the centers of these clusters; of a point to both halves of its own.
+    DISTANCE = 1, "DistanceQuery", "distances"
+    HALF_DISTANCE = 2, "HalfDistanceQuery", "distances", Traits(halves=True, everywhere=True)
+    # Clients compare distances instead of returning them: to find the nearest center, or the nearer half;
+    # which points another center wins, and nothing of which; then the nearest centers of points that moved.
+    COMPARE = 3, "CompareQuery", "labels", Traits(factors=True)
+    COMPARE_HALVES = 4, "CompareHalvesQuery", "labels", Traits(halves=True, everywhere=True)
+    COMPARE_OWN = 5, "CompareOwnQuery", "labels", Traits(everywhere=True)
+    COMPARE_MOVED = 6, "CompareMovedQuery", "labels", Traits(detail=_check_moved)
+    # What clusters cost; what each gains if it is split in these halves; what merging some two costs.
+    COST = 7, "CostQuery", "numbers"
+    GAIN = 8, "GainQuery", "numbers", Traits(halves=True, everywhere=True)
+    LOSS = 9, "LossQuery", "numbers", Traits(everywhere=True, detail=_check_pairs)
+    # All of Lloyd's heuristic from this start.
+    CLUSTER = 10, "ClusterQuery", "last labels", Traits(step_rounds=STEP_ROUNDS)
+    # A step from labels that nobody knows; a cut of every cluster in two; what keeping unions apart gains;
+    # what clusters cost; then labels to their owners, while clients keep shares of the centers, or to all.
+    LLOYD_STEP = 11, "LloydStepQuery", "sizes", SHARED
+    SPLIT = 12, "SplitQuery", "sizes", Traits(shared=True, detail=_check_directions)
+    SPLIT_GAIN = 13, "SplitGainQuery", "numbers", Traits(shared=True, detail=_check_sides)
+    CLUSTER_COST = 14, "ClusterCostQuery", "numbers", SHARED
+    DELIVER_LABELS = 15, "DeliverLabels", "own labels", SHARED
+    REVEAL_LABELS = 16, "RevealLabels", "last labels", SHARED
+    # The nearest of the centers that clients kept, to the owners of new points alone.
+    PREDICT_LABELS = 17, "PredictLabels", "own labels"
+
+    kind: str
+    opens: Opens
+    traits: Traits
+
+    def __new__(cls, number: int, kind: str, opens: Opens, traits: Traits = Traits()) -> Operation:
+        self = object.__new__(cls)
+        self._value_, self.kind, self.opens, self.traits = number, kind, opens, traits
+        return self
+
+    @property
+    def halves(self) -> bool:
+        """Whether clusters are halves of clusters."""
+        return self.traits.halves
+
+    @property
+    def shared(self) -> bool:
+        """Whether labels stay shared."""
+        return self.traits.shared
+
+    @property
+    def compares(self) -> bool:
+        """Whether clients compare points, and neither show distances nor count."""
+        return self.opens not in ("distances", "numbers")
+
+    def strides(self, max_iter: int) -> int:
+        """How many query numbers its answer takes: a run's rounds are those of many queries."""
+        return 1 - (-max_iter * self.traits.step_rounds // STRIDE)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Committee:
+    """Who compares.
+
+    members: numbers of clients, int32, of which the first adds the public constants.  corrected: the place of
+    the one that a dealer sends corrections to.
+    """
+
+    members: Array
+    corrected: int = 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedStep:
+    """Where a run on shared labels is.
+
+    run: the number of the restart.  step: how many steps were taken from its first labels.  sizes: of the
+    clusters that the last step opened, all 0 where it hid them.  groups: the number in [0, k) that each of
+    them has now, -1 for one without points; several may have become one.
+    """
+
+    run: int
+    step: int
+    sizes: Array
+    groups: Array
+
+    def now(self, k: int) -> Array:
+        """The sizes (k,) int64 of the groups."""
+        there = self.groups >= 0
+        now = np.zeros(k, np.int64)
+        np.add.at(now, self.groups[there], self.sizes[there])
+        return now
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Subject:
+    """What is asked, whoever answers: an operation, and the clusters that it is about.
+
+    Checked by the message that carries it: what a client foresees after a lie of the server may be no query.
+
+    labels: (m,) in [-1, k), -1 for a point that is in no cluster; the first ones of the run where labels stay
+    shared.  factor: 1, or that many times as near as every other center must be the nearest one, in squared
+    distance.  detail: what only this operation is about, see its check.  shared: where labels stay shared.
+    """
+
+    operation: Operation
+    k: int
+    labels: Array
+    factor: int = 1
+    detail: Array | None = None
+    shared: SharedStep | None = None
+
+    @property
+    def at(self) -> SharedStep:
+        """Where its run is.  Raises TypeError where labels are public."""
+        if self.shared is None:
+            raise TypeError(f"{self.operation.kind} is about public labels, of which no step is shared")
+        return self.shared
+
+    @property
+    def needed_detail(self) -> Array:
+        """What only its operation is about.  Raises TypeError where that is nothing."""
+        if self.detail is None:
+            raise TypeError(f"{self.operation.kind} is about labels and clusters alone")
+        return self.detail
+
+    @property
+    def now(self) -> Array:
+        """The sizes (k,) int64 of clusters on shared labels."""
+        return self.at.now(self.k)
+
+    @property
+    def counted(self) -> Array:
+        """The sizes (pairs, 2) int64 of unions on shared labels."""
+        return np.stack([(self.needed_detail == side) @ self.now for side in (1, 2)], axis=1)
+
+    @property
+    def parts(self) -> tuple[tuple[int, ...], tuple[Array | None, ...]]:
+        """All numbers, and all arrays: labels, detail, sizes, groups."""
+        numbers, arrays = (self.operation.value, self.k, self.factor), (self.labels, self.detail)
+        at = self.shared
+        return (
+            (numbers, arrays) if at is None else ((*numbers, at.run, at.step), (*arrays, at.sizes, at.groups))
+        )
+
+    def equals(self, other: Subject) -> bool:
+        """Whether the same is asked."""
+        (numbers, arrays), (others, those) = self.parts, other.parts
+        return numbers == others and all(
+            a is b if a is None or b is None else np.array_equal(a, b)
+            for a, b in zip(arrays, those, strict=True)
+        )
+
+    def check(self) -> None:
+        """Raises ValueError for what cannot be asked."""
+        traits = self.operation.traits
+        check_labels(self.labels, self.k, "an assignment")
+        lowest = int(self.labels.min(initial=0))
+        refuse(traits.everywhere and lowest < 0, f"every point is in a cluster of a {self.operation.kind}")
+        refuse(traits.halves and self.k % 2 != 0, f"every cluster has two halves, so k={self.k} must be even")
+        refuse(self.factor < 1, "the factor of a comparison is at least 1")
+        refuse(self.factor > 1 and not traits.factors, "only centers of all points are compared by a factor")
+        refuse((self.shared is None) == traits.shared, "a step is named where labels stay shared, only there")
+        if self.shared is not None:
+            self._check_step(self.shared)
+        due = traits.detail
+        refuse(
+            (self.detail is None) == (due is not None), f"{self.operation.kind} lacks its detail, or has one"
+        )
+        if self.detail is not None and due is not None:
+            due(self, self.detail)
+
+    def _check_step(self, at: SharedStep) -> None:
+        check_sizes(at.sizes)
+        refuse(at.step < 0, "steps count from 0")
+        refuse(at.step < 1 and self.operation.opens != "sizes", "labels are known before the first step")
+        refuse(at.run < 0, "restarts count from 0")
+        groups, rule = at.groups, "every cluster is in one of k groups, or has no points"
+        refuse(not is_array(groups, "i", 1) or len(groups) != len(at.sizes), rule)
+        refuse(bool(((groups < -1) | (groups >= self.k)).any()), rule)
+        refuse(bool(at.sizes[groups < 0].any()), rule)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Query(Message, tag=185):
+    """Server to every client: what to find out about clusters (an `Operation`), and who takes part.
+
+    responders: numbers of the clients whose replies are wanted, int32; empty for all.  Ascending under
+    zero-sum masks; under a dealt blinding those who deal it come first.  committee: who compares, or rounds
+    centers before numbers of them are opened; None where the server decodes.  coins: 32 bytes for random sums
+    that replies tell in place of lanes that honest rows do not need (`field.code.wraparound_check`), or none.
+    """
+
+    round: int
+    subject: Subject
+    responders: Array
+    committee: Committee | None = None
+    coins: bytes = b""
+
+    def __post_init__(self) -> None:
+        operation, committee = self.operation, self.committee
+        refuse(self.round < 0, "rounds count from 0")
+        refuse(len(self.coins) not in (0, 32), f"coins are 32 bytes or none, these are {len(self.coins)}")
+        decodes = operation.opens == "distances"
+        refuse(bool(self.coins) and not decodes, "coins are for sums of distances")
+        refuse(decodes and committee is not None, "nobody compares what the server decodes")
+        refuse(committee is None and (operation.compares or operation.shared), "somebody compares")
+        self.subject.check()
+        check_numbers(self.responders, "responders")
+        if committee is not None:
+            check_numbers(committee.members, "members of a committee")
+            among = 0 <= committee.corrected < committee.members.size
+            refuse(not among, "corrections go to one of the committee")
+
+    @property
+    def kind(self) -> str:
+        return self.operation.kind
+
+    @property
+    def operation(self) -> Operation:
+        return self.subject.operation
+
+    @property
+    def k(self) -> int:
+        return self.subject.k
+
+    @property
+    def labels(self) -> Array:
+        return self.subject.labels
+
+    @property
+    def detail(self) -> Array:
+        return self.subject.needed_detail
+
+    @property
+    def at(self) -> SharedStep:
+        """Where its run on shared labels is."""
+        return self.subject.at
+
+    @property
+    def members(self) -> Array:
+        """Numbers of the clients that compare; none where the server decodes."""
+        return np.empty(0, np.int32) if self.committee is None else self.committee.members
+
+    @property
+    def corrected(self) -> int:
+        """The place in the committee of the one that a dealer sends corrections to."""
+        return 0 if self.committee is None else self.committee.corrected
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that name all that is asked, and of whom; the round is a nonce of its own.
+
+        Every mask of an answer is bound to it.  Replies of clients that were told different labels so stay
+        hidden: bare, their sum would say how the share of one client changes with the labels.
+        """
+        numbers, arrays = self.subject.parts
+        arrays = *arrays, self.responders, None if self.committee is None else self.committee.members
+        shapes = [None if part is None else part.shape for part in arrays]
+        state = hashlib.blake2b(digest_size=32, person=b"secfc-query")
+        state.update(f"{numbers} {self.corrected} {self.coins.hex()} {shapes} ".encode())
+        for part in arrays:
+            if part is not None:  # labels lie below k, which the plan bounds
+                state.update(np.ascontiguousarray(part, "<i4" if part is self.labels else "<i8").data)
+        return state.digest()
