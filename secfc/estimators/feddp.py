@@ -12,12 +12,12 @@ from secfc.algorithm import Algorithm
 from secfc.data.inputs import InputError, as_rows, checked_points, read_all
 from secfc.estimators.base import Federated
 from secfc.estimators.dealing import DealtFederation
-from secfc.feddp.algorithm import FedDPKMeans as Way
+from secfc.feddp.algorithm import FedDPKMeans
 from secfc.feddp.noise import NoisePlacement, ServerNoise, SharedNoise
 from secfc.privacy.events import Neighbors
 
 
-class FedDPKMeans(Federated):
+class DPKMeans(Federated):
     """Differentially private federated k-means (`secfc.FedDPKMeans`), with points that the server holds.
 
     n_clusters: also "auto" or "2..12".  epsilon, delta: the budget of all that is released.  protect:
@@ -69,7 +69,7 @@ class FedDPKMeans(Federated):
         self.n_clients = n_clients
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, groups: Any = None, server_points: Any = None) -> FedDPKMeans:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, server_points: Any = None) -> DPKMeans:
         """Run the protocol: X, y, groups as elsewhere.  server_points: (s, d) public points of the server.
 
         Raises InputError, and what `secfc.fit` raises.
@@ -107,7 +107,7 @@ class FedDPKMeans(Federated):
             if getattr(self, name) not in table:
                 words = " or ".join(map(repr, table))
                 raise InputError(f"{name}={getattr(self, name)!r} is none: use the word {words}")
-        return Way(
+        return FedDPKMeans(
             self.n_clusters, self.epsilon, self.delta, Neighbors(unit=units[self.protect]), self.steps,  # type: ignore[arg-type]
             noise=noises[self.noise](), bound=self.radius, rows_per_client=self.rows_per_client, t=self.t,
         )  # fmt: skip

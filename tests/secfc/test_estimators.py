@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import secfc
-from secfc.estimators import FedDPKMeans, KFedKMeans, MaskedKMeans, SecFCKMeans
+from secfc.estimators import DPKMeans, KFedKMeans, MaskedKMeans, SecFCKMeans
 from tests.nightly import NIGHTLY
 
 NOISE = "noise comes from the operating system: fitting again gives other centers and names clusters anew"
@@ -24,14 +24,14 @@ NOISE = "noise comes from the operating system: fitting again gives other center
 CHECKED = [
     SecFCKMeans(3, disclosure="distances", reveal_centers=True),
     KFedKMeans(3),
-    FedDPKMeans(3, epsilon=1e4, server_share=0.5),
+    DPKMeans(3, epsilon=1e4, server_share=0.5),
     MaskedKMeans(3),
     *([SecFCKMeans(3), SecFCKMeans(3, reveal_centers=True)] if NIGHTLY else []),
 ]
 
 
 def expected(estimator):
-    if isinstance(estimator, FedDPKMeans):
+    if isinstance(estimator, DPKMeans):
         return {"check_fit_idempotent": NOISE, "check_clustering": NOISE}
     return {}
 
@@ -177,14 +177,14 @@ def test_clients_may_observe_different_features():
 
 def test_noised_centers_need_points_of_the_server(sites):
     with pytest.raises(secfc.InputError, match="server_points"):
-        FedDPKMeans(3).fit(sites)
-    model = FedDPKMeans(3, epsilon=50.0, delta=1e-5).fit(sites, server_points=np.concatenate(sites)[::3])
+        DPKMeans(3).fit(sites)
+    model = DPKMeans(3, epsilon=50.0, delta=1e-5).fit(sites, server_points=np.concatenate(sites)[::3])
     assert model.cluster_centers_.shape == (3, 3)
     assert model.result_.ledger.epsilon(1e-5) <= 50
     np.testing.assert_array_equal(model.predict(sites), model.labels_)
     np.testing.assert_array_equal(model.labels_, model.transform(sites).argmin(axis=1))
     with pytest.raises(secfc.InputError, match="'point' or 'client'"):
-        FedDPKMeans(3, protect="row", server_share=0.5).fit(sites)
+        DPKMeans(3, protect="row", server_share=0.5).fit(sites)
 
 
 @pytest.mark.parametrize(
