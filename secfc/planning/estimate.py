@@ -51,7 +51,7 @@ TURN = 2
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockCount:
     """Of one question.  count: of blocks.  rounds: of the contest in one of them."""
 
     count: int
@@ -248,7 +248,7 @@ def _lines(
             asked: _grown(asked, large, both, m / high.m) for asked in large if asked not in small
         }
     policy = getattr(algorithm, "disclosure", None)
-    blocks = {asked: Blocks(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
+    blocks = {asked: BlockCount(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
     return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held
 
