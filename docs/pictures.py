@@ -91,7 +91,7 @@ def who_sends_what():
         ),
         arrow("M160 268V336"),
         step(184, 294, 3, ["masked labels; while a start", "is drawn, also what splits gain"]),
-        box(20, 342, 340, 62, ["server", "unmasks labels: no point, no distance"], "server"),
+        box(20, 342, 340, 62, ["server", "unmasks labels: no point, none of its distances"], "server"),
         arrow("M362 373H496V272"),
         step(520, 306, 4, ["labels,", "to all; again", "until none", "changes"]),
     ]

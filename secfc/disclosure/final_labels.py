@@ -170,7 +170,8 @@ class FinalLabelsOnly(ExactPolicy):
         facts = [f"the first labels, {count}and the final labels and cluster sizes (so did every client)"]
         if self.dealer is None:
             facts.append(
-                f"no other label and no distance, not even together with any {plan.code.t} of the clients"
+                "no other label and no distance of a point, not even together with any "
+                f"{plan.code.t} of the clients"
             )
         else:
             facts += ["no other label", *self.how.learned(plan)]

@@ -180,10 +180,10 @@ class OwnLabels(ExactPolicy):
     def unseen(self, plan: CodedPlan) -> str:
         """What becomes of distances, and who would have to join whom, for people."""
         if self.dealer is None:
-            return f"no distance, not even together with any {plan.code.t} of the clients"
+            return f"no distance of a point, not even together with any {plan.code.t} of the clients"
         who = "it" if self.dealer == SERVER else self.dealer
         members = committee_size(plan.code.t)
         return (
-            f"no distance: {members} clients kept the labels shared under masks that {who} dealt; "
+            f"no distance of a point: {members} clients kept the labels shared under masks that {who} dealt; "
             f"with one of these clients {who} would learn all of them"
         )

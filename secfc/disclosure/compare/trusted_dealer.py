@@ -80,4 +80,6 @@ class TrustedDealer:
         """What becomes of distances, for people."""
         who, members = "it" if self.dealer == SERVER else self.dealer, committee_size(plan.code.t)
         joined = f"with one of these clients {who} would learn every distance"
-        return (f"no distance: {members} clients compared them under masks that {who} dealt; {joined}",)
+        return (
+            f"no distance of a point: {members} clients compared them under masks that {who} dealt; {joined}",
+        )

@@ -104,7 +104,7 @@ class Dealerless:
 
     def learned(self, plan: CodedPlan) -> tuple[str, ...]:
         """What becomes of distances, for people."""
-        return (f"no distance, not even together with any {plan.code.t} of the clients",)
+        return (f"no distance of a point, not even together with any {plan.code.t} of the clients",)
 
 
 def dealerless_committee(plan: CodedPlan) -> CommitteeChoice:
