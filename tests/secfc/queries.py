@@ -27,11 +27,11 @@ def leaves(value, path=()):
             yield here, inner
 
 
-def unchecked(value, **changes):
-    """Another such value, which no constructor sees."""
-    false = object.__new__(type(value))
-    for field in fields(value):
-        object.__setattr__(false, field.name, changes.get(field.name, getattr(value, field.name)))
+def unchecked(message, /, **changes):
+    """Another such message, which no constructor sees."""
+    false = object.__new__(type(message))
+    for field in fields(message):
+        object.__setattr__(false, field.name, changes.get(field.name, getattr(message, field.name)))
     return false
 
 

@@ -125,7 +125,7 @@ def heard_of(label, own, masks, noise):
     """
     code = LagrangeCode(Basis((7,)), 3, 1, 1)
     plan = SimpleNamespace(code=code, m=1, clients=("a", "b", "c"))
-    match = SimpleNamespace(committee=("a",), question=SimpleNamespace(committee=np.array([0])))
+    match = SimpleNamespace(committee=("a",), question=SimpleNamespace(members=np.array([0])))
     secret = np.array([[own, label]], np.uint32)
     shares = {1: np.array([[2, noise]], np.uint32)}
     shares |= deal_part(code, secret, 0, (0, 1, 2), [Fixed(2, noise)])

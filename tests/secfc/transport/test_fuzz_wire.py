@@ -16,7 +16,7 @@ from secfc.transport import wire
 from tests.nightly import short, trials
 from tests.secfc.fuzz_wire import check, check_memory, mutate
 from tests.secfc.queries import query
-from tests.secfc.transport.test_wire import CLASSES, MESSAGES, examples
+from tests.secfc.transport.test_wire import MESSAGES, every_message, examples
 
 FRAMES = [wire.encode(message) for message in examples()]
 steps = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 400), st.integers(0, 2**64 - 1)), max_size=5)
@@ -30,7 +30,7 @@ def test_any_bytes_are_one_message_or_refused(data):
     check(data)
 
 
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+@every_message
 def test_mutated_messages_are_one_message_or_refused(cls):
     @trials(12)
     @given(MESSAGES[cls], steps)
