@@ -20,7 +20,7 @@ from secfc.data.federation import Federation, as_federation
 from secfc.data.inputs import REAL, InputError, format_value, kind_name, names_listed
 from secfc.data.party import Party
 from secfc.html import facts_table
-from secfc.privacy.ledger import EXACT, Ledger
+from secfc.privacy.ledger import EXACT, Ledger, Promise
 from secfc.roles.description import LOCAL
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun, Transcript
@@ -92,11 +92,8 @@ class PublicFacts:
 
 
 def check_columns(algorithm: Any, public: PublicFacts) -> None:
-    """Raise InputError if clients observe different features and the algorithm does not take that.
-
-    One that does has an attribute `partial` that is true.
-    """
-    if public.observed is None or getattr(algorithm, "partial", False):
+    """Raise InputError if clients observe different features and the algorithm does not take that."""
+    if public.observed is None or algorithm.capabilities.partial:
         return
     names = public.features or tuple(map(str, range(public.d)))
     common = [names[f] for f in public.common]
@@ -149,6 +146,11 @@ class Driver(Protocol):
 class Model(Protocol):
     """What the parties keep after a run, able to label new points."""
 
+    @property
+    def by_name(self) -> bool:
+        """Whether clients may bring any of the columns of the fit, which it matches by name."""
+        ...
+
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
     ) -> list[Array]:
@@ -195,12 +197,68 @@ class PartyOutcome:
         return f"Outcome({self.party!r}{points})"
 
 
-class Algorithm(Protocol):
-    """Five methods and `fit` can run it.  `bound` is the public bound of the data, None to derive it.
+def no_threshold(clients: tuple[PartyId, ...]) -> None:
+    """Of an algorithm that hides nothing from clients."""
 
-    One whose plan says nothing of how many rows each client has tells so by an attribute `counted` that is
-    false; between organizations these numbers then stay at home.
+
+def no_promise() -> None:
+    """Of an algorithm without differential privacy."""
+
+
+def no_losses(plan: Any) -> int:
+    """Of an algorithm that needs every client to its end."""
+    return 0
+
+
+@dataclass(frozen=True, eq=False)
+class Capabilities:
+    """What an algorithm can do, or holds, that another does not: each declares its own.
+
+    `fit`, planners, reports and the shell read these, and probe for no other name.
+
+    partial: whether clients may observe different features.
+    counted: whether its plan says how many rows each client has; without, these numbers stay at home.
+    inner: the algorithm that it runs on points that it changed first, None of one that stands alone.
+    policy: what the server may see (`secfc.coded.policy.Disclosure`), None where there is no such choice.
+    membership: whose rows are whose (`secfc.coded.membership`), None where there is no such choice.
+    coarse: what is done about rounding that loses data, "refuse", "warn" or "allow", as its field `coarse`
+    says; None if it has no such field.
+    max_iter: steps of a restart at most, None where it has no such bound.  restarts: how many there are.
+    budget: of differential privacy, as far as it can be split (`secfc.scaling.noisy.BudgetHolder`).
+    promise: of differential privacy for all that a run releases; raises as `plan` does for what is none.
+    threshold: how many of these clients may collude, None if none may.
+    losses: how many clients may fall silent once their rows are shared, by the plan.
+    foresee: the plan that the points of all will lead to, by a plan and a federation; None: that plan itself.
+    judge: all data against the rounding of a plan, for one that changes points before they are rounded, as
+    `secfc.data.resolution.check_resolution`.
+    account: what reports say of a run (`secfc.run_summary`), by a result, a federation and `ids`, the column
+    that names points; None: its class and its values.
     """
+
+    partial: bool = False
+    counted: bool = True
+    inner: Any = None
+    policy: Any = None
+    membership: Any = None
+    coarse: str | None = None
+    max_iter: int | None = None
+    restarts: int = 1
+    budget: Any = None
+    promise: Callable[[], Promise | None] = no_promise
+    threshold: Callable[[tuple[PartyId, ...]], int | None] = no_threshold
+    losses: Callable[[Any], int] = no_losses
+    foresee: Callable[[Any, Federation], Any] | None = None
+    judge: Callable[[Any, Federation], tuple[Any, Any]] | None = None
+    account: Callable[..., Any] | None = None
+
+
+class Algorithm(Protocol):
+    """Five methods and what it declares, and `fit` can run it."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do, or holds, that another does not."""
+        ...
 
     def plan(self, public: PublicFacts) -> Any:
         """Everything public, checked before any data is touched."""
@@ -359,7 +417,7 @@ class Clustering:
             raise ValueError("this algorithm keeps no model: nothing can be predicted from it")
         if self.drive is None:
             raise ValueError("this result is not one of `secfc.fit`: predict with the roles of its parties")
-        matched = getattr(self.model, "by_name", False)  # a model for any columns matches them itself
+        matched = self.model.by_name  # a model for any columns matches them itself
         federation = self._of_the_fit(federation, union=matched)
         if self.features is not None and federation.feature_names is not None and not matched:
             federation = federation.ordered(self.features)
@@ -390,6 +448,11 @@ MEANT = {
     "labels_": "flat", "cluster_centers_": "centers", "centres": "centers", "centroids": "centers",
     "inertia_": "cost", "inertia": "cost", "n_iter_": "n_iter", "n_clusters": "k",
 }  # fmt: skip
+
+
+def is_algorithm(value: object) -> bool:
+    """Whether this is an algorithm, and not its class."""
+    return not isinstance(value, type) and isinstance(getattr(value, "capabilities", None), Capabilities)
 
 
 def gather_result(algorithm: Algorithm, plan: Any, run: SimulatedRun, counts: tuple[int, ...]) -> Clustering:

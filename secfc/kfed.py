@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from field.cached import cached_property
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.attacks.views import View
 from secfc.data.federation import Federation
 from secfc.data.inputs import (
@@ -285,6 +285,11 @@ class KFed:
         check_fields(self, {"k_local": WHOLE, "seed": WHOLE})
         if self.seed < 0:
             raise InputError(f"seed={self.seed}: seeds are not negative. Pass an integer of at least 0")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What reports say of it."""
+        return Capabilities(account=self.account)
 
     def plan(self, public: PublicFacts) -> OneShotPlan:
         """Raises ValueError if k clusters cannot come of it, InputError without the extra `estimators`."""

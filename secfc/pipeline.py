@@ -16,7 +16,16 @@ from typing import Any
 import numpy as np
 
 from field.secrets.coins import Coins, SystemCoins
-from secfc.algorithm import Algorithm, Array, Clustering, Model, PublicFacts, check_columns, gather_result
+from secfc.algorithm import (
+    Algorithm,
+    Array,
+    Clustering,
+    Model,
+    PublicFacts,
+    check_columns,
+    gather_result,
+    is_algorithm,
+)
 from secfc.data.federation import Federation, as_federation, drop_incomplete_rows, scatter_values
 from secfc.data.inputs import (
     SWITCH,
@@ -138,7 +147,7 @@ def prepare(
 ) -> Experiment:
     """The experiment that these arguments of `fit` ask for.  Raises InputError for what does not fit."""
     algorithm, dropped = check_algorithm(algorithm), None
-    union = bool(getattr(algorithm, "partial", False))
+    union = algorithm.capabilities.partial
     points = as_federation(federation, union=union, gaps=missing != "refuse")
     start = None if seed is None else int(seeded_generator(seed).integers(2**63))
     if missing == "drop":
@@ -161,7 +170,7 @@ def prepare(
 
 def check_algorithm(algorithm: Any) -> Algorithm:
     """The algorithm, if it is one.  Raises InputError."""
-    if isinstance(algorithm, type) or not hasattr(algorithm, "collect"):
+    if not is_algorithm(algorithm):
         raise InputError(
             f"the algorithm is {kind_name(algorithm)}: the first argument of fit is a value such as "
             f"SecFC(k=4), "
@@ -202,7 +211,7 @@ def make_plan(experiment: Experiment, session: bytes) -> PlannedExperiment:
     with refuse_as_input():
         plan = experiment.algorithm.plan(replace(experiment.public, session=session))
         algorithm, resolution = check_resolution(experiment.algorithm, plan, federation)
-    promise = Promise.of(algorithm)
+    promise = algorithm.capabilities.promise()
     if promise is not None and (wide := promise.wide(federation.n, federation.m)):
         warnings.warn(wide, Caution, stacklevel=3)
     return PlannedExperiment(experiment, algorithm, plan, resolution, promise)

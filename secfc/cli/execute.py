@@ -236,8 +236,10 @@ ALONE = (
 
 def unlinked(algorithm: Any, plan: Any, federation: Federation) -> tuple[str, ...]:
     """A hint where all learned that no two clients hold the same ID, which may be a matter of spelling."""
-    membership = getattr(algorithm, "membership", None)
-    opened = getattr(membership, "merge", False) and getattr(membership, "counts", "") == "opened"
+    from secfc.coded.membership import Private
+
+    membership = algorithm.capabilities.membership
+    opened = isinstance(membership, Private) and membership.merge and membership.counts == "opened"
     alone = opened and federation.n > 1 and plan.layout.multiple == 1
     return (ALONE,) if alone and all(party.ids is not None for party in federation.parties) else ()
 
@@ -367,8 +369,8 @@ def about(federation: Federation) -> tuple[str, ...]:
 
 def most_steps(algorithm: Any) -> int | None:
     """Steps that a run takes at most, None where that is not said."""
-    each = getattr(algorithm, "max_iter", None)
-    return None if each is None else each * getattr(algorithm, "n_init", 1)
+    can = algorithm.capabilities
+    return None if can.max_iter is None else can.max_iter * can.restarts
 
 
 def parts_of(plan: Any) -> int | None:

@@ -38,9 +38,8 @@ def entering(asked: AskedOptions, algorithm: Any, federation: Federation) -> Ite
     Raises PrivacyError, OverBudget or InputError before anything is released.
     """
     from secfc.privacy.budget_file import RESTORE, BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
-    from secfc.privacy.ledger import Promise
 
-    path, done, promised = asked.get("ledger"), Entered(), Promise.of(algorithm)
+    path, done, promised = asked.get("ledger"), Entered(), algorithm.capabilities.promise()
     if path is None or promised is None:
         yield done
         return
@@ -52,7 +51,7 @@ def entering(asked: AskedOptions, algorithm: Any, federation: Federation) -> Ite
             book = book.about(data, promised.neighbors, same_people=asked["same_people"])
             run = RunRecord(
                 name_of(asked.settings.checkpoint), datetime.now(UTC).isoformat(timespec="seconds"),
-                type(getattr(algorithm, "algorithm", algorithm)).__name__, asked["epsilon"], asked["delta"],
+                type(algorithm.capabilities.inner or algorithm).__name__, asked["epsilon"], asked["delta"],
             )  # fmt: skip
             book.within(asked["total_epsilon"]).entered(run).write()
     except OSError as error:

@@ -266,15 +266,15 @@ def compared(
 ) -> bool | None:
     """Whether these are the labels of plaintext k-means; None where that is not verified."""
     from secfc.cli.preprocessing import ready
-    from secfc.coded.membership import Open
+    from secfc.coded.membership import Private
     from secfc.pipeline import fit
 
     prepared = ready(asked, federation)
     points, asked = prepared.points, prepared.asked(asked)
     public = make_public(points, asked, prepared.bound)
     choice = method.choose(asked, public)
-    membership = getattr(choice.algorithm, "membership", Open())
-    if choice.twin is None or prepared.noisy or not isinstance(membership, Open):
+    union = isinstance(choice.algorithm.capabilities.membership, Private)
+    if choice.twin is None or prepared.noisy or union:
         return None  # rows of a union are in an order of their own
     plan: Any = choice.algorithm.plan(public)
     twin = replace(choice.twin, scale=plan.quantizer.scale)

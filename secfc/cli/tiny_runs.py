@@ -17,7 +17,7 @@ def tiny_run(algorithm: Algorithm) -> Clustering:
     from secfc.pipeline import fit
 
     # The points mean nothing, so it does not matter how they are rounded.
-    if hasattr(algorithm, "coarse"):
+    if algorithm.capabilities.coarse is not None:
         algorithm = replace(algorithm, coarse="allow")  # type: ignore[type-var]
     with cautions_noted():  # of what nobody asked for
         return fit(algorithm, few_points(3 + 2 * getattr(algorithm, "liars", 0)), bound=8.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from field.ring.basis import Basis
 from field.ring.quantize import FRACTION, Quantizer, round_centers, rounded_weights
 from field.ring.uint128 import UInt128
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, Driver, PartyOutcome, PublicFacts, join_outcomes
+from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts, join_outcomes
 from secfc.coded.plan import PublicOwnerLayout
 from secfc.coded.ranges import choose_range
 from secfc.coded_kmeans import parameters
@@ -98,6 +98,7 @@ class PlainModel:
     sums: Array
     sizes: Array
     fraction: int | None = None
+    by_name: ClassVar[bool] = False
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver
@@ -143,6 +144,17 @@ class Lloyd:
         parameters.check_centers_word(self.centers)
         object.__setattr__(self, "disclosure", parameters.parse_disclosure(self.disclosure))
         object.__setattr__(self, "init", parameters.default_start(self.init, self.disclosure))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of `SecFC` that concern rounding and steps."""
+        return Capabilities(
+            policy=self.disclosure,
+            coarse=self.coarse,
+            max_iter=self.max_iter,
+            restarts=self.n_init,
+            account=self.account,
+        )
 
     def plan(self, public: PublicFacts) -> PlainPlan:
         """The same quantizer that SecFC would choose.  Raises ValueError."""

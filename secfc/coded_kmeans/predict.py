@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,7 @@ class CodedModel:
     centers: Mapping[PartyId, ClusterSums | None]
     standing: BlameState
     allowances: Mapping[PartyId, PredictionAllowance] = field(default_factory=dict)
+    by_name: ClassVar[bool] = False
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver

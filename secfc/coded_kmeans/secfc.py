@@ -47,7 +47,7 @@ from field.code.rows import (
 from field.ring.basis import Basis
 from field.ring.quantize import FRACTION
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.coded.blame import BlameState, CheaterIdentification
 from secfc.coded.input_check import ReceivedShares
 from secfc.coded.membership import (
@@ -107,6 +107,7 @@ from secfc.disclosure import AssignmentsOnly, Disclosure, DistanceOracle, NoiseA
 from secfc.kmeans.elbow import CostCurve, Elbow, largest_k, parse_k
 from secfc.kmeans.loop import Trace, best_of_restarts, is_cheaper
 from secfc.kmeans.starts import RestartLabels, Start, restart_generators
+from secfc.privacy.ledger import Promise
 from secfc.roles.coin_toss import CoinToss, derive_seed, toss_coins, toss_coins_at_server
 from secfc.roles.description import LOCAL, RunTerms
 from secfc.roles.exchange import ITERATE, SERVER, Exchange, FaultyServer, PartyId, Role, TooManyHolders
@@ -536,14 +537,30 @@ class SecFC:
         return replace(self, t=default_threshold(computing, self.ell, self.liars, policy=self.disclosure))
 
     @property
-    def counted(self) -> bool:
-        """Whether the plan says how many rows each client has."""
-        return isinstance(self.membership, Open) or bool(self.spending and self.spending.by_client)
+    def capabilities(self) -> Capabilities:
+        """All that an algorithm can have, but for clients with different features."""
+        noisy = isinstance(self.disclosure, NoiseAtServer | NoiseInShares)
+        budget = PolicyBudget(self) if noisy else None
+        return Capabilities(
+            counted=isinstance(self.membership, Open) or bool(budget and budget.by_client),
+            policy=self.disclosure,
+            membership=self.membership,
+            coarse=self.coarse,
+            max_iter=self.max_iter,
+            restarts=self.n_init,
+            budget=budget,
+            promise=lambda: None if budget is None else Promise(budget.budget, budget.neighbors),
+            threshold=lambda clients: self.among(clients).t,
+            losses=self.losses,
+            foresee=self.foreseen,
+            account=self.account,
+        )
 
-    @property
-    def spending(self) -> PolicyBudget | None:
-        """The budget of differential privacy that it spends, None without noise."""
-        return PolicyBudget(self) if isinstance(self.disclosure, NoiseAtServer | NoiseInShares) else None
+    def losses(self, plan: Draft) -> int:
+        """How many clients may fall silent once their rows are shared."""
+        way = self.among(plan.clients)  # the union comes first, and what the code will be is known
+        n = plan.code.n if isinstance(plan, CodedPlan) else len(plan.clients)
+        return n - 2 * (way.ell + (way.t or 0) - 1) - 1 - 2 * way.liars
 
     def foreseen(self, plan: Draft, federation: Federation) -> CodedPlan:
         """The plan that the points of all will lead to, for a process that sees all data."""

@@ -147,10 +147,10 @@ def check_resolution(algorithm: Any, plan: Any, federation: Federation) -> tuple
     others, no site judges its part again.
 
     Warns (`Caution`) below FINE steps.  Raises InputError below LEAST.  `algorithm.coarse` may ask for less.
-    An algorithm that changes points before they are rounded judges itself (`judged`).
+    An algorithm that changes points before they are rounded judges itself (`Capabilities.judge`).
     """
-    if (judged := getattr(algorithm, "judged", None)) is not None:
-        own: tuple[Any, Resolution | None] = judged(plan, federation)
+    if (judge := algorithm.capabilities.judge) is not None:
+        own: tuple[Any, Resolution | None] = judge(plan, federation)
         return own
     quantizer = quantizer_of(algorithm, plan, federation)
     if quantizer is None:
@@ -193,12 +193,10 @@ def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer
     With hidden membership it follows from the size of the union, which here can be foreseen.  Where clients
     observe different columns, each judges its own.
     """
-    if getattr(algorithm, "coarse", None) is None or getattr(algorithm, "partial", False):
+    can = algorithm.capabilities
+    if can.coarse is None or can.partial or not can.policy.exact:
         return None
-    if not algorithm.disclosure.exact:
-        return None
-    foreseen = getattr(algorithm, "foreseen", None)
-    quantizer: Quantizer = (foreseen(plan, federation) if foreseen else plan).quantizer
+    quantizer: Quantizer = (can.foresee(plan, federation) if can.foresee else plan).quantizer
     return quantizer
 
 

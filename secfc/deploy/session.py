@@ -146,7 +146,7 @@ class AgreedWork:
     @property
     def needs(self) -> Needs:
         """What clients must tell of their rows."""
-        return Needs(bool(getattr(self.algorithm, "counted", True)), self.derived)
+        return Needs(self.algorithm.capabilities.counted, self.derived)
 
 
 def client_role(work: AgreedWork, party: Party, coins: Coins) -> Role[PartyOutcome]:

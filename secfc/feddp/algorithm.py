@@ -15,13 +15,13 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, PartyOutcome, PublicFacts, join_outcomes
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts, join_outcomes
 from secfc.data.federation import Federation
 from secfc.data.inputs import (
     REAL,
@@ -57,6 +57,7 @@ from secfc.kmeans.centers import CentersModel
 from secfc.kmeans.elbow import Elbow, largest_k, parse_k
 from secfc.privacy.calibration import Bound, Budget, delta_warning
 from secfc.privacy.events import Neighbors
+from secfc.privacy.ledger import Promise
 from secfc.roles.description import RunTerms
 from secfc.roles.exchange import SERVER, PartyId, Role
 from secfc.roles.transcript import SimulatedRun
@@ -233,11 +234,21 @@ class FedDPKMeans:
     committee: int | None = None
     t: int | None = None
     losses: int | None = None
-    counted: ClassVar[bool] = False  # nobody learns how many rows a client has
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", parse_k(self.k))
         check_fields(self, KINDS)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """A promise, and that nobody learns how many rows a client has."""
+        return Capabilities(
+            counted=False,
+            promise=lambda: Promise(Budget(self.epsilon, self.delta), self.neighbors),
+            threshold=lambda clients: self.t,
+            losses=lambda plan: int(plan.sums.losses),
+            account=self.account,
+        )
 
     def plan(self, public: PublicFacts) -> FedDPPlan:
         """Raises InputError, PrivacyError or ValueError; no client's data is needed to plan.

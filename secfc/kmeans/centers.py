@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ class CentersModel:
     """Known centers (k, d): new points go to the nearest, in floating point."""
 
     centers: Array
+    by_name: ClassVar[bool] = False
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, Driver, PartyOutcome, PublicFacts
+from secfc.algorithm import Capabilities, Clustering, Driver, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import WHOLE, InputError, check_fields, names_listed, offering
 from secfc.data.party import Party
@@ -81,12 +81,14 @@ class CommonFeatures:
 
     algorithm: Any
     home: int = 10
-    partial: ClassVar[bool] = True  # clients may observe different features
 
     @property
-    def counted(self) -> bool:
-        """Whether the plan says how many rows each client has."""
-        return bool(getattr(self.algorithm, "counted", True))
+    def capabilities(self) -> Capabilities:
+        """Those of the algorithm that say what its plan holds and what is spent."""
+        can: Capabilities = self.algorithm.capabilities
+        return Capabilities(
+            partial=True, counted=can.counted, inner=self.algorithm, promise=can.promise, account=self.account
+        )
 
     def __post_init__(self) -> None:
         check_fields(self, {"algorithm": offering("collect", "an algorithm", "SecFC(k=4)"), "home": WHOLE})
@@ -184,7 +186,7 @@ class CommonModel:
 
     names: tuple[str, ...]
     inner: Any
-    by_name = True
+    by_name: ClassVar[bool] = True
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver

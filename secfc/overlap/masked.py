@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, WHOLE, check_fields, offering, optional_kind
 from secfc.data.party import Party
@@ -123,13 +123,24 @@ class MaskedLloyd:
     t: int | None = None
     losses: int | None = None
     coarse: Coarse = field(default="refuse", repr=False, metadata=LOCAL)
-    partial: ClassVar[bool] = True  # clients may observe different features
 
     def __post_init__(self) -> None:
         check_coarse(self.coarse)
         if isinstance(self.start, str):
             object.__setattr__(self, "start", parse_matching_start(self.start))
         check_fields(self, KINDS)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Clients may observe different features."""
+        return Capabilities(
+            partial=True,
+            coarse=self.coarse,
+            max_iter=self.max_iter,
+            threshold=lambda clients: self.t,
+            losses=lambda plan: int(plan.sums.losses),
+            account=self.account,
+        )
 
     def plan(self, public: PublicFacts) -> OverlapPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

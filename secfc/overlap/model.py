@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ class OverlapModel:
     shared: tuple[Array, Labeler]
     own: Mapping[PartyId, tuple[Array, Labeler]]
     named: bool
-    by_name = True
+    by_name: ClassVar[bool] = True
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver

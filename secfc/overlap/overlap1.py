@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, InputError, check_fields, offering, positive_integer
 from secfc.data.party import Party
@@ -70,7 +70,6 @@ class Overlap1:
     alpha: float = 0.8
     local_steps: int = 3
     least: int = 1
-    partial: ClassVar[bool] = True  # clients may observe different features
 
     def __post_init__(self) -> None:
         for name in ("k", "rounds", "local_steps", "least"):
@@ -82,6 +81,14 @@ class Overlap1:
         )
         if not 0 < self.alpha <= 1:
             raise ValueError(f"alpha={self.alpha}: a step lies above 0, and at most at 1. Correct it")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Clients may observe different features."""
+        return Capabilities(
+            partial=True,
+            account=self.account,
+        )
 
     def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects, or a start over distances."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from field.secrets.coins import Coins
-from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, PublicFacts
 from secfc.data.federation import Federation
 from secfc.data.inputs import REAL, InputError, check_fields, positive_integer
 from secfc.data.party import Party
@@ -101,7 +101,6 @@ class Overlap2:
     boxes: bool = False
     most: int = 16
     local: Local | None = field(default=None, metadata=LOCAL)
-    partial: ClassVar[bool] = True  # clients may observe different features
 
     def __post_init__(self) -> None:
         for name in ("points", "most") if self.k is None else ("k", "points", "most"):
@@ -112,6 +111,14 @@ class Overlap2:
             raise InputError(f"proxies={self.proxies!r}: it says how clusters are compared, one of {words}")
         if not self.w > 1:
             raise InputError(f"w={self.w}: forces need an exponent above 1. Raise it.")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Clients may observe different features."""
+        return Capabilities(
+            partial=True,
+            account=self.account,
+        )
 
     def plan(self, public: PublicFacts) -> OpenPlan:
         """Raises ValueError, InputError for clients that no feature connects."""

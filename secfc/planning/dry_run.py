@@ -21,6 +21,7 @@ import numpy as np
 
 from field.kernels.compiling import working_clock
 from secfc.algorithm import Clustering, PartyOutcome, PublicFacts
+from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan, Network
 from secfc.coded.queries import Query
 from secfc.coded_kmeans.run_summary import leakage_to_clients
@@ -289,8 +290,9 @@ def sentences_for_clients(algorithm: Any, told: Any, result: Clustering) -> tupl
 
 def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int, **steps: int) -> Any:
     """The algorithm for m rows in place of the real ones, at the modulus of their plan."""
-    algorithm = replace(algorithm, coarse="allow") if hasattr(algorithm, "coarse") else algorithm
-    algorithm = replace(algorithm, **{name: v for name, v in steps.items() if hasattr(algorithm, name)})
+    if algorithm.capabilities.coarse is not None:
+        algorithm = replace(algorithm, coarse="allow")
+    algorithm = replace(algorithm, **{name: v for name, v in steps.items() if name in vars(algorithm)})
     if not (isinstance(algorithm, SecFC) and isinstance(plan, CodedPlan)):
         return algorithm
     largest = None if algorithm.largest is None else max(1, algorithm.largest * m // real)
@@ -306,23 +308,22 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int, **steps: int)
 
 def with_quota(algorithm: Any, federation: Federation, share: float) -> Any:
     """The algorithm with a quota of tags for this share of the rows, if it has one."""
-    membership: Any = getattr(algorithm, "membership", None)
-    quota = getattr(membership, "quota", None)
-    if quota is None:
+    membership = algorithm.capabilities.membership
+    if not isinstance(membership, Private) or membership.quota is None:
         return algorithm
-    most = max(federation.counts)
-    return replace(algorithm, membership=replace(membership, quota=max(most, math.ceil(quota * share))))
+    quota = max(*federation.counts, math.ceil(membership.quota * share))
+    return replace(algorithm, membership=replace(membership, quota=quota))
 
 
 def run_dry(
     algorithm: Any, public: PublicFacts, plan: Any, m: int, k: int, server_points: int, **steps: int
 ) -> DryRun:
     """One run of m made-up rows.  plan: of the real rows.  steps: of the algorithm (max_iter)."""
-    ids = getattr(getattr(algorithm, "membership", None), "learned", ()) != ()
+    ids = isinstance(algorithm.capabilities.membership, Private)
     federation = synthetic_rows(public, m, k, ids=ids, server_points=server_points)
     way = with_quota(shrink_algorithm(algorithm, plan, m, public.m, **steps), federation, m / public.m)
     recorder = CostRecorder()
-    told: Any = way if hasattr(way, "coarse") else LeakageRecorder(way)
+    told: Any = LeakageRecorder(way) if way.capabilities.coarse is None else way
     with warnings.catch_warnings(), silence_logs():
         warnings.simplefilter("ignore", Caution)
         try:

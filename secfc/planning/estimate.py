@@ -185,7 +185,7 @@ def price_queries(algorithm: Any, public: PublicFacts, plan: Any) -> QueryPrices
 
 def asks_once(algorithm: Any) -> bool:
     """Whether a single question holds all steps."""
-    policy = getattr(algorithm, "disclosure", None)
+    policy = algorithm.capabilities.policy
     return isinstance(policy, FinalLabelsOnly) and policy.dealer is None
 
 
@@ -247,7 +247,7 @@ def _lines(
         found = both | {
             asked: _grown(asked, large, both, m / high.m) for asked in large if asked not in small
         }
-    policy = getattr(algorithm, "disclosure", None)
+    policy = algorithm.capabilities.policy
     blocks = {asked: BlockCount(*count_blocks(policy, plan, high.bodies.get(asked))) for asked in found}
     held = {asked: blocks[asked].held(cost) for asked, cost in found.items()}
     return {asked: blocks[asked].priced(cost) for asked, cost in found.items()}, held

@@ -9,8 +9,9 @@ from itertools import combinations
 from typing import Any
 
 from secfc.algorithm import PublicFacts
-from secfc.coded_kmeans.secfc import SecFC
+from secfc.coded.plan import CodedPlan
 from secfc.data.inputs import Caution, InputError
+from secfc.feddp.plan import FedDPPlan
 from secfc.roles.exchange import SERVER
 
 
@@ -38,11 +39,11 @@ class PlanRequest:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Caution)
             plan = self.algorithm.plan(self.public)
-        allowed = tolerated_dropouts(self.algorithm, plan, self.public)
+        allowed = self.algorithm.capabilities.losses(plan)
         if self.losses > allowed:
             raise InputError(
                 f"losses={self.losses}: {_clients(allowed)} of n={len(self.public.clients)} may be lost"
-                + (dropout_rule(self.algorithm, plan) or ", as this algorithm needs the others")
+                + (dropout_rule(plan) or ", as this algorithm needs the others")
             )
         return plan
 
@@ -64,7 +65,7 @@ class PlanRequest:
             return self.losses
         if name in ("n", "m"):
             return len(self.public.clients) if name == "n" else self.public.m
-        return getattr(self.algorithm, name, None)
+        return vars(self.algorithm).get(name)
 
 
 def even_rows(m: int, n: int) -> tuple[int, ...]:
@@ -80,23 +81,11 @@ def with_clients(public: PublicFacts, n: int) -> PublicFacts:
     return replace(public, clients=kept + more, counts=even_rows(public.m, n), observed=observed)
 
 
-def tolerated_dropouts(algorithm: Any, plan: Any, public: PublicFacts) -> int:
-    """How many clients may fall silent once their rows are shared, without the run ending."""
-    code = getattr(plan, "code", None)
-    if code is not None:
-        return int(code.n - code.threshold(2) - 2 * plan.liars)
-    if isinstance(algorithm, SecFC):  # the union comes first: what the code will be is known
-        way = algorithm.among(public.clients)
-        return len(public.clients) - 2 * (way.ell + (way.t or 0) - 1) - 1 - 2 * way.liars
-    sums = getattr(plan, "sums", None)
-    return int(getattr(sums, "losses", 0))
-
-
-def dropout_rule(algorithm: Any, plan: Any) -> str:
-    """Why not more of them may be lost."""
-    code = getattr(plan, "code", None)
-    if code is None:
+def dropout_rule(plan: Any) -> str:
+    """Why not more clients may be lost."""
+    if not isinstance(plan, CodedPlan):
         return ""
+    code = plan.code
     return (
         f": 2*(ell+t-1)+1+2*liars = {code.threshold(2) + 2 * plan.liars} of {code.n} must answer, with "
         f"ell={code.ell}, t={code.t}, liars={plan.liars}"
@@ -130,12 +119,12 @@ def nearby_plans(wish: PlanRequest) -> Iterator[str]:
     if isinstance(delta, float) and has_plan(wish.having("delta", DELTA)):
         found.add("delta")
         yield describe_nearby(wish, {"delta": DELTA})
-    policy = getattr(wish.algorithm, "disclosure", None)
-    if getattr(policy, "dealer", SERVER) not in (SERVER, None):
-        changed = wish.having("disclosure", replace(policy, dealer=SERVER))  # type: ignore[type-var]
+    policy = wish.algorithm.capabilities.policy
+    if policy is not None and policy.capabilities.dealer not in (SERVER, None):
+        changed = wish.having("disclosure", replace(policy, dealer=SERVER))
         if has_plan(changed):
             found.add("dealer")
-            yield f"dealer={SERVER!r} (not {policy.dealer!r})"  # type: ignore[union-attr]
+            yield f"dealer={SERVER!r} (not {policy.dealer!r})"
     if found - {"n"}:  # nobody likes to look for clients
         return
     for one, second_of in combinations(("losses", "liars", "t", "ell", "workers"), 2):
@@ -169,9 +158,7 @@ def largest_smaller(wish: PlanRequest, name: str) -> float | None:
     """The largest smaller value with which there is a plan, None if there is none."""
     at, least = wish.value(name), LEAST.get(name, 0)
     if name == "m":  # a row a client, and a cluster
-        least = max(
-            len(wish.public.clients), getattr(wish.algorithm, "k", 1) if _whole(wish.value("k")) else 1
-        )
+        least = max(len(wish.public.clients), wish.value("k") if _whole(wish.value("k")) else 1)
     if isinstance(at, float) and name == "scale":
         coarser = (float(f"{at * 0.5**i:.3g}") for i in range(1, 60))
         return next((value for value in coarser if has_plan(wish.having(name, value))), None)
@@ -230,7 +217,7 @@ def has_plan(wish: PlanRequest) -> bool:
         plan = wish.plan()
     except (ValueError, OverflowError, TypeError):
         return False
-    return getattr(plan, "hopeless", None) is None
+    return not isinstance(plan, FedDPPlan) or plan.hopeless is None
 
 
 def _whole(value: Any) -> bool:

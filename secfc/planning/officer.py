@@ -30,7 +30,7 @@ def page(planned: Planned, fill: Mapping[str, str] | None = None) -> str:
 def practice(planned: Planned) -> Practice:
     """What is told of a plan."""
     tried, on = attacked(planned)
-    counted = getattr(planned.algorithm, "counted", True)
+    counted = planned.algorithm.capabilities.counted
     return Practice(
         planned.algorithm, planned.plan, len(planned.public.clients), planned.public.d,
         planned.public.m if counted else None, planned.traffic, planned.learned, planned.heard, tried, on,
@@ -63,9 +63,10 @@ def budget(planned: Planned) -> tuple[str, ...]:
     from secfc.privacy.ledger import EXACT
 
     way = planned.algorithm
-    delta = getattr(getattr(way, "disclosure", None), "budget", None) or getattr(planned.plan, "budget", None)
-    if delta is None:
+    promise = way.capabilities.promise()
+    if promise is None:
         return ()
+    delta = promise.budget
     ledger = way.disclosure.ledger(planned.plan) if isinstance(way, SecFC) else EXACT
     if ledger is EXACT:
         return (f"differential privacy: epsilon = {delta.epsilon:g} at delta = {delta.delta:g} in total",)

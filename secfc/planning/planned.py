@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from secfc.algorithm import PublicFacts
+from secfc.algorithm import PublicFacts, is_algorithm
 from secfc.coded.plan import CodedPlan, HiddenOwnerLayout, Network
 from secfc.coded_kmeans.run_summary import leakage_to_clients, leakage_to_server
 from secfc.coded_kmeans.secfc import SecFC
 from secfc.data.inputs import WHOLE, InputError
+from secfc.feddp.plan import FedDPPlan
 from secfc.html import facts_table
 from secfc.planning.dry_run import LAN, Asked, Kind, RunCost, total_cost
 from secfc.planning.estimate import QueryPrices, cached_prices
-from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain, tolerated_dropouts
+from secfc.planning.feasibility import PlanRequest, even_rows, plan_or_explain
 
 if TYPE_CHECKING:
     from secfc.planning.dp_utility import UtilityForecast
@@ -80,8 +81,7 @@ class Planned:
     @property
     def computing(self) -> tuple[str, ...]:
         """Who computes."""
-        named: tuple[str, ...] = getattr(self.plan, "computing", self.public.clients)
-        return named
+        return self.plan.computing if isinstance(self.plan, CodedPlan) else self.public.clients
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def plan(
     Traceback (most recent call last):
     secfc.planning.feasibility.Impossible: ...Nearest possible: t=3 (not 5); or n=11 (not 8)
     """
-    if not hasattr(algorithm, "collect"):
+    if not is_algorithm(algorithm):
         raise InputError(f"the algorithm is {type(algorithm).__name__}: pass a value such as SecFC(k=4, t=2)")
     if public is None:
         if trials and isinstance(server_points, int):
@@ -210,19 +210,20 @@ def plan(
         if not isinstance(made, CodedPlan):  # the union comes first; nobody holds what another does
             made = algorithm.complete(public, HiddenOwnerLayout(public.m, len(public.clients)))
     price = cached_prices(algorithm, public, made)
-    most = getattr(algorithm, "max_iter", None)
+    most = algorithm.capabilities.max_iter
     taken = price.steps if steps is None else steps
-    if isinstance(most, int) and most >= 1:
+    if most is not None and most >= 1:
         taken = min(taken, most)
     notes = []
-    if (why := getattr(made, "hopeless", None)) is not None:
+    if isinstance(made, FedDPPlan) and (why := made.hopeless) is not None:
         notes.append(why)
     if steps is None and price.steps_known and taken != most:
         notes.append(f"made-up rows took {price.steps} steps; yours may take more: give steps")
     server, clients = sentences(algorithm, made, price)
+    usual = algorithm.network if isinstance(algorithm, SecFC) else Network()
     return Planned(
-        algorithm, public, made, tolerated_dropouts(algorithm, made, public),
-        network or getattr(algorithm, "network", None) or Network(), price, taken, server, clients,
+        algorithm, public, made, algorithm.capabilities.losses(made),
+        network or usual, price, taken, server, clients,
         tuple(notes), simulated,
     )  # fmt: skip
 

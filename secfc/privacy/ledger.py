@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from secfc.privacy import accountant
 from secfc.privacy.calibration import Budget
@@ -82,17 +81,6 @@ class Promise:
 
     budget: Budget
     neighbors: Neighbors
-
-    @classmethod
-    def of(cls, algorithm: Any) -> Promise | None:
-        """That of an algorithm, also where its features are scaled first; None if it has no budget."""
-        inner = getattr(algorithm, "algorithm", algorithm)
-        spending = getattr(inner, "spending", None)
-        if spending is not None:
-            return cls(spending.budget, spending.neighbors)
-        if hasattr(inner, "epsilon") and hasattr(inner, "neighbors"):
-            return cls(Budget(inner.epsilon, inner.delta), inner.neighbors)
-        return None
 
     def wide(self, n: int, m: int) -> str | None:
         """What is wrong with delta for n clients with m points together, in a sentence; None if nothing is.

@@ -531,8 +531,7 @@ def account_of(algorithm: Any, result: Clustering, federation: Federation, ids: 
         scaled = algorithm.parameters(result)
         setup = (*inner.setup, ("Features", algorithm.sentence))
         return dataclasses.replace(inner, parameters={**inner.parameters, **scaled}, setup=setup)
-    tell = getattr(algorithm, "account", None)
-    if tell is not None:
+    if (tell := algorithm.capabilities.account) is not None:
         found: RunSummary = tell(result, federation, ids=ids)
         return found
     kind = type(algorithm)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from secfc.algorithm import Clustering
+from secfc.coded.membership import Private
 from secfc.coded.plan import CodedPlan
 from secfc.coded_kmeans.run_summary import hidden_from_coalition, leakage_to_clients, leakage_under_policy
 from secfc.coded_kmeans.secfc import SecFC
@@ -60,7 +61,7 @@ class Practice:
     @property
     def policy(self) -> Any:
         """What the server may see; None where the algorithm has no such choice."""
-        return getattr(self.algorithm, "disclosure", None)
+        return self.algorithm.capabilities.policy
 
     @property
     def named(self) -> str:
@@ -139,7 +140,7 @@ def _task(practice: Practice) -> list[tuple[str, str]]:
 
 
 def _private(practice: Practice) -> bool:
-    return bool(getattr(getattr(practice.algorithm, "membership", None), "learned", ()))
+    return isinstance(practice.algorithm.capabilities.membership, Private)
 
 
 def _leaves(practice: Practice) -> str:
@@ -164,8 +165,8 @@ def _leaves(practice: Practice) -> str:
 
 
 def _t(practice: Practice) -> int:
-    code = getattr(practice.plan, "code", None)
-    return int(code.t if code is not None else practice.algorithm.t or 0)
+    plan = practice.plan
+    return plan.code.t if isinstance(plan, CodedPlan) else practice.algorithm.t or 0
 
 
 def _sent(practice: Practice, sender: str) -> Grid:

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from field.ring.quantize import Quantizer
 from field.secrets.coins import Coins
-from secfc.algorithm import Algorithm, Clustering, Driver, Model, PartyOutcome, PublicFacts
+from secfc.algorithm import (
+    Algorithm,
+    Capabilities,
+    Clustering,
+    Driver,
+    Model,
+    PartyOutcome,
+    PublicFacts,
+    is_algorithm,
+)
 from secfc.data.federation import Federation
 from secfc.data.inputs import Caution, InputError, format_value, kind_name
 from secfc.data.party import Party
@@ -114,7 +123,7 @@ class Scaled:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scaling", scaler_of(self.scaling))
-        if isinstance(self.algorithm, type) or not hasattr(self.algorithm, "collect"):
+        if not is_algorithm(self.algorithm):
             raise InputError(
                 f"algorithm={format_value(self.algorithm)} is {kind_name(self.algorithm)}: an algorithm is "
                 f"needed. "
@@ -125,14 +134,16 @@ class Scaled:
             raise InputError("features are scaled once: take the algorithm that is in this Scaled")
 
     @property
-    def partial(self) -> bool:
-        """Whether clients may observe different features."""
-        return bool(getattr(self.algorithm, "partial", False))
-
-    @property
-    def counted(self) -> bool:
-        """Whether the plan says how many rows each client has."""
-        return bool(getattr(self.algorithm, "counted", True))
+    def capabilities(self) -> Capabilities:
+        """Those of the algorithm that say what clients bring and what is spent."""
+        can = self.algorithm.capabilities
+        return Capabilities(
+            partial=can.partial,
+            counted=can.counted,
+            inner=self.algorithm,
+            promise=can.promise,
+            judge=self.judged,
+        )
 
     @property
     def bound(self) -> float:
@@ -151,8 +162,7 @@ class Scaled:
                 )
             held = fixed.forward(held, "the server")
         after = replace(public, bound=self.bound, derived=False, server_points=held)
-        among = getattr(self.algorithm, "among", None)  # which settles a t that was left open
-        t = max(1, getattr(among(public.clients) if among else self.algorithm, "t", None) or 1)
+        t = max(1, self.algorithm.capabilities.threshold(public.clients) or 1)
         if fixed is None and isinstance(self.scaling, NoisyStandardize):
             self.scaling.within(public.features, public.d)
             honest = sums_for(public, 1, t).honest
@@ -166,8 +176,8 @@ class Scaled:
         """The algorithm, for what is left of its budget if a part paid for the scale."""
         if noise is None:
             return self.algorithm
-        spending: BudgetHolder = self.algorithm.spending  # type: ignore[attr-defined]
-        return spending.within(noise.rest)
+        budget: BudgetHolder = self.algorithm.capabilities.budget
+        return budget.within(noise.rest)
 
     def recorded(self, noise: ScaleNoise | None, ledger: Ledger, clients: tuple[PartyId, ...]) -> Ledger:
         """A ledger, and that the scale was opened: to clients, or with noise to everybody."""
@@ -222,7 +232,7 @@ class Scaled:
             else:
                 for sentence in applied.sentences(names):
                     warnings.warn(f"client {party.name!r}: {sentence}", Caution, stacklevel=2)
-            if getattr(self.algorithm, "coarse", None) is None:
+            if self.algorithm.capabilities.coarse is None:
                 warn_of_outliers(
                     sample_points(scaled, scaled.points.shape[0]),
                     self.bound,
@@ -317,7 +327,7 @@ class ScaledModel:
 
     @property
     def by_name(self) -> bool:
-        return bool(getattr(self.model, "by_name", False))
+        return self.model.by_name
 
     def predict(
         self, federation: Federation, *, coins: Callable[[PartyId], Coins], drive: Driver

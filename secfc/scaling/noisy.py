@@ -60,7 +60,7 @@ CLEAR = 2.0
 
 
 class BudgetHolder(Protocol):
-    """What an algorithm with a budget of differential privacy says of it, as its attribute `spending`."""
+    """What an algorithm says of a budget of differential privacy, as `budget` of its capabilities."""
 
     @property
     def budget(self) -> Budget:
@@ -152,7 +152,7 @@ class NoisyStandardize:
         honest: whose noise counts, of n contributors.  Raises InputError for an algorithm without a budget,
         PrivacyError for neighbors that noise does not cover, and what the plan of the algorithm raises.
         """
-        spending: BudgetHolder | None = getattr(algorithm, "spending", None)
+        spending: BudgetHolder | None = algorithm.capabilities.budget
         if spending is None:
             raise InputError(
                 f"noise on the scale needs a part of a budget, and {type(algorithm).__name__} has none as it "

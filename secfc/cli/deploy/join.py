@@ -225,7 +225,7 @@ def prepare(asked: Built, rows: int) -> None:
 
     rows: as if every client had so many, as nobody knows better yet.
     """
-    algorithm: Any = getattr(asked.algorithm, "algorithm", asked.algorithm)
+    algorithm: Any = asked.algorithm.capabilities.inner or asked.algorithm
     public = replace(asked.public, counts=(max(rows, 100),) * len(asked.public.clients))
     with bad_input(ValueError, OverflowError):
         plan: Any = asked.algorithm.plan(public)

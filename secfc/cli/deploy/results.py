@@ -31,7 +31,7 @@ OPEN = ("k-fed", "feddp")
 
 def inner(asked: Built) -> Any:
     """The algorithm, without the scale that its features are brought to first."""
-    return asked.algorithm if not hasattr(asked.algorithm, "algorithm") else asked.algorithm.algorithm
+    return asked.algorithm.capabilities.inner or asked.algorithm
 
 
 def kept_of(site: LoadedSite, asked: Built, outcome: PartyOutcome) -> ModelFile | None:

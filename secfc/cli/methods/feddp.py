@@ -81,7 +81,7 @@ def prepare(algorithm: Any, plan: Any) -> None:
     """Load or compile what the run will need."""
     from secfc.cli.tiny_runs import tiny_run
 
-    algorithm = getattr(algorithm, "algorithm", algorithm)
+    algorithm = algorithm.capabilities.inner or algorithm
     tiny_run(replace(algorithm, k=2, t=1, rows_per_client=algorithm.rows_per_client and 60))
 
 

@@ -14,7 +14,6 @@ from secfc.data.inputs import Caution, InputError
 from secfc.pipeline import fit
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
 from secfc.privacy.budget_file import BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
-from secfc.privacy.ledger import Promise
 from secfc.roles.exchange import TooFewReplies
 from secfc.scaling.algorithm import Scaled
 
@@ -180,5 +179,7 @@ def test_a_run_that_fails_says_what_it_may_have_spent():
         with pytest.raises(TooFewReplies) as caught:
             fit(algorithm, data, bound=1.0, faults=lambda e: () if "Distances" in e.kind else (e,))
         assert (caught.value.promise is not None) == told
-    assert Promise.of(way).fallen().startswith("It may have released what epsilon=2 at delta=1e-06 pays for")
-    assert Promise.of(Scaled(way, NoisyStandardize(((-1, 1),) * 2))).budget == Budget(2.0, 1e-6)
+    said = way.capabilities.promise().fallen()
+    assert said.startswith("It may have released what epsilon=2 at delta=1e-06 pays for")
+    scaled = Scaled(way, NoisyStandardize(((-1, 1),) * 2))
+    assert scaled.capabilities.promise().budget == Budget(2.0, 1e-6)

@@ -8,7 +8,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ import pytest
 import psu
 import secfc
 from secfc import metrics, report
-from secfc.algorithm import Clustering, PartyOutcome, join_outcomes
+from secfc.algorithm import Capabilities, Clustering, PartyOutcome, join_outcomes
 from secfc.attacks.judging import GuessJudgement
 from secfc.privacy import Bound, Budget, PrivacyError
 from secfc.privacy.events import Pure
@@ -437,6 +437,7 @@ class Halves:
 
     border: float
     words: tuple[str, ...] = ("left", "right")
+    capabilities: ClassVar[Capabilities] = Capabilities()
 
     def plan(self, public: Any) -> Any:
         return public
