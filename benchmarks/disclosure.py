@@ -141,7 +141,7 @@ def measure(cell: Row) -> Iterator[Row]:
         "bytes_online": most_received(online) / more,
         "bytes_pair": max(online.values()) / more,
         "rounds": rounds(result),
-        "recovered": finding.judgements.get(policy.exposes, labels).share[-1],
+        "recovered": finding.judgements.get(policy.capabilities.exposes, labels).share[-1],
         "labels_alone": labels.share[-1],
     }
 

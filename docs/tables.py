@@ -25,7 +25,9 @@ def who_learns_what():
     ]
     for code, policy in POLICIES.items():
         server, clients = said(policy)
-        rows.append(f"| `{code}` | {policy.exposes} | {sentences(server)} | {sentences(clients)} |")
+        rows.append(
+            f"| `{code}` | {policy.capabilities.exposes} | {sentences(server)} | {sentences(clients)} |"
+        )
     return "\n".join(rows)
 
 

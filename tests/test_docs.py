@@ -43,22 +43,22 @@ def test_what_a_policy_says_before_a_run_is_what_the_run_shows(code):
     result = secfc.fit(way_of(policy), data, seed=0, bound=4.0, keep_bodies=True)
     assert result.learned == server
     # Labels and sizes of steps are open exactly where the table has them.
-    open_steps = {"sizes": 0, "steps": 1, "nothing": 2}.get(policy.exposes, result.n_iter + 1)
+    open_steps = {"sizes": 0, "steps": 1, "nothing": 2}.get(policy.capabilities.exposes, result.n_iter + 1)
     assert result.n_iter > 1
     assert len(result.history) == open_steps
     assert (final_labels(View.of(result, result.plan, SERVER)) is None) == (
-        policy.exposes in ("sizes", "steps")
+        policy.capabilities.exposes in ("sizes", "steps")
     )
-    assert ("of other points no label" in clients[0]) == (policy.exposes in ("sizes", "steps"))
+    assert ("of other points no label" in clients[0]) == (policy.capabilities.exposes in ("sizes", "steps"))
     # And so are distances: read off the server's own view.
     seen = DecodedView.of(result, result.plan, SERVER)
     question = next(iter(seen.questions()))
-    if policy.exposes not in ("distances", "noisy distances"):
+    if policy.capabilities.exposes not in ("distances", "noisy distances"):
         with pytest.raises(CannotDecode):
             seen.distances(question)
         return
     found, near = seen.distances(question), true_distances(result, question, data)
-    assert np.allclose(found, near, equal_nan=True) == (policy.exposes == "distances")
+    assert np.allclose(found, near, equal_nan=True) == (policy.capabilities.exposes == "distances")
 
 
 def true_distances(result, question, data):

@@ -133,6 +133,35 @@ Exposure = Literal["distances", "noisy distances", "labels", "sizes", "steps", "
 
 
 @dataclass(frozen=True)
+class PolicyCapabilities:
+    """What a policy shows and stands: each declares its own, and planners, reports and attacks read it.
+
+    exposes: what the server sees in every iteration, and so what reports and attacks assume.
+    dealer: who deals masks and tables for comparisons; None if nobody does, or nothing is compared.
+    finds_liars: whether it checks what clients send by the screening that it is given; without, a run that
+    plans for lying clients is refused.
+    exact: whether labels are those of exact k-means; then a cost is known, and new points may be labeled.
+    least_lanes: lanes below which an automatic scale would be too coarse.
+    """
+
+    exposes: Exposure
+    dealer: PartyId | None = None
+    finds_liars: bool = False
+    exact: bool = True
+    least_lanes: int = 2
+
+    @property
+    def compares(self) -> bool:
+        """Whether clients compare distances, which then nobody decodes."""
+        return self.exposes not in ("distances", "noisy distances")
+
+    @property
+    def rounds(self) -> bool:
+        """Whether centers may be rounded: by sizes that all hear, and by what somebody deals."""
+        return self.exposes in ("labels", "sizes") and self.dealer is not None
+
+
+@dataclass(frozen=True)
 class LabelSharing:
     """How runs go where labels stay shared among a committee.
 
@@ -148,15 +177,11 @@ class LabelSharing:
 
 
 class Disclosure(Protocol):
-    """A policy.  Both fragments run once, after the rows are shared and before the first iteration.
-
-    One that checks what clients send by the screening it is given says so by `finds_liars = True`; others are
-    refused if lying clients are planned for.
-    """
+    """A policy.  Both fragments run once, after the rows are shared and before the first iteration."""
 
     @property
-    def exposes(self) -> Exposure:
-        """What the server sees in every iteration."""
+    def capabilities(self) -> PolicyCapabilities:
+        """What it shows and stands."""
         ...
 
     @property
@@ -180,16 +205,6 @@ class Disclosure(Protocol):
     @property
     def start(self) -> Start:
         """The best start that it allows, for who names none."""
-        ...
-
-    @property
-    def least_lanes(self) -> int:
-        """Lanes below which an automatic scale would be too coarse."""
-        ...
-
-    @property
-    def exact(self) -> bool:
-        """Whether labels are those of exact k-means; then a cost is known, and new points may be labeled."""
         ...
 
     def headroom(self, way: Any, public: Any, layout: RowLayout) -> int:
@@ -244,9 +259,6 @@ class Disclosure(Protocol):
 
 class ExactPolicy:
     """What policies without noise share: rows as they come, exact centers, no differential privacy."""
-
-    exact: ClassVar[bool] = True
-    least_lanes: ClassVar[int] = 2
 
     @property
     def start(self) -> Start:

@@ -144,7 +144,7 @@ def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell
     if way.basis is not None:
         # A field that was asked for may leave few steps.
         return _finest(way, public, wish, way.basis, sizes, _least(words, sizes))
-    least = ROUNDED_LANES if wish.rounds else way.disclosure.least_lanes
+    least = ROUNDED_LANES if wish.rounds else way.disclosure.capabilities.least_lanes
     for lanes in range(least, MAX_LANES + 1):
         basis = Basis(LANE_PRIMES[:lanes])
         if wish.common.most(basis, sizes[-1]) >= STEPS:
@@ -161,7 +161,7 @@ def choose_range(way: RangeSettings, public: PublicFacts, layout: RowLayout, ell
 
 def _less(way: RangeSettings, wish: _Wish, block: int, steps: int) -> str:
     """What rounding centers would save, in words that go before other remedies; nothing if it cannot be."""
-    if wish.rounds or way.disclosure.exposes not in ("labels", "sizes") or way.disclosure.dealer is None:
+    if wish.rounds or not way.disclosure.capabilities.rounds:
         return ""
     rounded = replace(wish, plain=2, m=1 << FRACTION, rounds=wish.m)
     for lanes in range(ROUNDED_LANES, MAX_LANES + 1):

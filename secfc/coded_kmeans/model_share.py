@@ -56,7 +56,7 @@ class ModelShare:
     @classmethod
     def of(cls, way: SecFC, outcome: PartyOutcome) -> ModelShare | None:
         """From what a party has of a run; None if it cannot help to label anything."""
-        if not way.disclosure.exact:
+        if not way.disclosure.capabilities.exact:
             return None
         nobody = BlameState({})
         if isinstance(outcome.share, ClusterSums):
@@ -70,7 +70,7 @@ class ModelShare:
             sizes = np.bincount(labels[labels >= 0], minlength=outcome.plan.k).astype(np.int64)
         else:
             return None
-        if getattr(way.disclosure, "sizes", "open") == "hidden":
+        if way.disclosure.capabilities.exposes == "steps":
             sizes = (sizes > 0).astype(np.int64)  # all that anybody knows
         return cls(outcome.plan, sizes, None, outcome.details)
 

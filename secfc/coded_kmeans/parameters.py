@@ -13,7 +13,7 @@ from secfc.data.inputs import COUNT, REAL, WHOLE, InputError, ValueKind, instanc
 from secfc.disclosure import AssignmentsOnly, Disclosure, Distances, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import STARTS, GivenLabels, Start, check_choice
-from secfc.roles.exchange import SERVER, PartyId
+from secfc.roles.exchange import PartyId
 
 
 class ParameterSet(Protocol):
@@ -47,7 +47,7 @@ def check_liars(way: ParameterSet) -> None:
             "clients are mixed in every row, so a false dealing cannot be traced. Use membership=Open(), "
             "or liars=0"
         )
-    if way.liars and not getattr(way.disclosure, "finds_liars", False):
+    if way.liars and not way.disclosure.capabilities.finds_liars:
         raise ValueError(
             f"liars={way.liars} with {type(way.disclosure).__name__}: this policy does not check what "
             "clients send. Use disclosure=Distances(), or liars=0"
@@ -71,7 +71,7 @@ def check_workers(way: ParameterSet, clients: tuple[PartyId, ...]) -> None:
             f"workers with liars={way.liars}: false dealings are traced among all clients. Leave one of "
             "them out"
         )
-    if way.disclosure.exposes in ("sizes", "steps"):
+    if way.disclosure.capabilities.exposes in ("sizes", "steps"):
         raise InputError(
             f"workers with {type(way.disclosure).__name__}: owners hear labels from all who compute, and "
             "compute themselves. Use disclosure=AssignmentsOnly() or FinalLabelsOnly(), or leave workers "
@@ -88,13 +88,13 @@ def check_start_for_k(way: ParameterSet) -> None:
             "knows before the run, so labels would go to other points than they were given for. Use "
             "init=RandomLabels(), or membership=Open()"
         )
-    if way.init.grows and policy.exposes != "sizes":
-        other = "RandomLabels()" if policy.exposes in ("steps", "nothing") else "Bisecting()"
+    if way.init.grows and policy.capabilities.exposes != "sizes":
+        other = "RandomLabels()" if policy.capabilities.exposes in ("steps", "nothing") else "Bisecting()"
         raise ValueError(
             f"init={type(way.init).__name__}() with {type(policy).__name__}: this start is for labels "
             f"that stay secret, by sizes that are opened. Use init={other}, or disclosure=OwnLabels()"
         )
-    costly = policy.exposes in ("steps", "nothing") or not policy.exact
+    costly = policy.capabilities.exposes in ("steps", "nothing") or not policy.capabilities.exact
     if isinstance(way.k, Elbow) and costly:
         raise ValueError(
             f"k={way.k} with {type(policy).__name__}: k is chosen by exact costs of clusters, which "
@@ -103,25 +103,19 @@ def check_start_for_k(way: ParameterSet) -> None:
     check_choice(way.init, way.k)
 
 
-def allows_rounded_centers(way: Any) -> bool:
-    """Whether this run could have rounded centers."""
-    policy = way.disclosure
-    return bool(policy.exposes in ("labels", "sizes") and getattr(policy, "dealer", None) is not None)
-
-
 def check_rounded_centers(way: ParameterSet) -> None:
     """Raises InputError where centers cannot be rounded, or need not be."""
-    if way.centers == "exact" or allows_rounded_centers(way):
+    if way.centers == "exact" or way.disclosure.capabilities.rounds:
         return
     policy = way.disclosure
     name = type(policy).__name__
-    if policy.exposes == "distances":
+    if policy.capabilities.exposes == "distances":
         raise InputError(
             f'centers="rounded" with {name}: the server decodes distances to exact centers, and nothing is '
             'compared that rounding makes narrower. Use centers="exact"'
         )
     given = {"sizes": "dealer=None", "labels": "dealer=None", "steps": 'sizes="hidden"'}
-    shown = given.get(policy.exposes, "") if name != "FinalLabelsOnly" else ""
+    shown = given.get(policy.capabilities.exposes, "") if name != "FinalLabelsOnly" else ""
     raise InputError(
         f'centers="rounded" with {name}({shown}): centers are rounded by sizes that all hear, and by tables '
         'that somebody deals. Use disclosure=AssignmentsOnly(), or centers="exact"'
@@ -171,7 +165,7 @@ def threshold_limit(n: int, ell: int, liars: int, *, most: int | None) -> tuple[
     return t, limit
 
 
-def default_threshold(n: int, ell: int, liars: int, *, policy: object) -> int:
+def default_threshold(n: int, ell: int, liars: int, *, policy: Disclosure) -> int:
     """t for n clients, as the shell chooses it.
 
     policy: what the server may see, of which some withstand fewer.
@@ -186,7 +180,7 @@ def default_threshold(n: int, ell: int, liars: int, *, policy: object) -> int:
             f"n={n} client{'s' * (n != 1)} with ell={ell}, liars={liars} cannot hide points from t=1 of "
             f"them: {needed} are needed. Add clients, lower ell or liars, or say t=0, which hides nothing"
         )
-    undealt = getattr(policy, "dealer", SERVER) is None
+    undealt = policy.capabilities.compares and policy.capabilities.dealer is None
     return threshold_limit(n, ell, liars, most=MAX_T if undealt else None)[0]
 
 

@@ -183,7 +183,7 @@ def predicting_client(
     answer = yield from disclosure.client(plan, party.name, coins=coins)
     referee = None
     if centers is not None:
-        courses = prediction_queries(plan, disclosure.exposes, centers.sizes)
+        courses = prediction_queries(plan, disclosure.capabilities.exposes, centers.sizes)
         referee = QueryValidator(plan, courses, opens=answer.opens)
     ask = partial(receive_query, plan, k)
     request, missed = yield from ask(Exchange({}, (SERVER,), round=ITERATE, phase="share"))

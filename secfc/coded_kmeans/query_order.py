@@ -437,7 +437,7 @@ class RestartQueries:
     """
 
     def __init__(self, plan: CodedPlan, policy: Disclosure, rng: np.random.Generator) -> None:
-        self.plan, self.exposes, self.sharing = plan, policy.exposes, policy.sharing
+        self.plan, self.exposes, self.sharing = plan, policy.capabilities.exposes, policy.sharing
         self.seating = policy.seating(plan)
         self.drawing = RestartLabels(plan.init, plan.m, plan.choice)
         self.each = restart_generators(rng, plan.n_init)

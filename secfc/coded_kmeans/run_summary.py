@@ -13,7 +13,7 @@ from psu.plan import Threshold
 from secfc.algorithm import Clustering, PublicFacts
 from secfc.coded.membership import Membership, Open, Private
 from secfc.coded.plan import CodedPlan
-from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, allows_rounded_centers, word_for
+from secfc.coded_kmeans.parameters import DISCLOSURES, MEMBERSHIPS, word_for
 from secfc.data.federation import Federation
 from secfc.disclosure import AssignmentsOnly, Disclosure, FinalLabelsOnly, OwnLabels
 from secfc.kmeans.elbow import Elbow
@@ -53,7 +53,7 @@ def summarize_secfc(
     way: DisclosureSettings, result: Clustering, federation: Federation, ids: str | None
 ) -> RunSummary:
     """The account of a run.  ids: the column that names points, if one does."""
-    plan, membership, exact = result.plan, way.membership, way.disclosure.exact
+    plan, membership, exact = result.plan, way.membership, way.disclosure.capabilities.exact
     title = "SecFC: exact k-means on shares"
     claim = "Not verified: the labels were not compared with those of plaintext k-means."
     if way.centers == "rounded":
@@ -126,8 +126,8 @@ def privacy_parameters(way: DisclosureSettings, plan: CodedPlan, ids: str | None
             found["verify_union"] = True
         if membership.schema is not None:
             found["schema"] = membership.schema.digest
-    found["disclosure"] = word_for(policy, DISCLOSURES) if policy.exact else "noise"
-    if not policy.exact:
+    found["disclosure"] = word_for(policy, DISCLOSURES) if policy.capabilities.exact else "noise"
+    if not policy.capabilities.exact:
         found |= budget_parameters(way)
     if isinstance(policy, AssignmentsOnly | OwnLabels | FinalLabelsOnly):
         found["dealer"] = policy.dealer or "none"
@@ -153,7 +153,7 @@ def budget_parameters(way: DisclosureSettings) -> dict[str, Any]:
         "epsilon": policy.budget.epsilon,
         "delta": policy.budget.delta,
         "radius": policy.radius.value,
-        "noise": "server" if policy.exposes == "distances" else "shares",
+        "noise": "server" if policy.capabilities.exposes == "distances" else "shares",
         "protect": "client" if policy.neighbors.unit == "client" else "point",
     }
 
@@ -173,7 +173,7 @@ def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
         "questions": f"{steps.questions} are paid for, whether or not all are asked",
         "neighbors": f"{policy.neighbors}; {'all rows of one' if per_client else 'one row'} may differ",
     }
-    if policy.exposes == "noisy distances":
+    if policy.capabilities.exposes == "noisy distances":
         honest = policy.honest(steps.n, steps.t)
         assumed["honest clients"] = (
             f"the noise of {honest} suffices: t = {steps.t} may collude and {policy.absent} vanish"
@@ -189,7 +189,7 @@ def noise_sentences(policy: Any, plan: CodedPlan) -> dict[str, Any]:
 def leakage_under_policy(way: DisclosureSettings) -> str:
     """What clients learn of others' points, under any policy of that kind."""
     what: Mapping[str, str] = {"sizes": "the sizes of clusters", "steps": "the number of steps"}
-    return what.get(way.disclosure.exposes, "the labels")
+    return what.get(way.disclosure.capabilities.exposes, "the labels")
 
 
 def threat_model(plan: CodedPlan, but: str, *more: tuple[str, str]) -> tuple[tuple[str, str], ...]:
@@ -216,7 +216,7 @@ def center_rounding_note(way: DisclosureSettings, plan: CodedPlan) -> tuple[tupl
         grid = f"rounded to 1/{1 << plan.fraction} of a step, ties up"
         return (("Centers", f"{grid}: labels are those of plaintext k-means that rounds alike"),)
     lanes, steps = plan.code.basis.lanes, plan.quantizer.max_int
-    if not allows_rounded_centers(way) or (lanes < MAX_LANES and steps >= LEAST_STEPS):
+    if not way.disclosure.capabilities.rounds or (lanes < MAX_LANES and steps >= LEAST_STEPS):
         return ()
     wide = clusters_rounding_modulus(plan.d, plan.largest, plan.proven, plan.layout.multiple, way.init.factor)
     fewer = lanes_for(wide, LANE_PRIMES)
@@ -337,15 +337,19 @@ def leakage_to_server(way: ClusterSettings, plan: CodedPlan) -> tuple[str, ...]:
 
 def leakage_to_clients(way: DisclosureSettings, plan: CodedPlan) -> tuple[str, ...]:
     """What every client learned of others' points, in sentences for people."""
-    when = "at the start and at the end" if way.disclosure.exposes == "nothing" else "in every iteration"
+    when = (
+        "at the start and at the end"
+        if way.disclosure.capabilities.exposes == "nothing"
+        else "in every iteration"
+    )
     facts = [f"all labels and cluster sizes, {when}"]
     if plan.workers:
         facts = [
             f"workers: {facts[0]}; other clients: cluster sizes at the end, and of other points no label"
         ]
-    if way.disclosure.exposes == "steps":
+    if way.disclosure.capabilities.exposes == "steps":
         facts = ["the first labels, and how many steps there were; of other points no label"]
-    elif way.disclosure.exposes == "sizes":
+    elif way.disclosure.capabilities.exposes == "sizes":
         facts = ["the first labels, and the sizes of the clusters after each step; of other points no label"]
     if plan.layout.mixed:
         facts.append("the size of the union of all IDs, and how many hold each row, if rows are merged")

@@ -601,7 +601,7 @@ class SecFC:
             party,
             plan,
             centers=result.centers,
-            cost=trace.cost(plan.scale) if self.disclosure.exact else None,
+            cost=trace.cost(plan.scale) if self.disclosure.capabilities.exact else None,
             n_iter=trace.n_iter,
             converged=trace.converged,
             history=trace.history,
@@ -628,6 +628,6 @@ class SecFC:
         allowances = {c: PredictionAllowance(plan.predictions) for c in plan.clients}
         model = CodedModel(plan, self.disclosure, shares, standing, allowances)
         result = join_outcomes(
-            outcomes, run, counts, k=plan.k, model=model if self.disclosure.exact else None
+            outcomes, run, counts, k=plan.k, model=model if self.disclosure.capabilities.exact else None
         )
         return replace(result, details=None)

@@ -167,7 +167,7 @@ def check_resolution_at_site(algorithm: Any, quantizer: Quantizer, party: Party)
     """A site's judgement of its own rows, before it shares any; as `check_resolution`, but FEW rows only
     warn.
     """
-    if algorithm.coarse == "allow" or not algorithm.disclosure.exact:
+    if algorithm.coarse == "allow" or not algorithm.disclosure.capabilities.exact:
         return
     found = resolution(list(sample_rows(party, sample_size(party.points.shape[1]))), quantizer, None)
     if found.coarsest < FINE:
@@ -194,7 +194,7 @@ def quantizer_of(algorithm: Any, plan: Any, federation: Federation) -> Quantizer
     observe different columns, each judges its own.
     """
     can = algorithm.capabilities
-    if can.coarse is None or can.partial or not can.policy.exact:
+    if can.coarse is None or can.partial or not can.policy.capabilities.exact:
         return None
     quantizer: Quantizer = (can.foresee(plan, federation) if can.foresee else plan).quantizer
     return quantizer

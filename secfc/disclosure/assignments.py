@@ -9,13 +9,13 @@ clients that fall silent, and not clients that lie.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.coded.policy import ClientPolicy, ExactPolicy, Exposure
+from secfc.coded.policy import ClientPolicy, ExactPolicy, PolicyCapabilities
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.session import (
     LEAST_LANES,
@@ -46,8 +46,9 @@ class AssignmentsOnly(ExactPolicy):
     dealer: PartyId | None = SERVER
     consent: bool = False
 
-    exposes: ClassVar[Exposure] = "labels"
-    least_lanes: ClassVar[int] = LEAST_LANES
+    @property
+    def capabilities(self) -> PolicyCapabilities:
+        return PolicyCapabilities("labels", dealer=self.dealer, least_lanes=LEAST_LANES)
 
     @cached_property
     def how(self) -> TrustedDealer | Dealerless:

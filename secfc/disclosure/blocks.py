@@ -20,11 +20,12 @@ def count_blocks(policy: Any, plan: Any, question: Any) -> tuple[int, int]:
     large: how many blocks there are depends on their sizes as little as bytes do, but for sizes that are all
     equal, which are no secret in a tournament, and take fewer lanes and rounds.
     """
-    dealer = getattr(policy, "dealer", None)
-    asks = isinstance(plan, CodedPlan) and isinstance(question, Query) and question.operation.compares
-    if not asks or dealer is None:
+    if policy is None or not isinstance(plan, CodedPlan) or not isinstance(question, Query):
         return 1, 0
-    if getattr(policy, "hidden", False) and question.operation.shared and question.at.step:
+    dealer = policy.capabilities.dealer
+    if dealer is None or not question.operation.compares:
+        return 1, 0
+    if policy.capabilities.exposes == "steps" and question.operation.shared and question.at.step:
         return 1, 0
     rivals = 2 * question.k if question.operation is Operation.SPLIT else question.k
     sizes = np.maximum(1, plan.m // rivals - np.arange(rivals))

@@ -48,7 +48,7 @@ from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import FinalShare
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.coded.policy import ClientPolicy, DistanceOracle, ExactPolicy, Exposure, LabelSharing
+from secfc.coded.policy import ClientPolicy, DistanceOracle, ExactPolicy, LabelSharing, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.client import ComparisonClient
@@ -105,8 +105,9 @@ class FinalLabelsOnly(ExactPolicy):
     stop: bool = True
     dealer: PartyId | None = None
 
-    exposes: ClassVar[Exposure] = "nothing"
-    least_lanes: ClassVar[int] = LEAST_LANES
+    @property
+    def capabilities(self) -> PolicyCapabilities:
+        return PolicyCapabilities("nothing", dealer=self.dealer, least_lanes=LEAST_LANES)
 
     @cached_property
     def how(self) -> TrustedDealer | Dealerless:

@@ -10,13 +10,13 @@ protocol, as `AssignmentsOnly` does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from field.cached import cached_property
 from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.plan import CodedPlan, RowLayout
-from secfc.coded.policy import ClientPolicy, ExactPolicy, Exposure, LabelSharing
+from secfc.coded.policy import ClientPolicy, ExactPolicy, LabelSharing, PolicyCapabilities
 from secfc.coded.source import CodedSource
 from secfc.disclosure.compare.computing_party import ComputingParty
 from secfc.disclosure.compare.session import (
@@ -72,8 +72,6 @@ class OwnLabels(ExactPolicy):
     consent: bool = False
     sizes: Literal["open", "hidden"] = "open"
 
-    least_lanes: ClassVar[int] = LEAST_LANES
-
     def __post_init__(self) -> None:
         if self.sizes not in ("open", "hidden"):
             raise ValueError(f'sizes={self.sizes!r} of clusters are "open" to all, or "hidden": name one')
@@ -89,8 +87,10 @@ class OwnLabels(ExactPolicy):
         return RandomLabels() if self.hidden else Splitting()
 
     @property
-    def exposes(self) -> Exposure:
-        return "steps" if self.hidden else "sizes"
+    def capabilities(self) -> PolicyCapabilities:
+        return PolicyCapabilities(
+            "steps" if self.hidden else "sizes", dealer=self.dealer, least_lanes=LEAST_LANES
+        )
 
     @property
     def sharing(self) -> LabelSharing:

@@ -299,7 +299,7 @@ def shrink_algorithm(algorithm: Any, plan: Any, m: int, real: int, **steps: int)
     # Bytes weigh against rounds as they will.
     network = replace(algorithm.network, bandwidth=algorithm.network.bandwidth * m / real)
     algorithm = replace(algorithm, basis=plan.code.basis, largest=largest, network=network)
-    if not algorithm.disclosure.exact:
+    if not algorithm.disclosure.capabilities.exact:
         return algorithm
     # Rounded centers stand for as many points, however many there are.
     finer = 1.0 if plan.fraction is not None else real / m

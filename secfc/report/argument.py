@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from secfc.disclosure import AssignmentsOnly, FinalLabelsOnly, NoiseInShares, OwnLabels
+from secfc.disclosure import AssignmentsOnly, Distances, FinalLabelsOnly, NoiseInShares, OwnLabels
 from secfc.roles.exchange import SERVER
 
 UNKNOWN = "not described in the security argument"
@@ -79,14 +79,14 @@ def strip_markdown(text: str) -> str:
 def title_of(policy: Any) -> str:
     """Of the table of a policy."""
     name = type(policy).__name__
-    dealer = getattr(policy, "dealer", SERVER)
+    dealer = policy.capabilities.dealer
     if isinstance(policy, FinalLabelsOnly):
         return "FinalLabelsOnly()" if dealer is None else 'FinalLabelsOnly(dealer="server")'
     if isinstance(policy, AssignmentsOnly | OwnLabels):
         return f"{name}(dealer=None)" if dealer is None else f"{name}()"
     if isinstance(policy, NoiseInShares):
         return "NoiseInShares()"
-    return "Distances(dealt=True)" if getattr(policy, "dealt", False) else "Distances()"
+    return "Distances(dealt=True)" if isinstance(policy, Distances) and policy.dealt else "Distances()"
 
 
 def said_of(kind: str, policy: Any = None) -> MessageArgument:

@@ -1,9 +1,9 @@
 """What a curious server could make of a run: the attacks on what its policy shows, beside labels alone.
 
-What is tried depends on the disclosure policy (`Disclosure.exposes`): the geometry attack where the server
-sees distances, all or those that a start opened, beside the guess that labels alone allow.  Noise on what it
-saw is drawn anew, with the same deviation: a run of the same law, not the same one.  Large runs are attacked
-with their first questions only, of which the server then learned at least that much.
+What is tried depends on the disclosure policy (`PolicyCapabilities.exposes`): the geometry attack where the
+server sees distances, all or those that a start opened, beside the guess that labels alone allow.  Noise on
+what it saw is drawn anew, with the same deviation: a run of the same law, not the same one.  Large runs are
+attacked with their first questions only, of which the server then learned at least that much.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def curious_server(
     limit: how many products the attacks on distances may cost, about; all get as many first questions as that
     buys.  The guess from labels bounds its own work.
     """
-    exposes, asked, m, d = policy.exposes, len(witness.questions), federation.m, federation.d
+    exposes, asked, m, d = policy.capabilities.exposes, len(witness.questions), federation.m, federation.d
     shown = exposes in ("distances", "noisy distances")
     # A start may open distances that the policy else hides.
     opened = {q.number for q in witness.questions if shown or q.number in witness.measured}

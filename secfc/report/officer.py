@@ -246,7 +246,7 @@ def _kept(practice: Practice) -> Grid:
         ("labels of own rows", "each client: results/, or the file that --labels names", _kept_for(practice)),
         ("the report", "each party's own disk", _kept_for(practice)),
     ]  # fmt: skip
-    if isinstance(practice.algorithm, SecFC) and practice.policy.exact:
+    if isinstance(practice.algorithm, SecFC) and practice.policy.capabilities.exact:
         rows.append(("the model, if it is kept (--model, deploy predict): own shares of the centers",
                      "each client's own disk; secret", _kept_for(practice)))  # fmt: skip
     rows.append(("what the server was sent", "memory of the server", "until the run ends"))

@@ -272,7 +272,7 @@ def choose(asked: AskedOptions, public: PublicFacts) -> ChosenAlgorithm:
         workers=asked["workers"], scratch=asked["scratch"],
         network=Network(asked["latency"] / 1e3, asked["bandwidth"] * 1e6 / 8), **values,
     )  # fmt: skip
-    verified = asked["verify"] and algorithm.disclosure.exact
+    verified = asked["verify"] and algorithm.disclosure.capabilities.exact
     return ChosenAlgorithm(
         algorithm, {"bound_from_data": bound_from_data(asked)}, notes, remarks,
         twin=plaintext_twin(algorithm) if verified else None,
@@ -309,7 +309,7 @@ def plaintext_twin(algorithm: SecFC) -> Lloyd:
         centers=algorithm.centers,
         coarse="allow",
         # Noise needs room that its twin does not.
-        disclosure=algorithm.disclosure if algorithm.disclosure.exact else Distances(),
+        disclosure=algorithm.disclosure if algorithm.disclosure.capabilities.exact else Distances(),
     )
 
 
@@ -362,7 +362,7 @@ def prepare(algorithm: SecFC, plan: Any) -> None:
         membership=small_membership(algorithm), reveal_centers=bool(algorithm.reveal_centers),
         liars=min(algorithm.liars, 1), workers=None, disclosure=small_disclosure(algorithm),
     )  # fmt: skip
-    if not algorithm.disclosure.exact:
+    if not algorithm.disclosure.capabilities.exact:
         # A radius that fits the tiny run, and a basis that holds noise on it.
         from secfc.privacy import Bound
 

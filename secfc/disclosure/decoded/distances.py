@@ -20,7 +20,7 @@ from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import CodedDistances, MissingMessages
 from secfc.coded.pairing import pair_keys
 from secfc.coded.plan import CodedPlan
-from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, Exposure
+from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, ExactPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import AnyThreshold, Quorum, ServerContext, exclude_dropouts
 from secfc.coded.source import CodedSource, decoding_source
@@ -60,9 +60,8 @@ class Distances(ExactPolicy):
     colluding: int = 1
     dealt: bool = False
 
-    exposes: ClassVar[Exposure] = "distances"
+    capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("distances", finds_liars=True)
     start: ClassVar[Start] = Bisecting()
-    finds_liars: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, {"blind": SWITCH, "colluding": WHOLE, "dealt": SWITCH})

@@ -15,7 +15,7 @@ from field.secrets.coins import Coins
 from secfc.coded.blame import CheaterIdentification
 from secfc.coded.messages import CodedCenters, RevealCenters
 from secfc.coded.plan import CodedPlan
-from secfc.coded.policy import ClientPolicy, Exposure
+from secfc.coded.policy import ClientPolicy, PolicyCapabilities
 from secfc.coded.queries import Operation
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
@@ -48,7 +48,7 @@ class NoiseAtServer(BudgetedPolicy):
     Noise is rounded Gaussian, accounted as the continuous one.
     """
 
-    exposes: ClassVar[Exposure] = "distances"
+    capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("distances", exact=False)
 
     colluding: int = 1
 

@@ -81,9 +81,7 @@ class BudgetedPolicy(ABC):
     center_share: float = 0.1
 
     start: ClassVar[Start] = RandomLabels()  # others measure on the way, at a price
-    least_lanes: ClassVar[int] = 2
     sharing: ClassVar[None] = None
-    exact: ClassVar[bool] = False  # and labels of new points would cost more than the budget
 
     def __post_init__(self) -> None:
         check_fields(self, KINDS)

@@ -22,7 +22,7 @@ from secfc.coded.blame import CheaterIdentification
 from secfc.coded.input_check import check_count
 from secfc.coded.messages import CodedCenters, CodedDistances, NoiseShares, RevealCenters
 from secfc.coded.plan import CodedPlan
-from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, Exposure
+from secfc.coded.policy import ClientPolicy, DecodedAnswers, DistanceOracle, PolicyCapabilities
 from secfc.coded.queries import Operation, Query, Subject
 from secfc.coded.quorum import Quorum, ServerContext
 from secfc.coded.source import CodedSource, decoding_source
@@ -65,7 +65,7 @@ class NoiseInShares(BudgetedPolicy):
     (`DistributedDiscreteGaussian`).  Every client sends every other k m residues a lane with every question.
     """
 
-    exposes: ClassVar[Exposure] = "noisy distances"
+    capabilities: ClassVar[PolicyCapabilities] = PolicyCapabilities("noisy distances", exact=False)
 
     absent: int = 0
     repeats: int = 0

@@ -76,7 +76,7 @@ def test_the_policy_says_what_is_tried():
     ):  # fmt: skip
         result, federation, witness = witnessed(mixture(100, 6, 4, 20), disclosure=policy)
         found = curious_server(witness, result, policy, federation)
-        assert found.exposes == policy.exposes == exposes
+        assert found.exposes == policy.capabilities.exposes == exposes
         assert ("distances" in found.judgements) == (exposes == "distances")
         assert "labels alone" in found.judgements
 

@@ -829,7 +829,7 @@ def test_everybody_s_rows_lost_is_a_typed_error():
 
 def test_policies_that_check_nothing_are_refused():
     class Trusting(secfc.AssignmentsOnly):
-        """Has no finds_liars."""
+        """Does not say that it finds liars."""
 
     with pytest.raises(secfc.InputError, match="liars=1 with Trusting: this policy does not check"):
         secfc.fit(algorithm(1, Trusting()), federation(9))

@@ -54,7 +54,7 @@ def test_labels_equal_plaintext_lloyd_at_every_step(data, policy):
     }  # fmt: skip
     secure = secfc.fit(secfc.SecFC(t=t, ell=ell, workers=workers, **shared), federation, seed=1, bound=8.0)
     plain = secfc.fit(secfc.Lloyd(**shared), federation, seed=1, bound=8.0)
-    if policy.exposes != "nothing":
+    if policy.capabilities.exposes != "nothing":
         assert len(secure.history) == len(plain.history)
         assert all((a == b).all() for a, b in zip(secure.history, plain.history, strict=True))
     assert (secure.flat == plain.flat).all()

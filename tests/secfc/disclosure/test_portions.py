@@ -76,7 +76,7 @@ def kinds(result):
 @pytest.mark.parametrize("centers", ["exact", "rounded"])
 @pytest.mark.parametrize("policy", DEALT, ids=repr)
 def test_labels_are_those_of_plaintext(policy, centers, monkeypatch):
-    if centers == "rounded" and policy.exposes == "nothing":
+    if centers == "rounded" and policy.capabilities.exposes == "nothing":
         pytest.skip("sizes are secret")
     ours, plain = fit(way(policy, centers=centers)), fit(way(policy, plain=True, centers=centers))
     assert (ours.flat == plain.flat).all()
@@ -86,7 +86,7 @@ def test_labels_are_those_of_plaintext(policy, centers, monkeypatch):
     said = kinds(ours)
     assert said["RequestCorrections"] > 0
     assert said["Corrections"] > said["RequestCorrections"]
-    if policy.exposes == "nothing":
+    if policy.capabilities.exposes == "nothing":
         return  # the largest corrections are those of a division
     monkeypatch.setattr("field.compare.blockwise.MOST", 1)
     whole = fit(way(policy, centers=centers))
