@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,21 +25,6 @@ Array = NDArray[Any]
 # Of a history of labels the best counts of these dimensions kept, and powers that weights are raised to.
 KEPT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
-
-
-class AttackFinding(Protocol):
-    """What a judge says of an attack: in one sentence for people, in figures for programs, in a picture."""
-
-    @property
-    def sentence(self) -> str: ...
-
-    def figures(self) -> dict[str, Any]:
-        """Plain values; nothing secret."""
-        ...
-
-    def picture(self) -> Any:
-        """A matplotlib Figure.  Raises ImportError."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from field.secrets.channels import Identity
 from field.secrets.coins import Coins
@@ -229,12 +229,9 @@ class NewRows(Message, tag=161):
         refuse(not 0 <= self.number < 2**62, "a prediction has a number")
 
 
-class PredictionPart(Protocol):
-    """One party's part of a model (`secfc.coded_kmeans.model_share.ModelShare`), bound to what it labels."""
-
-    def __call__(self, counts: tuple[int, ...], session: bytes) -> Role[Any]:
-        """The role, for so many new points of each client.  session: 32 bytes of this prediction alone."""
-        ...
+# One party's part of a model (`secfc.coded_kmeans.model_share.ModelShare`), bound to what it labels: the role
+# for so many new points of each client, and 32 bytes that name this prediction alone.
+PredictionPart = Callable[[tuple[int, ...], bytes], Role[Any]]
 
 
 def predict_together(

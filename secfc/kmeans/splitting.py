@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,6 @@ from secfc.roles.exchange import Role
 Array = NDArray[Any]
 # Where a cluster came from: which half of which half of all points.
 Path = tuple[int, ...]
-
-
-class DivisiveSource(Protocol):
-    """A source of clusterings of which a start is told sizes and gains, and no label."""
-
-    def grown(self, moves: Callable[[int], Moves]) -> Role[Any]:
-        """The clustering that moves lead to from all points in one cluster: labels (m,), or what stands for
-        them.  moves: given the number of features."""
-        ...
 
 
 @dataclass(frozen=True)
