@@ -6,20 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import secfc
-from secfc.cli import main
 from secfc.data.inputs import InputError
 from secfc.grids import PRESETS
 from secfc.grids.cells import cells
 from secfc.grids.engine import all_cells
 from secfc.grids.measure import algorithm, drawn
 from secfc.grids.rows import ResultFile, read
+from tests.small import invoke
 
 SMALL = {"m": 60, "d": 2, "k": 2}
 TIMES = ("fit_ms", "fit_cpu_ms", "ms_per_step", "client_ms_per_step", "slowest_client_ms_per_step",
@@ -31,8 +31,7 @@ def same(row):
     return {name: value for name, value in row.items() if name not in TIMES}
 
 
-def run(*words):
-    return CliRunner().invoke(main, [*map(str, words)], catch_exceptions=False)
+run = partial(invoke, catch_exceptions=False)
 
 
 def test_rows_are_every_combination_in_order_and_those_of_fit():

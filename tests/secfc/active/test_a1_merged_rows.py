@@ -22,6 +22,7 @@ from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
 from tests.secfc.active.cheating import BOUND, forced, run, shameless
+from tests.small import same_runs
 
 CHEATER, FEATURE, N = "client-4", 1, 5
 MODES = [psu.Threshold(1), psu.Server()]
@@ -76,13 +77,6 @@ def plaintext(labels, k, max_iter, integers):
     except StopIteration as done:
         return done.value
     raise AssertionError
-
-
-def same(trace, expected):
-    """Whether two runs went through the same labels."""
-    return len(trace.history) == len(expected.history) and all(
-        (a == b).all() for a, b in zip(trace.history, expected.history, strict=True)
-    )
 
 
 def modulus_of(result):
@@ -154,7 +148,7 @@ def test_a_holder_that_shares_other_data_makes_another_mean_and_nothing_wraps():
         rows[row, FEATURE] += 1  # the mean of x + 1, x and x, times 3
         expected = plaintext(result.trace.history[0], 2, 3, rows)
         assert result.plan.layout.multiple == 3
-        assert same(result.trace, expected)
+        assert same_runs(result.trace, expected)
 
 
 @pytest.mark.parametrize("merge", [True, False])
@@ -360,13 +354,13 @@ def test_counts_that_are_misstated_to_all_alike_make_other_integers(mode, monkey
     result = outcome.results[SERVER]
     rows = integers_of(outcome, federation) * (true[0] * (6 // said[0]))[:, None]
     assert result.plan.layout.multiple == 6
-    assert same(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
+    assert same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
     # Where rows are divided, remainders of these counts wrap.
     divide(monkeypatch)
     outcome = run(way(mode=mode), federation, lambda plan, mine: mine.read(0, plan.m), cheater=CHEATER)
     rows = integers_of(outcome, federation) * (true[-1] * (6 // said[-1]))[:, None]
     result = outcome.results[SERVER]
-    assert not same(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
+    assert not same_runs(result.trace, plaintext(result.trace.history[0], 2, 3, rows))
 
 
 def test_holders_that_disagree_are_still_found_before_anything_is_computed():

@@ -22,13 +22,9 @@ from secfc.kmeans.starts import GivenLabels
 from secfc.roles.exchange import ITERATE, STRIDE, FaultyServer, SuspectedParties
 from secfc.roles.messages import FinalResult
 from tests.secfc.queries import altered
+from tests.small import clustered
 
-
-def federation(n=5, m=40, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    centers = rng.uniform(-10, 10, (3, d))
-    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+federation = partial(clustered, m=40)
 
 
 # --- different labels for different clients --------------------------------------------------------

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from benchmarks.server_points import server_side_mixture
-from secfc.cli import main
+from tests.small import run
 
 
 @pytest.fixture
@@ -20,10 +19,6 @@ def files(tmp_path, monkeypatch):
     return [f"c{j}.csv" for j in range(4)]
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(main, ["run", "--verbose", *map(str, arguments)])
-
-
 FEDDP = ("-k", 3, "--algorithm", "feddp", "--epsilon", 3)
 
 
@@ -31,7 +26,7 @@ FEDDP = ("-k", 3, "--algorithm", "feddp", "--epsilon", 3)
     "more", [(), ("--noise", "server"), ("--protect", "client", "--rows-per-client", 200, "--radius", 1.5)]
 )
 def test_the_report_says_what_was_spent(files, more):
-    done = invoke(*files, *FEDDP, "--server-file", "server.csv", *more, "--json", "--labels", "out.csv")
+    done = run(*files, *FEDDP, "--server-file", "server.csv", *more, "--json", "--labels", "out.csv")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["privacy"]["epsilon"]["everybody"] <= 3.000001
@@ -42,7 +37,7 @@ def test_the_report_says_what_was_spent(files, more):
 
 
 def test_the_text_is_for_people(files):
-    done = invoke(*files, *FEDDP, "--server-file", "server.csv")
+    done = run(*files, *FEDDP, "--server-file", "server.csv")
     assert done.exit_code == 0, done.output
     for line in ("FedDP-KMeans", "Not exact, by intent", "add/remove one data point", "noisy centers"):
         assert line in done.output
@@ -67,14 +62,14 @@ def test_the_text_is_for_people(files):
     ],
 )
 def test_what_does_not_fit_is_refused(files, arguments, message):
-    done = invoke(*files, *arguments)
+    done = run(*files, *arguments)
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
 
 
 def test_only_what_the_budget_paid_for_is_reported(files):
     options = (*files, *FEDDP, "--server-file", "server.csv", "--labels", "out.csv")
-    report = json.loads(invoke(*options, "--json").stdout)
+    report = json.loads(run(*options, "--json").stdout)
     unpaid = (
         "cost", "seconds", "truth", "attack", "files", "m", "points_held", "clients", "cluster_sizes",
         "labels_digest", "labels_digests", "notes_on_data",
@@ -82,17 +77,17 @@ def test_only_what_the_budget_paid_for_is_reported(files):
     assert [report[name] for name in unpaid] == [None] * len(unpaid)
     assert np.shape(report["centers"]) == (3, 3)
     more = ("--json", "--evaluate", "--force", "--publish", "public.json")
-    more = json.loads(invoke(*options, *more).stdout)
+    more = json.loads(run(*options, *more).stdout)
     public = json.loads(Path("public.json").read_text())
     assert public == {**more, "evaluation": None}
     assert [more[name] for name in unpaid] == [None] * len(unpaid)
     assert (more["evaluation"]["m"], sum(more["evaluation"]["cluster_sizes"])) == (800, 800)
     assert more["evaluation"]["covered_by_epsilon"] is False
-    shown = invoke(*options, "--report", "out.json", "--force").stdout
+    shown = run(*options, "--report", "out.json", "--force").stdout
     for exact in ("800", "Sizes", "Cost", "Computing time"):
         assert exact not in shown, exact
     assert "not covered by epsilon" in shown  # the labels, which every client finds for itself
-    shown = invoke(*options, "--report", "out.json", "--force", "--evaluate").stdout
+    shown = run(*options, "--report", "out.json", "--force", "--evaluate").stdout
     before, after = shown.split("NOT covered by epsilon")
     for exact in ("m = 800 points", "Sizes", "Cost", "Computing time"):
         assert exact not in before, exact

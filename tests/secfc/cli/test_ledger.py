@@ -6,16 +6,15 @@ import warnings
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from secfc import NoiseInShares, NoisyStandardize, SecFC
-from secfc.cli import main
 from secfc.data.inputs import Caution, InputError
 from secfc.pipeline import fit
 from secfc.privacy import Bound, Budget, Neighbors, OverBudget, PrivacyError
 from secfc.privacy.budget_file import BudgetLedger, RunRecord, digest_of_rows, exclusive_lock
 from secfc.roles.exchange import TooFewReplies
 from secfc.scaling.algorithm import Scaled
+from tests.small import invoke
 
 
 @pytest.fixture
@@ -29,10 +28,6 @@ def files(tmp_path):
     return made
 
 
-def secfc(*words):
-    return CliRunner().invoke(main, list(map(str, words)))
-
-
 def said(done):
     return " ".join(done.output.split())
 
@@ -40,7 +35,7 @@ def said(done):
 def run(files, tmp_path, *more, epsilon=2.0):
     book = tmp_path / "spent.json"
     out = ("--labels", tmp_path / "l.csv", "--report", tmp_path / "r.json", "--force")
-    return secfc(
+    return invoke(
         "run", *files, "-k", 2, "--epsilon", epsilon, "--radius", 3, "--max-iter", 1, "--ledger", book, *out,
         *more,
     )  # fmt: skip
@@ -108,13 +103,13 @@ def test_other_data_neighbors_totals_and_files_are_refused(files, tmp_path):
     book.write_text(json.dumps({**said, "total": 99.0}))
     assert "was changed since it was written" in run(files, tmp_path).stderr
     for words in (("--total-epsilon", 3), ("--same-people",)):
-        done = secfc("run", *files, "-k", 2, "--epsilon", 1, "--radius", 3, *words)
+        done = invoke("run", *files, "-k", 2, "--epsilon", 1, "--radius", 3, *words)
         assert "needs --ledger FILE" in done.stderr
-    done = secfc(
+    done = invoke(
         "run", *files, "-k", 2, "--epsilon", 1, "--radius", 3, "--no-attack", "--ledger", book, "--processes"
     )
     assert "every site remembers its own budget" in done.stderr
-    assert "--ledger needs --epsilon" in secfc("run", *files, "-k", 2, "--ledger", book).stderr
+    assert "--ledger needs --epsilon" in invoke("run", *files, "-k", 2, "--ledger", book).stderr
 
 
 def enter(path, number):

@@ -4,14 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from secfc.cli import main
 from tests.secfc.overlap.cases import CHAIN, COMMON, NAMES, clusters
-
-
-def run(*args):
-    return CliRunner().invoke(main, ["run", "--verbose", *map(str, args)])
+from tests.small import run
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ import csv
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from secfc.cli import main
 from secfc.data.model_file import ModelFile
+from tests.small import invoke
 
 COUNTS = {"a": 12, "b": 15, "c": 20}
 
@@ -26,10 +25,6 @@ def files(tmp_path):
     return paths
 
 
-def secfc(*arguments):
-    return CliRunner().invoke(main, list(map(str, arguments)))
-
-
 def labels(path):
     with open(path) as file:
         return {line["id"]: line["label"] for line in csv.DictReader(file)}
@@ -46,10 +41,10 @@ def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, options):
     model, first, second = tmp_path / "m.npz", tmp_path / "first.csv", tmp_path / "second.csv"
     words = ("run", *files, "-k", 3, "--id-column", "id", "--no-attack", "--model", model)
     words += ("--labels", first)
-    done = secfc(*words, "--report", tmp_path / "r.json", *options)
+    done = invoke(*words, "--report", tmp_path / "r.json", *options)
     assert done.exit_code == 0, done.output
     assert model.stat().st_mode & 0o777 == 0o600
-    done = secfc("predict", model, *files, "--id-column", "id", "--out", second)
+    done = invoke("predict", model, *files, "--id-column", "id", "--out", second)
     assert done.exit_code == 0, done.output
     assert labels(second) == labels(first)
 
@@ -57,19 +52,19 @@ def test_the_points_of_a_run_get_their_labels_again(files, tmp_path, options):
 def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):
     model, out = tmp_path / "m.npz", tmp_path / "out.csv"
     words = ("run", *files, "-k", 3, "--id-column", "id", "--no-attack", "--labels", tmp_path / "l.csv")
-    assert secfc(*words, "--report", tmp_path / "r.json", "--model", model).exit_code == 0
+    assert invoke(*words, "--report", tmp_path / "r.json", "--model", model).exit_code == 0
     new = tmp_path / "next"
     new.mkdir()
     rows = (tmp_path / "b.csv").read_text().splitlines()
     (new / "b.csv").write_text("\n".join(["y,x,id", *(",".join(row.split(",")[::-1]) for row in rows[1:4])]))
-    done = secfc("predict", model, new / "b.csv", "--id-column", "id", "--out", out)
+    done = invoke("predict", model, new / "b.csv", "--id-column", "id", "--out", out)
     assert done.exit_code == 0, done.output
     known = labels(tmp_path / "l.csv")  # columns are matched by name
     assert labels(out) == {name: known[name] for name in ("b0", "b1", "b2")}
     left = ModelFile.read(model).facts["model"]["left"]
     assert set(left.values()) == {10 * sum(COUNTS.values()) - 5}  # with a row of zeros of each other client
     for _ in range(10):
-        done = secfc("predict", model, *files, "--id-column", "id", "--out", out, "--force")
+        done = invoke("predict", model, *files, "--id-column", "id", "--out", out, "--force")
     assert done.exit_code == 1
     assert "new points to be labeled" in done.stderr
     for wrong, why in (
@@ -78,10 +73,10 @@ def test_new_points_of_one_client_budgets_and_wrong_files(files, tmp_path):
         (("predict", model, tmp_path / "l.csv", "--out", tmp_path / "o.csv"), "'x'"),
         (("predict", tmp_path / "none", files[0]), "No such file"),
     ):
-        done = secfc(*wrong)
+        done = invoke(*wrong)
         assert done.exit_code == 2
         assert why in done.stderr
-    noisy = secfc(*words, "--epsilon", 5, "--radius", 30, "--force", "--model", tmp_path / "n.npz")
+    noisy = invoke(*words, "--epsilon", 5, "--radius", 30, "--force", "--model", tmp_path / "n.npz")
     assert noisy.exit_code == 2
     assert "no model that could be kept" in noisy.output + noisy.stderr
 
@@ -94,13 +89,13 @@ def test_columns_of_text_are_those_of_the_run(tmp_path):
         files[-1].write_text("\n".join(["city,age", *rows]) + "\n")
     model, out = tmp_path / "model.npz", tmp_path / "new.csv"
     run = ("run", *files, "-k", 2, "--categorical", "city", "--model", model, "--labels", tmp_path / "l.csv")
-    assert secfc(*run, "--report", tmp_path / "r.json").exit_code == 0
-    done = secfc("predict", model, *files, "--out", out)
+    assert invoke(*run, "--report", tmp_path / "r.json").exit_code == 0
+    done = invoke("predict", model, *files, "--out", out)
     assert done.exit_code == 0, done.output
     assert out.read_text() == (tmp_path / "l.csv").read_text()
     new = tmp_path / "next.csv"
     new.write_text("age,city\n3,paris\n")
-    done = secfc("predict", model, new, files[1], files[2], "--out", tmp_path / "o.csv")
+    done = invoke("predict", model, new, files[1], files[2], "--out", tmp_path / "o.csv")
     assert done.exit_code == 2
     assert "column 'city': the value is none of the 3 categories" in done.stderr
     assert "paris" not in done.stderr

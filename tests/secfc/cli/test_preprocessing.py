@@ -6,16 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import secfc
-from secfc import cli, metrics
+from secfc import metrics
+from tests.small import run
 
 FILES = ("a.csv", "b.csv", "c.csv", "d.csv")
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def asked(*arguments):

@@ -9,20 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import psu
 import secfc
-from secfc import cli, metrics, report
+from secfc import metrics, report
 from secfc.cli import execute, tiny_runs
+from tests.small import run
 
 FILES = ("a.csv", "b.csv", "c.csv")
 PRIVATE = ("-k", "3", "--membership", "private")
 IDS = ("--id-column", "pid")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def write(name: str, rows: list[int], points: Any, kinds: Any) -> None:

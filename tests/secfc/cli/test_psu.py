@@ -18,19 +18,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 import psu
-from secfc import cli
 from secfc.cli import union
+from tests.small import invoke
 
 PROGRAM = [sys.executable, "-m", "secfc.cli", "psu"]
 TXT = ("a.txt", "b.txt", "c.txt")
 SETS = {"a": ["ann", "bob", "bob", "zoë"], "b": ["bob", "eve"], "c": ["eve", "dan", "ann"]}
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, ["psu", *arguments])
+run = partial(invoke, "psu")
 
 
 @pytest.fixture(autouse=True)

@@ -41,12 +41,9 @@ from secfc.data.mixtures import rotated_digits
 from secfc.kmeans.starts import STARTS
 from secfc.roles.exchange import SHARE, Exchange
 from tests.nightly import by_night, short
+from tests.small import run
 
 PROGRAM = [sys.executable, "-m", "secfc.cli"]
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def said(result: Result) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,15 +26,12 @@ from secfc.transport import wire
 from secfc.transport.simulate import simulate
 from tests.secfc.lying import saying
 from tests.secfc.transport.test_wire import over_sockets, roles_of
+from tests.small import clustered, same_runs
 
 REPLIES = ("CodedDistances", "CheckedDistances")
 
 
-def federation(n=9, m=90, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    centers = rng.uniform(-10, 10, (3, d))
-    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+federation = partial(clustered, n=9, m=90, d=5)
 
 
 BLINDED, BARE = secfc.Distances(), secfc.Distances(blind=False)
@@ -45,18 +43,12 @@ def algorithm(liars=1, disclosure=BLINDED, **options):
     return secfc.SecFC(k=3, **{"t": 2, "init": RandomPoints(), **options}, disclosure=disclosure, liars=liars)
 
 
-def same(a, b):
-    return len(a.history) == len(b.history) and all(
-        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
-    )
-
-
 def check_exact(result, fed, **options):
     """The labels are plaintext Lloyd's on the rows that count."""
     kept = [p for p in fed.parties if p.name not in result.excluded]
     plain = secfc.Lloyd(k=3, **{"init": RandomPoints(), **options}, scale=result.plan.quantizer.scale)
     bound = result.plan.quantizer.bound
-    assert same(result, secfc.fit(plain, secfc.Federation(tuple(kept)), bound=bound))
+    assert same_runs(result, secfc.fit(plain, secfc.Federation(tuple(kept)), bound=bound))
 
 
 def plus(values, amount, lane=None, primes=LANE_PRIMES):
@@ -129,7 +121,7 @@ def test_honest_clients_are_not_named(disclosure, liars):
 @both
 @pytest.mark.parametrize("lane", [None, 0, 1], ids=["every prime", "first prime", "last prime"])
 def test_a_lie_in_replies_is_found_and_its_client_asked_no_more(disclosure, lane):
-    fed = federation(7)
+    fed = federation(n=7)
     result = secfc.fit(
         algorithm(1, disclosure), fed, faults=lying(REPLIES, ["client-2"], moved(lane=lane)), keep_bodies=True
     )
@@ -142,7 +134,7 @@ def test_a_lie_in_replies_is_found_and_its_client_asked_no_more(disclosure, lane
 
 def test_the_same_lie_spoils_the_labels_where_nobody_looks():
     # Positive control: with liars=0 the reply is decoded as it is.
-    fed = federation(7)
+    fed = federation(n=7)
     for disclosure in (BLINDED, BARE, secfc.Distances(dealt=True)):
         fault = lying(REPLIES, ["client-2"], spoiled)
         result = secfc.fit(algorithm(0, disclosure, max_iter=3), fed, faults=fault)
@@ -175,7 +167,7 @@ def test_one_wrong_value_in_a_million_is_found(disclosure):
     )  # fmt: skip
     assert result.liars == {"client-1": OFF}
     del options["t"]
-    assert same(result, secfc.fit(secfc.Lloyd(**options, disclosure=disclosure), fed))
+    assert same_runs(result, secfc.fit(secfc.Lloyd(**options, disclosure=disclosure), fed))
 
 
 def colluding(code, liars, honest):
@@ -196,7 +188,7 @@ def colluding(code, liars, honest):
 
 @both
 def test_colluding_liars_who_agree_on_another_polynomial_are_all_named(disclosure):
-    fed = federation(9)
+    fed = federation(n=9)
     way = algorithm(2, disclosure)
     code = way.plan(secfc.algorithm.PublicFacts.of(fed)).code
     result = secfc.fit(way, fed, faults=colluding(code, (1, 6), (0, 2, 3, 4)))
@@ -208,7 +200,7 @@ def test_colluding_liars_who_agree_on_another_polynomial_are_all_named(disclosur
 def test_one_liar_too_many_is_a_typed_error_with_a_spare_reply(disclosure):
     # Without a spare reply they can frame honest clients, and no decoder can tell
     # (`field.code.consistency.locate_liars`).
-    fed = federation(10)
+    fed = federation(n=10)
     way = algorithm(2, disclosure)
     code = way.plan(secfc.algorithm.PublicFacts.of(fed)).code
     with pytest.raises(secfc.LiarsExceeded, match="planned liars=2: plan for more liars"):
@@ -217,19 +209,19 @@ def test_one_liar_too_many_is_a_typed_error_with_a_spare_reply(disclosure):
 
 @both
 def test_liars_that_do_not_collude_are_found_too_many_at_once_or_one_after_the_other(disclosure):
-    fed = federation(9)
+    fed = federation(n=9)
     several = [lying(REPLIES, [f"client-{j}"], moved(j + 5)) for j in range(3)]
     with pytest.raises(secfc.LiarsExceeded):
         secfc.fit(algorithm(2, disclosure), fed, faults=both_of(*several))
     late = lying(REPLIES, ["client-3"], moved(7), first=ITERATE + (1 << 10))
     with pytest.raises(secfc.LiarsExceeded) as caught:
-        secfc.fit(algorithm(1, disclosure), federation(7), faults=both_of(several[0], late))
+        secfc.fit(algorithm(1, disclosure), federation(n=7), faults=both_of(several[0], late))
     assert caught.value.suspects == ("client-0",)
 
 
 @both
 def test_malformed_replies_name_their_sender_and_the_rest_goes_on(disclosure):
-    fed = federation(9)
+    fed = federation(n=9)
     changes = {
         "client-1": lambda e: dataclasses.replace(e.body, values=e.body.values[:, :, 1:]),
         "client-4": lambda e: Hello(b"x"),
@@ -247,7 +239,7 @@ def test_malformed_replies_name_their_sender_and_the_rest_goes_on(disclosure):
 @both
 def test_liars_and_lost_clients_together(disclosure):
     # n = 5 + 2 + 2: one liar, and two that fall silent.
-    fed = federation(9)
+    fed = federation(n=9)
     lie = lying(REPLIES, ["client-5"], moved(3))
     for first in (ITERATE, ITERATE + (1 << 10)):
         result = secfc.fit(
@@ -264,7 +256,7 @@ def test_liars_and_lost_clients_together(disclosure):
 @both
 def test_a_liar_that_prefers_silence_uses_up_no_spare(disclosure):
     # n = 5 + 2 * 2: of two liars one says nothing and the other lies.
-    fed = federation(9)
+    fed = federation(n=9)
     fault = both_of(
         lying(REPLIES, ["client-1"], moved()),
         *(dropped(kind, "client-0") for kind in REPLIES),
@@ -275,7 +267,7 @@ def test_a_liar_that_prefers_silence_uses_up_no_spare(disclosure):
 
 
 def test_a_liar_when_centers_are_revealed():
-    fed = federation(9)
+    fed = federation(n=9)
     result = secfc.fit(
         algorithm(1, reveal_centers=True), fed, faults=lying(["CodedCenters"], ["client-3"], moved())
     )
@@ -290,12 +282,12 @@ def test_a_liar_when_centers_are_revealed():
 
 @both
 def test_liars_when_new_points_are_labeled(disclosure):
-    fed = federation(9)
+    fed = federation(n=9)
     fitted = secfc.fit(
         algorithm(2, disclosure), fed, faults=lying(REPLIES, ["client-4"], moved()), bound=32.0
     )
     assert fitted.liars == {"client-4": OFF}
-    fresh = federation(9, m=200)
+    fresh = federation(n=9, m=200)
     expected = secfc.fit(secfc.Lloyd(k=3, init=RandomPoints(), disclosure=BLINDED), fed, bound=32.0).predict(
         fresh
     )
@@ -318,7 +310,7 @@ def test_liars_when_new_points_are_labeled(disclosure):
 
 @both
 def test_a_dealer_of_false_shares_is_named_before_the_loop_and_left_out(disclosure):
-    fed = federation(7)
+    fed = federation(n=7)
     result = secfc.fit(
         algorithm(1, disclosure), fed, keep_bodies=True,
         faults=lying(["RowShares"], ["client-3"], lambda e: dataclasses.replace(
@@ -334,7 +326,7 @@ def test_a_dealer_of_false_shares_is_named_before_the_loop_and_left_out(disclosu
 
 
 def test_the_same_false_share_spoils_the_labels_where_nobody_looks(monkeypatch):
-    fed = federation(7)
+    fed = federation(n=7)
     monkeypatch.setattr(range_check, "judge_dealing", lambda code, told, errors: DealingFault(False, ()))
     monkeypatch.setattr(range_check, "within_bound", lambda code, pattern, told: True)
     fault = lying(["RowShares"], ["client-3"], moved(10**6, lane=0), recipients=["client-0"])
@@ -345,7 +337,7 @@ def test_the_same_false_share_spoils_the_labels_where_nobody_looks(monkeypatch):
 
 @both
 def test_a_false_share_for_one_receiver_parts_the_two_and_keeps_all_rows(disclosure):
-    fed = federation(7)
+    fed = federation(n=7)
     result = secfc.fit(
         algorithm(1, disclosure), fed, keep_bodies=True,
         faults=lying(["RowShares"], ["client-3"], moved(), recipients=["client-5"]),
@@ -361,7 +353,7 @@ def test_a_false_share_for_one_receiver_parts_the_two_and_keeps_all_rows(disclos
 
 @both
 def test_a_withheld_share_is_a_dispute_and_many_are_a_loss(disclosure):
-    fed = federation(8)
+    fed = federation(n=8)
 
     def withheld(*recipients):
         return dropped("RowShares", "client-3", *recipients)
@@ -375,7 +367,7 @@ def test_a_withheld_share_is_a_dispute_and_many_are_a_loss(disclosure):
 
 
 def test_two_doubted_shares_cost_the_dealer_its_rows():
-    fed = federation(9)
+    fed = federation(n=9)
     fault = lying(["RowShares"], ["client-3"], moved(), recipients=["client-5", "client-6"])
     result = secfc.fit(algorithm(2), fed, faults=fault)
     check_exact(result, fed)
@@ -383,7 +375,7 @@ def test_two_doubted_shares_cost_the_dealer_its_rows():
 
 
 def test_a_client_that_vanishes_while_sharing_is_left_out_and_a_liar_still_found():
-    fed = federation(8)
+    fed = federation(n=8)
     result = secfc.fit(
         algorithm(1),
         fed,
@@ -395,7 +387,7 @@ def test_a_client_that_vanishes_while_sharing_is_left_out_and_a_liar_still_found
 
 
 def test_a_receiver_that_hears_nobody_is_lost_and_blames_nobody():
-    fed = federation(8)
+    fed = federation(n=8)
     result = secfc.fit(
         algorithm(1),
         fed,
@@ -414,7 +406,7 @@ def test_a_receiver_that_hears_nobody_is_lost_and_blames_nobody():
     ],
 )
 def test_a_receiver_that_lies_about_everybody_is_named_and_nobody_is_left_out(kind, change, why):
-    fed = federation(7)
+    fed = federation(n=7)
     result = secfc.fit(algorithm(1), fed, faults=lying([kind], ["client-1"], change))
     check_exact(result, fed)
     assert result.liars == {"client-1": why}
@@ -422,7 +414,7 @@ def test_a_receiver_that_lies_about_everybody_is_named_and_nobody_is_left_out(ki
 
 
 def test_malformed_shares_and_keys_count_as_missing():
-    fed = federation(7)
+    fed = federation(n=7)
     for fault in (
         lying(["RowShares"], ["client-1"], lambda e: Hello(b"x")),
         lying(["RowShares"], ["client-1"], lambda e: dataclasses.replace(e.body, start=e.body.start + 1)),
@@ -439,7 +431,7 @@ def test_malformed_shares_and_keys_count_as_missing():
 
 
 def test_a_blinding_off_every_polynomial_names_its_dealer_and_the_question_is_put_anew():
-    fed = federation(9)
+    fed = federation(n=9)
     fault = lying(["BlindingShares"], ["client-1"], lambda e: dataclasses.replace(
         e.body, values=plus(e.body.values, hash(e.recipient) % 1000 + 1)
     ))  # fmt: skip
@@ -456,7 +448,7 @@ def test_a_blinding_off_every_polynomial_names_its_dealer_and_the_question_is_pu
 
 def test_a_blinding_that_does_not_sum_to_zero_names_its_dealer():
     # Moved by a polynomial of the degree that vanishes where shares are expanded from seeds.
-    fed = federation(9)
+    fed = federation(n=9)
     way = algorithm(2)
     code = way.plan(secfc.algorithm.PublicFacts.of(fed)).code
     seeded = seeded_clients(code, 1, 2)
@@ -485,7 +477,7 @@ def test_a_blinding_that_does_not_sum_to_zero_names_its_dealer():
 @pytest.mark.parametrize("also_replies", [False, True])
 def test_a_false_blinding_for_one_receiver_blames_no_honest_client(kind, also_replies):
     # n = R + 2: that receiver's reply is missing; if the dealer lies in its reply too, others deal.
-    fed = federation(7)
+    fed = federation(n=7)
     changes = {"false": moved(), "malformed": lambda e: Hello(b"x")}
     if kind == "withheld":
         fault = dropped("BlindingShares", "client-0", "client-5")
@@ -499,7 +491,7 @@ def test_a_false_blinding_for_one_receiver_blames_no_honest_client(kind, also_re
 
 
 def test_a_dealer_lost_in_the_middle_is_replaced():
-    fed = federation(7)
+    fed = federation(n=7)
     for disclosure, liars in ((BLINDED, 1), (secfc.Distances(dealt=True), 0)):
         for first in (ITERATE, ITERATE + 1, ITERATE + (1 << 10) + 1):
             fault = silent("client-1", first=first)
@@ -509,7 +501,7 @@ def test_a_dealer_lost_in_the_middle_is_replaced():
 
 
 def test_a_receiver_that_denies_its_blinding_costs_only_its_reply():
-    fed = federation(9)
+    fed = federation(n=9)
     denied = lying(
         ["Contributors"], ["client-6"], lambda e: Contributors(np.zeros_like(e.body.complete)), first=ITERATE
     )
@@ -527,7 +519,7 @@ def test_a_receiver_that_denies_its_blinding_costs_only_its_reply():
 
 
 def test_dealt_blinding_lets_any_threshold_answer_without_asking_again():
-    fed = federation(9)
+    fed = federation(n=9)
 
     def questions(disclosure):
         lost = both_of(*(dropped(kind, c) for kind in REPLIES for c in ("client-2", "client-3")))
@@ -547,7 +539,7 @@ def test_dealt_blinding_lets_any_threshold_answer_without_asking_again():
 
 def interpolated(disclosure):
     """What the server makes of true replies at the first data point: residues of one segment."""
-    fed = federation(9, m=900)
+    fed = federation(n=9, m=900)
     result = secfc.fit(
         secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints(), disclosure=disclosure, liars=1),
         fed,
@@ -581,7 +573,7 @@ def test_dealt_replies_are_uniform_subject_to_their_sum():
 
 
 def test_every_question_has_fresh_polynomials():
-    fed = federation(9)
+    fed = federation(n=9)
     lost = lying(["BlindingShares"], ["client-1"], lambda e: Hello(b"x"))
     result = secfc.fit(algorithm(2), fed, faults=lost, keep_bodies=True)
     mine = [
@@ -726,7 +718,7 @@ def test_whatever_planned_liars_do_labels_are_exact_and_no_honest_client_is_name
             values = plus(values, int(rng.integers(1, 1000)), lane if way == "one prime" else None)
         return (dataclasses.replace(e, body=dataclasses.replace(e.body, values=values)),)
 
-    fed = federation(n, m=6 * n, d=3, seed=seed)
+    fed = federation(n=n, m=6 * n, d=3, seed=seed)
     way = secfc.SecFC(
         k=3, t=t, ell=ell, init=RandomPoints(), max_iter=4, liars=liars, reveal_centers=True,
         disclosure=BLINDED if blind else BARE,
@@ -755,7 +747,7 @@ def lie_in_replies(to, message):
 
 
 def test_liars_over_the_wire_and_sealed():
-    fed = federation(7)
+    fed = federation(n=7)
     lying_one = Lying(k=3, t=2, init=RandomPoints(), liars=1, disclosure=BLINDED)
     result = secfc.fit(lying_one, fed, faults=wire.over_wire(), sealed=True)
     check_exact(result, fed)
@@ -764,7 +756,7 @@ def test_liars_over_the_wire_and_sealed():
 
 @pytest.mark.parametrize("lie", ["reply", "one share"])
 def test_liars_over_sockets(lie):
-    fed = federation(8)
+    fed = federation(n=8)
     roles = roles_of(algorithm(1), fed)
 
     def one_share(to, message):
@@ -797,7 +789,7 @@ def test_liars_over_sockets(lie):
 )
 def test_what_cannot_work_is_refused_at_the_plan(change, message):
     with pytest.raises(secfc.InputError, match=message):
-        secfc.fit(algorithm(**change), federation(9))
+        secfc.fit(algorithm(**change), federation(n=9))
 
 
 @pytest.mark.parametrize(("liars", "dealt"), [(1, False), (0, True)])
@@ -805,7 +797,7 @@ def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, liars, de
     class Crash(Exception):  # noqa: N818
         pass
 
-    fed, way = federation(7), algorithm(liars, secfc.Distances(dealt=dealt))
+    fed, way = federation(n=7), algorithm(liars, secfc.Distances(dealt=dealt))
     lie = lying(REPLIES if liars else (), ["client-2"], moved())
     for left in (20, 60, 90, 110, 130):
 
@@ -824,7 +816,7 @@ def test_a_run_that_crashed_resumes_with_the_same_challenges(tmp_path, liars, de
 
 def test_everybody_s_rows_lost_is_a_typed_error():
     with pytest.raises(secfc.RowsLost):
-        secfc.fit(algorithm(0), federation(7), faults=lambda e: () if e.kind == "RowShares" else (e,))
+        secfc.fit(algorithm(0), federation(n=7), faults=lambda e: () if e.kind == "RowShares" else (e,))
 
 
 def test_policies_that_check_nothing_are_refused():
@@ -832,7 +824,7 @@ def test_policies_that_check_nothing_are_refused():
         """Does not say that it finds liars."""
 
     with pytest.raises(secfc.InputError, match="liars=1 with Trusting: this policy does not check"):
-        secfc.fit(algorithm(1, Trusting()), federation(9))
+        secfc.fit(algorithm(1, Trusting()), federation(n=9))
 
 
 def test_a_server_that_wants_too_few_to_answer_is_refused():
@@ -843,11 +835,11 @@ def test_a_server_that_wants_too_few_to_answer_is_refused():
         return (e,)
 
     with pytest.raises(secfc.FaultyServer, match="fewer clients than decoding needs"):
-        secfc.fit(algorithm(1), federation(7), faults=fewer)
+        secfc.fit(algorithm(1), federation(n=7), faults=fewer)
 
 
 def test_starts_with_restarts_and_distances_are_screened_too():
-    fed = federation(7)
+    fed = federation(n=7)
     options = {"init": KMeansPlusPlus(), "n_init": 2}
     result = secfc.fit(algorithm(1, **options), fed, faults=lying(REPLIES, ["client-0"], moved()))
     check_exact(result, fed, **options)
@@ -857,7 +849,7 @@ def test_starts_with_restarts_and_distances_are_screened_too():
 def test_what_was_found_out_is_reported():
     from secfc.report import as_json, as_text, report
 
-    fed = federation(9)
+    fed = federation(n=9)
     faults = both_of(
         lying(REPLIES, ["client-2"], moved()),
         lying(["RowShares"], ["client-3"], moved(), recipients=["client-5"]),

@@ -1,6 +1,7 @@
 """Steps in two questions: which points another center wins, and the nearest centers of these alone."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,16 +23,15 @@ from secfc.kmeans.elbow import Elbow
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import ITERATE, SERVER, STRIDE, FaultyServer, SuspectedParties, TooFewReplies
 from secfc.transport.wire import over_wire
+from tests import small
 from tests.secfc.queries import altered, query
+from tests.small import same_runs
 
 # On which bytes cost all, and rounds nothing.
 SLOW = Network(latency=0.0, bandwidth=1.0)
 
 
-def federation(n=5, m=160, d=3, seed=0, integers=False):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(-2, 3, (m, d)).astype(float) if integers else rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+federation = partial(small.federation, m=160)
 
 
 def run(data, *, k=5, t=1, seed=0, dealer=SERVER, network=SLOW, **parameters):
@@ -44,12 +44,6 @@ def run(data, *, k=5, t=1, seed=0, dealer=SERVER, network=SLOW, **parameters):
 def plain(data, *, k=5, seed=0, **parameters):
     shared = {"init": RandomLabels(), "coarse": "allow", **parameters}
     return secfc.fit(secfc.Lloyd(k, disclosure=AssignmentsOnly(), **shared), data, seed=seed, bound=6.0)
-
-
-def same(a, b):
-    return len(a.history) == len(b.history) and all(
-        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
-    )
 
 
 def asked(result, recipient="client-0"):
@@ -75,13 +69,13 @@ def test_labels_are_those_of_plaintext(shape, k, d, seed, deals, centers):
     # Small integers as points: duplicates, ties and empty clusters are the rule.
     ell, _, t = shape
     n = max(2 * (ell + t - 1) + 1, max(2, t + 1) + 1)
-    data = federation(n, 90, d, seed, integers=True)
+    data = federation(n=n, m=90, d=d, seed=seed, integers=True)
     dealer = {"server": SERVER, "client": f"client-{n - 1}", "nobody": None}[deals]
     if dealer is None:  # then committees are of responders, and centers exact
         t, centers = max(1, t), "exact"
-        data = federation(max(n, 2 * (ell + t - 1) + 1), 90, d, seed, integers=True)
+        data = federation(n=max(n, 2 * (ell + t - 1) + 1), m=90, d=d, seed=seed, integers=True)
     shared = {"k": k, "seed": seed, "centers": centers, "max_iter": 5}
-    assert same(run(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
+    assert same_runs(run(data, t=t, ell=ell, dealer=dealer, **shared), plain(data, **shared))
 
 
 @pytest.mark.parametrize("centers", ["exact", "rounded"])
@@ -94,7 +88,7 @@ def test_all_that_a_run_may_have_goes_along(centers):
     for more in ways:
         shared = {name: more[name] for name in more if name not in ("workers", "t", "reveal_centers")}
         ours, theirs = run(data, centers=centers, **more), plain(data, centers=centers, **shared)
-        assert same(ours, theirs)
+        assert same_runs(ours, theirs)
         assert "CompareOwnQuery" in {e.kind for e in ours.transcript.envelopes}
         if "n_init" in more:
             assert ours.cost == theirs.cost
@@ -106,9 +100,9 @@ def test_all_that_a_run_may_have_goes_along(centers):
 def test_bytes_seals_and_hidden_membership_change_nothing():
     data = federation(m=90)
     bare, theirs = run(data), plain(data)
-    assert same(bare, theirs)
-    assert same(run(data, faults=over_wire()), theirs)
-    assert same(run(data, sealed=True), theirs)
+    assert same_runs(bare, theirs)
+    assert same_runs(run(data, faults=over_wire()), theirs)
+    assert same_runs(run(data, sealed=True), theirs)
     union = [
         secfc.fit(
             secfc.SecFC(4, t=1, init=GivenLabels(np.arange(90) % 4), network=network, scale=2.0**8,
@@ -120,7 +114,7 @@ def test_bytes_seals_and_hidden_membership_change_nothing():
     kinds = [{e.kind for e in found.transcript.envelopes} for found in union]
     assert "CompareOwnQuery" in kinds[0]
     assert "CompareOwnQuery" not in kinds[1]
-    assert same(*union)
+    assert same_runs(*union)
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):
@@ -128,7 +122,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     data = federation(m=330)
     ours = run(data)
     assert "RequestCorrections" in {e.kind for e in ours.transcript.envelopes}
-    assert same(ours, plain(data))
+    assert same_runs(ours, plain(data))
 
 
 # --- what is asked, and when -----------------------------------------------------------------------
@@ -186,7 +180,7 @@ def test_without_a_dealer_most_of_a_step_is_spared():
     totals = []
     for network in (SLOW, Network(latency=10.0)):
         result = run(data, k=8, dealer=None, network=network, max_iter=40)
-        assert same(result, plain(data, k=8, max_iter=40))
+        assert same_runs(result, plain(data, k=8, max_iter=40))
         (at,) = {q.round for q in asked(result)[-1:]}
         totals.append(sum(e.nbytes for e in result.transcript.envelopes if at <= e.round < at + STRIDE))
     assert totals[0] < 0.4 * totals[1]
@@ -210,7 +204,7 @@ def test_members_and_responders_that_fall_silent_change_no_label(kind, lost, cen
 
     lossy = run(data, faults=faults, centers=centers)
     assert state["gone"]
-    assert same(lossy, plain(data, centers=centers))
+    assert same_runs(lossy, plain(data, centers=centers))
 
 
 def test_too_many_silent_parties_end_the_run():
@@ -285,7 +279,7 @@ def test_a_client_that_missed_a_question_follows_again(init):
             return () if len(seen) == 1 else (e,)
         return (e,)
 
-    assert same(run(data, init=init, faults=faults), plain(data, init=init))
+    assert same_runs(run(data, init=init, faults=faults), plain(data, init=init))
     assert len(seen) > 1
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from secfc.attacks.views import CannotDecode, View
 from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus
 from secfc.roles.exchange import SERVER
+from tests import small
 from tests.secfc.rowtest import with_rowtest
 
 N, T, STEPS = 9, 2, 3
@@ -19,9 +21,7 @@ N, T, STEPS = 9, 2, 3
 ASKED = STEPS + 1
 
 
-def federation(n=N, m=90, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    return secfc.Federation.from_arrays(np.array_split(rng.normal(size=(m, d)), n))
+federation = partial(small.federation, n=N, m=90, d=5)
 
 
 def run(federation, *, k=3, t=T, ell=2, keep_bodies=True, **parameters):

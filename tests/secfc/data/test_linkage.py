@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
-from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from secfc import SecFC, cli
+from secfc import SecFC
 from secfc.algorithm import PublicFacts
 from secfc.coded.membership import Private
 from secfc.data.inputs import InputError
@@ -38,6 +37,7 @@ from secfc.data.linkage import (
 )
 from secfc.data.party import Party
 from secfc.roles.description import describe_differences
+from tests.small import invoke
 
 SCHEMA = """
 [[field]]
@@ -55,10 +55,6 @@ case = "upper"
 """
 
 
-def run(*arguments):
-    return CliRunner().invoke(cli.main, list(arguments))
-
-
 @pytest.fixture
 def hospitals(tmp_path, monkeypatch):
     """The same people as four programs write them.  c has rows that cannot take part."""
@@ -73,7 +69,9 @@ def hospitals(tmp_path, monkeypatch):
 
 
 def unions(*files):
-    result = run("psu", *files, "--schema", "s.toml", "--force", "--mode", "server", "--json", "--drop-unfit")
+    result = invoke(
+        "psu", *files, "--schema", "s.toml", "--force", "--mode", "server", "--json", "--drop-unfit"
+    )
     assert result.exit_code == 0, result.output
     with open("secfc-psu.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -97,26 +95,30 @@ def test_without_a_schema_the_same_files_link_nobody(hospitals):
     for name in "ab":
         raw = Path(f"{name}.csv").read_bytes()
         Path(f"{name}.csv").write_bytes(raw if name == "a" else raw.decode("cp1252").encode())
-    result = run("psu", "a.csv", "b.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json")
+    result = invoke(
+        "psu", "a.csv", "b.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json"
+    )
     found = json.loads(result.stdout)
     assert found["m"] == 5
     assert not any("no ID has two holders" in note for note in found["notes"])  # 1234 has
-    alone = run("psu", "a.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json", "--force")
+    alone = invoke(
+        "psu", "a.csv", "d.parquet", "--id-column", "number", "--mode", "server", "--json", "--force"
+    )
     assert any("no ID has two holders: if some" in note for note in json.loads(alone.stdout)["notes"])
 
 
 def test_another_encoding_is_refused_until_it_is_named(hospitals):
-    assert "cp1252" in run("check-ids", "b.csv", "--schema", "s.toml").stderr
-    assert run("check-ids", "b.csv", "--schema", "s.toml", "--encoding", "cp1252").exit_code == 0
+    assert "cp1252" in invoke("check-ids", "b.csv", "--schema", "s.toml").stderr
+    assert invoke("check-ids", "b.csv", "--schema", "s.toml", "--encoding", "cp1252").exit_code == 0
 
 
 def test_a_report_counts_and_shows_no_value(hospitals):
-    result = run("check-ids", "c.csv", "--schema", "s.toml")
+    result = invoke("check-ids", "c.csv", "--schema", "s.toml")
     assert result.exit_code == 1
     assert "c.csv: 6 rows, 3 cannot take part; 2 different keys, 1 rows repeat one" in result.stdout
     assert "number: 4 present, 2 missing, 1 of another form" in result.stdout
-    told = result.output + run("check-ids", "c.csv", "--schema", "s.toml", "--json").output
-    refused = run("psu", "a.csv", "c.csv", "--schema", "s.toml", "--mode", "server")
+    told = result.output + invoke("check-ids", "c.csv", "--schema", "s.toml", "--json").output
+    refused = invoke("psu", "a.csv", "c.csv", "--schema", "s.toml", "--mode", "server")
     assert refused.exit_code == 2
     assert "3 of 6 rows cannot take part" in " ".join(refused.stderr.split())
     for value in ("Secret", "Hidden", "Odd", "GROSS", "001235", "123x", "1234.0"):
@@ -254,11 +256,11 @@ def wards(hospitals):
 
 
 def test_a_run_links_by_the_schema_and_each_site_has_its_own_people_only(wards):
-    refused = run("run", *wards, "--schema", "s.toml")
+    refused = invoke("run", *wards, "--schema", "s.toml")
     assert refused.exit_code == 2
     assert "2 of 4 rows cannot take part" in " ".join(refused.stderr.split())
     assert "--drop-unfit" in refused.stderr
-    done = run("run", *wards, "--schema", "s.toml", "--drop-unfit", "--site-labels", "out", "--json")
+    done = invoke("run", *wards, "--schema", "s.toml", "--drop-unfit", "--site-labels", "out", "--json")
     assert done.exit_code == 0, done.output
     assert "client 'c': 2 of 4 rows do not fit" in " ".join(done.stderr.split())
     found = json.loads(done.stdout)
@@ -281,13 +283,13 @@ def test_a_run_links_by_the_schema_and_each_site_has_its_own_people_only(wards):
 
 
 def test_a_run_refuses_a_schema_where_nothing_is_linked_and_two_rows_of_one_key(wards):
-    opened = run("run", "a.csv", "b.csv", "c.csv", "-k", "2", "--schema", "s.toml")
+    opened = invoke("run", "a.csv", "b.csv", "c.csv", "-k", "2", "--schema", "s.toml")
     assert (opened.exit_code, "--membership private" in opened.stderr) == (2, True)
-    twice = run("run", *wards, "--schema", "s.toml", "--id-column", "number")
+    twice = invoke("run", *wards, "--schema", "s.toml", "--id-column", "number")
     assert "--id-column has no meaning with --schema" in twice.stderr
     with open("c.csv", "a") as file:
         file.write("1235,groß,5,5\n")
-    again = run("run", *wards, "--schema", "s.toml", "--drop-unfit")
+    again = invoke("run", *wards, "--schema", "s.toml", "--drop-unfit")
     assert again.exit_code == 2
     assert "rows 3 and 4 (counted from 0) have the same key" in " ".join(again.stderr.split())
     assert "1235" not in again.output
@@ -298,19 +300,19 @@ def test_seven_as_a_number_is_seven_as_text_in_a_run_too(hospitals):
         Path(f"{name}.csv").write_text(f"id,x\n{cells}\n8{name},9\n")
     pq.write_table(pa.table({"id": [7, 9], "x": [0.0, 9]}), "c.parquet")
     files = ("a.csv", "b.csv", "c.parquet")
-    done = run("run", *files, "-k", "2", "--membership", "private", "--id-column", "id", "--json")
+    done = invoke("run", *files, "-k", "2", "--membership", "private", "--id-column", "id", "--json")
     assert done.exit_code == 0, done.output
-    union = run("psu", *files, "--id-column", "id", "--json")
+    union = invoke("psu", *files, "--id-column", "id", "--json")
     assert json.loads(done.stdout)["m"] == json.loads(union.stdout)["m"] == 4
     assert "no ID has two holders" not in done.stdout
     Path("a.csv").write_text("id,x\n07,0\n8a,9\n")
     Path("b.csv").write_text("id,x\n007,0\n8b,9\n")
     asked = ("-k", "2", "--membership", "private", "--id-column", "id", "--json", "--force")
-    assert "no ID has two holders" in run("run", *files, *asked).stdout
-    assert "no ID has two holders" not in run("run", *files, *asked, "--counts", "hidden").stdout
+    assert "no ID has two holders" in invoke("run", *files, *asked).stdout
+    assert "no ID has two holders" not in invoke("run", *files, *asked, "--counts", "hidden").stdout
     pq.write_table(pa.table({"id": [7.0, 9], "x": [0.0, 9]}), "c.parquet")
     for command in (("run", *files, "-k", "2"), ("psu", *files)):
-        refused = run(*command, "--id-column", "id", "--force")
+        refused = invoke(*command, "--id-column", "id", "--force")
         assert (refused.exit_code, "no one spelling" in " ".join(refused.stderr.split())) == (2, True)
 
 

@@ -17,6 +17,7 @@ from secfc import cli
 from secfc.algorithm import PublicFacts
 from secfc.data.resolution import FINE, LEAST, of_federation, resolution, sample_rows
 from secfc.report import against_ordinary
+from tests.small import run
 
 NAMES = ("age", "weight", "education", "gain", "hours")
 
@@ -206,10 +207,6 @@ def files(tmp_path, monkeypatch):
     for j, part in enumerate(np.array_split(census(), 5)):
         np.savez(f"{j}.npz", X=part, feature_names=NAMES)
     return [f"{j}.npz" for j in range(5)]
-
-
-def run(*arguments):
-    return CliRunner().invoke(cli.main, ["run", "--verbose", *arguments])
 
 
 def test_the_shell_refuses_warns_and_says_how_far_labels_are_those_of_ordinary_k_means(files):

@@ -1,6 +1,7 @@
 """Labels and nothing else: the same labels as plaintext, whoever deals and whoever falls silent."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -30,9 +31,11 @@ from secfc.kmeans.bisecting import Bisecting
 from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer, TooFewReplies
 from secfc.transport.wire import over_wire
+from tests import small
 from tests.nightly import by_night
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import with_rowtest
+from tests.small import same_runs
 
 N, T, STEPS = 9, 2, 3
 # ell=2, t=2: seven respond, three compare, and ask once more for the labels of the result.
@@ -46,10 +49,7 @@ STARTS = [
 ]
 
 
-def federation(n=N, m=90, d=5, seed=0, integers=False):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(-2, 3, (m, d)).astype(float) if integers else rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+federation = partial(small.federation, n=N, m=90, d=5)
 
 
 def run(data, *, k=3, t=T, ell=2, dealer=SERVER, consent=False, seed=0, faults=None, **parameters):
@@ -64,19 +64,13 @@ def plain(data, *, k=3, seed=0, **parameters):
     return secfc.fit(secfc.Lloyd(k=k, disclosure=AssignmentsOnly(), **parameters), data, seed=seed, bound=6.0)
 
 
-def same(a, b):
-    return len(a.history) == len(b.history) and all(
-        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
-    )
-
-
 # --- exactness -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("k", "t", "n", "m"), [(3, 1, 4, 193), (6, 2, 5, 128), (2, 1, 4, 63)])
 @pytest.mark.parametrize("policy", [secfc.AssignmentsOnly(), AssignmentsOnly("client-3"), secfc.OwnLabels()])
 def test_labels_in_blocks_of_rows_are_those_of_plaintext(policy, k, t, n, m, monkeypatch):
-    data, shared = federation(n, m), {"k": k, "init": RandomLabels(), "disclosure": policy, "max_iter": 3}
+    data, shared = federation(n=n, m=m), {"k": k, "init": RandomLabels(), "disclosure": policy, "max_iter": 3}
     way = secfc.SecFC(t=t, network=Network(latency=0.0), **shared)
     monkeypatch.setattr("field.compare.blockwise.LEAST", 64)
     turns = secfc.fit(way, data, seed=k, bound=6.0)
@@ -99,11 +93,11 @@ def test_labels_are_those_of_plaintext(shape, more, k, d, start, seed, client_de
     # Small integers as points: duplicates, ties and empty clusters are the rule.
     ell, _, t = shape
     n = max(2 * (ell + t - 1) + 1 + more, max(2, t + 1) + 1)
-    data = federation(n, 90, d, seed, integers=True)
+    data = federation(n=n, m=90, d=d, seed=seed, integers=True)
     init = STARTS[start]
     dealer = f"client-{n - 1}" if client_deals else SERVER
     secure = run(data, k=k, t=t, ell=ell, dealer=dealer, consent=True, seed=seed, init=init, max_iter=4)
-    assert same(secure, plain(data, k=k, seed=seed, init=init, max_iter=4))
+    assert same_runs(secure, plain(data, k=k, seed=seed, init=init, max_iter=4))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +113,7 @@ def test_every_start_restarts_and_predictions(dealer, init):
     data, new = federation(), federation(m=45, seed=1)
     secure = run(data, dealer=dealer, init=init, n_init=3, consent=True)
     expected = plain(data, init=init, n_init=3)
-    assert same(secure, expected)
+    assert same_runs(secure, expected)
     assert secure.cost == expected.cost
     pairs = zip(secure.predict(new), expected.predict(new), strict=True)
     assert all((ours == theirs).all() for ours, theirs in pairs)
@@ -131,12 +125,12 @@ def test_membership_sealing_and_bytes_change_nothing():
     open_run = secfc.fit(algorithm, data)
     sealed = secfc.fit(algorithm, data, sealed=True)
     assert set(sealed.transcript.summary()["client -> client"]) == {"Greeting", "Countersign", "Sealed"}
-    assert same(sealed, open_run)
-    assert same(secfc.fit(algorithm, data, faults=over_wire()), open_run)
+    assert same_runs(sealed, open_run)
+    assert same_runs(secfc.fit(algorithm, data, faults=over_wire()), open_run)
     # The order of the union's rows comes from coins, so both runs have the same.
     private = dataclasses.replace(algorithm, membership=secfc.Private(), scale=2.0**8)
     shown = dataclasses.replace(private, disclosure=secfc.Distances())
-    assert same(*(secfc.fit(way, data, coins=lambda c: SeededCoins(3, c)) for way in (private, shown)))
+    assert same_runs(*(secfc.fit(way, data, coins=lambda c: SeededCoins(3, c)) for way in (private, shown)))
 
 
 @pytest.mark.parametrize("lost", [(), ("client-1",)])
@@ -147,7 +141,7 @@ def test_members_share_the_summing_of_many_distances(monkeypatch, lost):
         "secfc.disclosure.compare.session.WORTH_SPLITTING", 70
     )  # 180 distances: two parts for three
     two = run(data, max_iter=STEPS, k=2, faults=silent(*lost))
-    assert same(one, two)
+    assert same_runs(one, two)
     widths = [
         {e.body.values.shape[2] for e in r.transcript.envelopes if e.kind == "MaskedSum"} for r in (one, two)
     ]
@@ -252,7 +246,7 @@ def test_lost_costs_are_asked_for_again(dealer):
     full = run(data, **ways)
     costs = sum(e.kind == "CodedCosts" for e in full.transcript.envelopes)
     lossy = run(data, faults=silent("client-3", kinds=("CodedCosts",)), **ways)
-    assert same(full, lossy)
+    assert same_runs(full, lossy)
     assert lossy.cost == full.cost
     assert sum(e.kind == "CodedCosts" for e in lossy.transcript.envelopes) > costs
 
@@ -264,7 +258,7 @@ def test_lost_halves_and_gains_are_asked_for_again(dealer, kind):
     ways = {"dealer": dealer, "init": Bisecting(), "max_iter": STEPS}
     full = run(data, **ways)
     lossy = run(data, faults=silent("client-1", kinds=(kind,)), **ways)
-    assert same(full, lossy)
+    assert same_runs(full, lossy)
     count = [sum(e.kind == kind for e in r.transcript.envelopes) for r in (full, lossy)]
     assert count[1] != count[0] > 0
 
@@ -297,7 +291,7 @@ def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):
     data = federation()
     full = run(data, dealer=dealer, max_iter=STEPS)
     lossy = run(data, dealer=dealer, max_iter=STEPS, faults=silent(*clients, kinds=kinds))
-    assert same(full, lossy)
+    assert same_runs(full, lossy)
     asked = [
         e.body for e in lossy.transcript.envelopes if e.kind == "CompareQuery" and e.recipient == "client-3"
     ]
@@ -504,4 +498,4 @@ def test_coins_are_reproducible_and_change_no_label():
     ]
     bits = [[e.body.words.tobytes() for e in f.transcript.envelopes if e.kind == "MaskedBits"] for f in fits]
     assert bits[0] == bits[1] != bits[2]
-    assert same(fits[0], fits[2])
+    assert same_runs(fits[0], fits[2])

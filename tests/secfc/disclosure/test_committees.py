@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,14 +30,13 @@ from secfc.roles.exchange import (
     TooFewReplies,
 )
 from secfc.roles.messages import Contributors
+from tests import small
 from tests.secfc.queries import altered
 
 DEALERS = [SERVER, "client-6", None]
 
 
-def federation(n=7, m=70, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    return secfc.Federation.from_arrays(np.array_split(rng.normal(size=(m, d)), n))
+federation = partial(small.federation, n=7, m=70)
 
 
 def run(data, policy, *, k=3, t=1, ell=2, max_iter=3, **parameters):
@@ -231,7 +231,7 @@ class Overheard:
             monkeypatch.setattr(module, "mask_values", hidden)
         if colluding is not None:
             monkeypatch.setattr(participant.ComparisonClient, "__init__", init)
-        data = federation(9, 45)
+        data = federation(n=9, m=45)
         self.result = run(data, AssignmentsOnly(consent=True), t=t, max_iter=2, **parameters)
 
     def leaks(self, kind):

@@ -24,12 +24,7 @@ from secfc.transport.simulate import simulate
 from secfc.transport.wire import over_wire
 from tests.nightly import trials
 from tests.secfc.rowtest import kinds
-
-
-def federation(n, m, d, seed=0, whole=False):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(-2, 3, (m, d)).astype(float) if whole else rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+from tests.small import federation
 
 
 def run(data, *, k=3, t=1, ell=1, max_iter=6, seed=0, faults=None, **parameters):
@@ -73,7 +68,7 @@ def test_labels_are_those_of_plaintext_lloyd(t, ell, spare, m, d, k, seed, whole
 
 @pytest.mark.parametrize("k", [2, 9, 16])
 def test_many_clusters(k):
-    data = federation(3, 150, 2, k, whole=True)
+    data = federation(3, 150, 2, k, integers=True)
     assert_plaintext(run(data, k=k, init=RandomPoints()), data)
 
 
@@ -103,7 +98,7 @@ def test_clusters_without_points_never_win():
     ("init", "consent"), [(CenterSeparation(), False), (RandomPoints(), False), (KMeansPlusPlus(), True)]
 )
 def test_starts_and_restarts_are_those_of_plaintext(init, consent):
-    data = federation(5, 120, 3, whole=True)
+    data = federation(5, 120, 3, integers=True)
     policy = secfc.AssignmentsOnly(dealer=None, consent=consent)
     ways = [cls(k=4, init=init, n_init=3, max_iter=9, disclosure=policy, **more) for cls, more in (
         (secfc.SecFC, {"t": 2}), (secfc.Lloyd, {}),

@@ -22,12 +22,7 @@ from secfc.roles.exchange import ITERATE, SERVER, FaultyClient, FaultyServer, To
 from tests.nightly import trials
 from tests.secfc.queries import altered, query
 from tests.secfc.rowtest import kinds
-
-
-def federation(n, m, d, seed=0, whole=False):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(-2, 3, (m, d)).astype(float) if whole else rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+from tests.small import federation
 
 
 def run(data, *, k=3, t=1, max_iter=8, stop=True, seed=0, faults=None, **parameters):
@@ -65,7 +60,7 @@ def test_the_end_is_that_of_plaintext_lloyd(t, spare, m, d, k, seed, whole, poin
 
 @pytest.mark.parametrize("k", [8, 13])
 def test_many_clusters_some_of_them_empty(k):
-    data = federation(3, 90, 2, k, whole=True)
+    data = federation(3, 90, 2, k, integers=True)
     assert_end_of_plaintext(run(data, k=k), data)
     # All points begin in two clusters: the others are empty for good, whatever their index.
     result = run(data, k=k, init=GivenLabels(np.where(np.arange(90) % 2, 5, 2)))
@@ -74,7 +69,7 @@ def test_many_clusters_some_of_them_empty(k):
 
 
 def test_more_than_64_clusters():
-    data = federation(3, 80, 1, 4, whole=True)
+    data = federation(3, 80, 1, 4, integers=True)
     assert_end_of_plaintext(run(data, k=66, max_iter=2, init=RandomPoints()), data, 2)
 
 

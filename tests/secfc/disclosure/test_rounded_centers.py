@@ -29,14 +29,9 @@ from secfc.kmeans.starts import CenterSeparation, GivenLabels, KMeansPlusPlus, R
 from secfc.roles.exchange import SERVER, FaultyClient, FaultyServer
 from tests.nightly import by_night
 from tests.secfc.queries import altered
+from tests.small import federation, same_runs
 
 STARTS = [RandomLabels(), RandomPoints(), Bisecting(), KMeansPlusPlus(), CenterSeparation(RandomPoints())]
-
-
-def federation(n=5, m=60, d=3, seed=0, integers=False):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(-2, 3, (m, d)).astype(float) if integers else rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
 
 
 def ways(k, init, *, dealer=SERVER, max_iter=300, scale=None, **parameters):
@@ -49,12 +44,6 @@ def ways(k, init, *, dealer=SERVER, max_iter=300, scale=None, **parameters):
 
 def fit(way, data, seed=0, **options):
     return secfc.fit(way, data, seed=seed, **{"bound": 6.0, **options})
-
-
-def same(a, b):
-    return len(a.history) == len(b.history) and all(
-        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
-    )
 
 
 # --- exactness -----------------------------------------------------------------------------------
@@ -72,7 +61,7 @@ def test_labels_are_those_of_plaintext(shape, k, d, start, seed, client_deals, s
     data = federation(n, 50, d, seed, integers=True)
     dealer = f"client-{n - 1}" if client_deals else SERVER
     secure, plain = ways(k, STARTS[start], t=t, ell=ell, dealer=dealer, max_iter=4, scale=scale)
-    assert same(fit(secure, data, seed), fit(plain, data, seed))
+    assert same_runs(fit(secure, data, seed), fit(plain, data, seed))
 
 
 def test_predictions_workers_and_more_lanes_than_are_needed():
@@ -80,7 +69,7 @@ def test_predictions_workers_and_more_lanes_than_are_needed():
     for more in ({"reveal_centers": True}, {"workers": 4}, {"basis": Basis(LANE_PRIMES[:4])}):
         secure, plain = ways(3, Bisecting(), scale=128.0, **more)
         ours, theirs = fit(secure, data), fit(plain, data)
-        assert same(ours, theirs)
+        assert same_runs(ours, theirs)
         if "reveal_centers" in more:  # opened centers are exact means
             assert (ours.centers == theirs.centers).all()
         if "workers" not in more:
@@ -97,7 +86,7 @@ def test_restarts_and_a_chosen_k_go_by_costs_to_rounded_centers():
     for k, n_init in ((4, 4), (Elbow(6), 1), (Elbow(4), 2)):
         secure, plain = (dataclasses.replace(way, n_init=n_init) for way in ways(k, Bisecting(), scale=32.0))
         ours, theirs = fit(secure, data), fit(plain, data)
-        assert same(ours, theirs)
+        assert same_runs(ours, theirs)
         assert ours.cost == theirs.cost if n_init > 1 else ours.cost is None
         if isinstance(k, Elbow):
             assert ours.curve.costs == theirs.curve.costs
@@ -125,14 +114,14 @@ def test_merged_rows_are_rounded_as_their_data():
     order = np.empty(24, int)
     for rows, own in zip(ours.rows, ids, strict=True):
         order[rows] = own
-    assert same(ours, fit(plain, secfc.Federation.from_arrays([points[order]]), bound=40.0))
+    assert same_runs(ours, fit(plain, secfc.Federation.from_arrays([points[order]]), bound=40.0))
 
 
 def test_rounding_changes_labels_and_saves_a_lane():
     # The oracle is no run with exact centers: on a coarse grid the labels differ.
     data = federation(m=300, seed=4)
     secure, plain = ways(6, RandomLabels(), scale=1.0)
-    assert not same(*(fit(dataclasses.replace(plain, centers=c), data) for c in ("rounded", "exact")))
+    assert not same_runs(*(fit(dataclasses.replace(plain, centers=c), data) for c in ("rounded", "exact")))
     lanes = [
         fit(dataclasses.replace(secure, centers=c, max_iter=1, scale=None), data).plan.code.basis.lanes
         for c in ("rounded", "exact")
@@ -174,7 +163,7 @@ def test_silent_parties_are_replaced_and_change_nothing(clients, kinds, dealer):
     data = federation(n=6)
     secure, plain = ways(3, Bisecting(), dealer=dealer, max_iter=2)
     lossy = fit(secure, data, faults=lambda e: () if e.sender in clients and e.kind in kinds else (e,))
-    assert same(lossy, fit(plain, data))
+    assert same_runs(lossy, fit(plain, data))
     asked, full = (
         sum(
             e.kind.startswith(("Compare", "CostQuery", "GainQuery", "LossQuery", "SplitGainQuery"))

@@ -21,14 +21,9 @@ from secfc.kmeans.splitting import Splitting
 from secfc.kmeans.starts import GivenLabels, RandomLabels, RandomPoints
 from secfc.roles.exchange import SERVER
 from tests.secfc.queries import query
+from tests.small import federation
 
 STARTS = [RandomLabels(), RandomPoints(), Splitting(), Splitting(keep=0.1, steps=1, settle=0, spare=1.0)]
-
-
-def federation(n=5, m=60, d=3, seed=0, integers=False):
-    rng = np.random.default_rng(seed)
-    points = rng.integers(-2, 3, (m, d)).astype(float) if integers else rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
 
 
 def ways(k, init, *, dealer=SERVER, **parameters):

@@ -28,6 +28,7 @@ from secfc.roles.exchange import SERVER, FaultyServer, SuspectedParties
 from tests.nightly import short
 from tests.oracles import field as reference
 from tests.secfc.queries import altered, query
+from tests.small import same_runs
 
 
 def drawn(points, k, seed, start=None):
@@ -315,7 +316,7 @@ def test_clients_follow_the_points_that_kmeans_plus_plus_draws(policy, trials):
     init, data = KMeansPlusPlus(trials), federation()
     secure = run(data, policy, k=4, init=init, n_init=2, keep_bodies=True)
     plain = secfc.Lloyd(4, init=init, n_init=2, disclosure=policy, coarse="allow")
-    assert same(secure, secfc.fit(plain, data, seed=0, bound=4.0))
+    assert same_runs(secure, secfc.fit(plain, data, seed=0, bound=4.0))
     asked = {
         e.round: e.body.labels.max() + 1
         for e in secure.transcript.envelopes
@@ -374,12 +375,6 @@ def run(data, policy, seed=0, k=6, **more):
     return secfc.fit(way, data, seed=seed, bound=4.0, **drive)
 
 
-def same(a, b):
-    return len(a.history) == len(b.history) and all(
-        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
-    )
-
-
 DISTANCES = {
     "masked": (secfc.Distances(), {}),
     "bare": (secfc.Distances(blind=False), {}),
@@ -416,7 +411,7 @@ def test_labels_equal_those_of_plaintext_at_every_step(way, n_init):
             ),
             data, seed=seed, bound=4.0,
         )  # fmt: skip
-        assert same(secure, plain)
+        assert same_runs(secure, plain)
         # One restart under compared labels opens no cost.
         assert secure.cost == (None if way in COMPARED and n_init == 1 else plain.cost)
 
@@ -429,7 +424,7 @@ def test_small_runs_are_exact_with_ties_and_duplicates(case, n_init):
     data = secfc.Federation.from_arrays(np.array_split(points, 5))
     secure = run(data, secfc.Distances(), seed % 1000, k, n_init=n_init)
     way = secfc.Lloyd(k, init=Bisecting(), n_init=n_init, disclosure=secfc.Distances(), coarse="allow")
-    assert same(secure, secfc.fit(way, data, seed=seed % 1000, bound=4.0))
+    assert same_runs(secure, secfc.fit(way, data, seed=seed % 1000, bound=4.0))
 
 
 def test_a_point_is_measured_to_the_halves_of_its_own_cluster_only():
@@ -452,7 +447,7 @@ def test_clients_that_fall_silent_change_nothing(lost):
 
     data = federation()
     for policy in (secfc.Distances(), secfc.Distances(dealt=True)):
-        assert same(run(data, policy, faults=faults), run(data, policy))
+        assert same_runs(run(data, policy, faults=faults), run(data, policy))
 
 
 def test_the_geometry_attack_takes_questions_that_are_whole():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -16,6 +17,7 @@ from secfc.planning.officer import page, practice
 from secfc.report import argument, report
 from secfc.report.officer import FILL, as_html, of_run, sections
 from secfc.report.terminal import Grid
+from tests import small
 from tests.browser import CHROMIUM, complaints
 from tests.loading import every_message
 
@@ -34,8 +36,7 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setenv("SECFC_CACHE", str(tmp_path / "kept"))
 
 
-def federation(m=60, d=2):
-    return secfc.Federation.from_arrays(np.array_split(np.random.default_rng(0).normal(size=(m, d)), 5))
+federation = partial(small.federation, d=2)
 
 
 def table(found, title):

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,22 +32,12 @@ from secfc.roles.messages import Hello
 from secfc.transport.simulate import simulate
 from tests.nightly import by_night
 from tests.secfc.queries import query
+from tests.small import clustered, same_runs
 
-
-def federation(n=9, m=90, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    centers = rng.uniform(-10, 10, (3, d))
-    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
+federation = partial(clustered, n=9, m=90, d=5)
 
 
 ALGORITHM = secfc.SecFC(k=3, t=2, ell=2, init=RandomPoints(), disclosure=secfc.Distances())
-
-
-def same(a, b):
-    return len(a.history) == len(b.history) and all(
-        (x == y).all() for x, y in zip(a.history, b.history, strict=True)
-    )
 
 
 def test_golden_view_of_each_party():
@@ -93,7 +84,7 @@ def test_transcript_bytes_of_replies_match_the_plan():
 
 def test_shares_differ_every_run_and_labels_do_not():
     runs = [secfc.fit(ALGORITHM, federation(), seed=4, keep_bodies=True) for _ in range(2)]
-    assert same(*runs)
+    assert same_runs(*runs)
     first, second = (
         next(e.body.values for e in r.transcript.envelopes if e.kind == "RowShares") for r in runs
     )
@@ -133,7 +124,7 @@ def test_inputs_are_not_touched():
 def test_an_unblinded_run_asks_everybody_and_gives_the_same_labels():
     plain = dataclasses.replace(ALGORITHM, disclosure=secfc.Distances(blind=False))
     blinded, bare = (secfc.fit(a, federation(), keep_bodies=True) for a in (ALGORITHM, plain))
-    assert same(blinded, bare)
+    assert same_runs(blinded, bare)
     assert blinded.cost == bare.cost
     kinds = Counter(e.kind for e in bare.transcript.envelopes)
     assert kinds["CodedDistances"] == 9 * bare.n_iter
@@ -195,7 +186,7 @@ def test_a_repeated_question_gets_fresh_masks():
         return () if e.kind == "CodedDistances" and e.sender == "client-1" else (e,)
 
     result = secfc.fit(ALGORITHM, federation(), faults=silent_once, keep_bodies=True)
-    assert same(result, secfc.fit(ALGORITHM, federation()))
+    assert same_runs(result, secfc.fit(ALGORITHM, federation()))
     mine = [
         e.body.values
         for e in result.transcript.envelopes
@@ -213,7 +204,7 @@ def test_two_silent_clients_of_nine_change_nothing():
     # ell=2, t=2 needs 7 of 9 replies.
     full = secfc.fit(ALGORITHM, federation())
     lossy = secfc.fit(ALGORITHM, federation(), faults=drop("CodedDistances", "client-0", "client-7"))
-    assert same(full, lossy)
+    assert same_runs(full, lossy)
 
 
 def test_three_silent_clients_of_nine_are_too_many():
@@ -238,7 +229,7 @@ def check_excluded(fed, lost, faults, **options):
     result = secfc.fit(dataclasses.replace(ALGORITHM, **options), fed, faults=faults, seed=6)
     plain = secfc.Lloyd(k=3, init=RandomPoints(), scale=result.plan.quantizer.scale)
     expected = secfc.fit(plain, without(fed, lost), seed=6, bound=result.plan.quantizer.bound)
-    assert same(result, expected)
+    assert same_runs(result, expected)
     assert result.cost == expected.cost
     assert (result.labels[fed.names.index(lost)] == -1).all()
     kept = [labels for name, labels in zip(fed.names, result.labels, strict=True) if name != lost]
@@ -271,7 +262,7 @@ def test_a_client_that_dies_in_the_middle_of_sharing_is_excluded():
     result = secfc.fit(algorithm, fed, faults=dies, seed=1)
     plain = secfc.Lloyd(k=3, max_iter=2, scale=result.plan.quantizer.scale)
     expected = secfc.fit(plain, without(fed, "client-3"), seed=1, bound=result.plan.quantizer.bound)
-    assert same(result, expected)
+    assert same_runs(result, expected)
     assert result.excluded == ("client-3",)
 
 
@@ -281,7 +272,7 @@ def test_a_client_that_dies_after_sharing_still_counts():
 
     full = secfc.fit(ALGORITHM, federation())
     result = secfc.fit(ALGORITHM, federation(), faults=dies)
-    assert same(full, result)
+    assert same_runs(full, result)
     assert result.excluded == ()
     assert (result.labels[3] == -1).all(), "it never heard the result"
     assert all(
@@ -328,19 +319,19 @@ def test_late_messages_are_dropped_and_early_ones_wait():
         held[:] = [entry for entry in held if entry[0] > 0]
         return out
 
-    assert same(secfc.fit(ALGORITHM, federation()), secfc.fit(ALGORITHM, federation(), faults=shuffled))
+    assert same_runs(secfc.fit(ALGORITHM, federation()), secfc.fit(ALGORITHM, federation(), faults=shuffled))
 
 
 def test_every_message_twice_changes_nothing():
     full = secfc.fit(ALGORITHM, federation())
-    assert same(full, secfc.fit(ALGORITHM, federation(), faults=lambda e: (e, e)))
+    assert same_runs(full, secfc.fit(ALGORITHM, federation(), faults=lambda e: (e, e)))
     # The order of rows in a union depends on a secret key, so that key is fixed here.
     private = dataclasses.replace(ALGORITHM, membership=secfc.Private())
     once, twice = (
         secfc.fit(private, federation(), faults=f, coins=lambda name: SeededCoins(0, name))
         for f in (lambda e: (e,), lambda e: (e, e))
     )
-    assert same(once, twice)
+    assert same_runs(once, twice)
 
 
 def test_repeated_and_stale_replies_are_harmless():
@@ -349,7 +340,7 @@ def test_repeated_and_stale_replies_are_harmless():
     def twice(e):
         return (e, e) if e.kind == "CodedDistances" and e.sender == "client-1" else (e,)
 
-    assert same(full, secfc.fit(ALGORITHM, federation(), faults=twice))
+    assert same_runs(full, secfc.fit(ALGORITHM, federation(), faults=twice))
 
 
 def corrupted(kind, sender, change):
@@ -558,7 +549,7 @@ def test_large_parties_share_in_chunks():
     plain = secfc.fit(secfc.Lloyd(k=2, max_iter=3), secfc.Federation.from_arrays(parts))
     assert result.plan.chunk == 2**16 // 40
     assert result.plan.chunks == (5, 1, 2)
-    assert same(result, plain)
+    assert same_runs(result, plain)
     shares = [e for e in result.transcript.envelopes if e.kind == "RowShares"]
     assert len(shares) == 2 * (5 + 1 + 2)
 
@@ -605,7 +596,7 @@ def test_the_derived_bound_holds_every_value_that_can_be_clustered(value):
     result = secfc.fit(secfc.SecFC(k=2, t=1), fed)
     plain = secfc.fit(secfc.Lloyd(k=2), fed)
     assert value <= result.plan.quantizer.bound <= max(2 * value, 1.0)
-    assert same(result, plain)
+    assert same_runs(result, plain)
 
 
 @pytest.mark.parametrize("value", [1e308, 1e200, 1e-320])
@@ -638,7 +629,7 @@ def test_lloyd_checks_its_parameters_too():
 def test_a_sealed_fit_gives_the_same_and_shows_only_ciphertext(algorithm):
     plain = secfc.fit(algorithm, federation())
     sealed = secfc.fit(algorithm, federation(), sealed=True)
-    assert same(plain, sealed)
+    assert same_runs(plain, sealed)
     assert all((a == b).all() for a, b in zip(plain.labels, sealed.labels, strict=True))
     assert {e.kind for e in sealed.transcript.envelopes} == {"Greeting", "Countersign", "Sealed"}
 

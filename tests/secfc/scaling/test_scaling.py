@@ -32,6 +32,7 @@ from secfc.scaling.ways import FillMeans, Range, Standardize
 from secfc.secure_sum.protocol import SumPlan, add_shares, encode_disjunction
 from secfc.transport import wire
 from secfc.transport.simulate import simulate
+from tests.small import same_runs
 
 START = secfc.RandomPoints()
 RANGES = np.array([1, 100, 1e4, 0.01])
@@ -45,10 +46,6 @@ def points(m=150, seed=0):
 
 def federation(m=150, n=5, seed=0, **more):
     return secfc.Federation.from_arrays(np.array_split(points(m, seed), n), **more)
-
-
-def same(a, b):
-    return len(a.history) == len(b.history) and all(map(np.array_equal, a.history, b.history))
 
 
 # --- the mathematics ----------------------------------------------------------------------------------
@@ -123,7 +120,7 @@ def test_labels_are_those_of_plaintext_on_the_same_scaled_points_at_every_step(w
     secure = secfc.fit(secfc.SecFC(3, 2, init=START), data, scale_features=way)
     scaling = secure.scaling.scaling
     plain = secfc.fit(secfc.Lloyd(3, init=START), scaling.federation(data), bound=way.limit)
-    assert same(secure, plain)
+    assert same_runs(secure, plain)
     assert secure.n_iter > 1
     # Centers are in data units, and of scaled points those of plaintext.
     lloyd = secfc.fit(secfc.Lloyd(3, init=START), data, scale_features=way)
@@ -132,7 +129,7 @@ def test_labels_are_those_of_plaintext_on_the_same_scaled_points_at_every_step(w
     means = np.stack([whole[plain.flat == h].mean(axis=0) for h in range(3)])
     assert lloyd.centers == pytest.approx(means, rel=1e-3)
     # Without a scale the third feature decides alone: the control.
-    assert not same(secure, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), data))
+    assert not same_runs(secure, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), data))
 
 
 def test_the_protocol_finds_the_scale_of_the_oracle_whoever_holds_what():
@@ -197,7 +194,7 @@ def test_a_run_that_resumes_and_a_sealed_one_and_one_over_bytes_are_the_same(tmp
     for how in ({"checkpoint": tmp_path / "kept"}, {"checkpoint": tmp_path / "kept"}, {"sealed": True},
                 {"faults": wire.over_wire()}):  # fmt: skip
         other = secfc.fit(way, data, scale_features="standard", **how)
-        assert same(plain, other)
+        assert same_runs(plain, other)
         assert other.scaling == plain.scaling
 
 
@@ -406,7 +403,9 @@ def test_a_single_client_is_scaled_at_home_and_two_are_refused():
         secfc.fit(secfc.Lloyd(3, init=START), two, scale_features="standard")
     # What is public needs no sum.
     given = secfc.fit(secfc.Lloyd(3, init=START), two, scale_features=result.scaling.scaling)
-    assert same(given, secfc.fit(secfc.Lloyd(3, init=START), alone, scale_features=result.scaling.scaling))
+    assert same_runs(
+        given, secfc.fit(secfc.Lloyd(3, init=START), alone, scale_features=result.scaling.scaling)
+    )
 
 
 def test_constant_features_are_named_and_left_out():
@@ -415,7 +414,7 @@ def test_constant_features_are_named_and_left_out():
     data = dataclasses.replace(data, feature_names=("a", "b", "flat", "c", "d"))
     with pytest.warns(Caution, match="'flat' is the same in all rows, and is left out"):
         result = secfc.fit(secfc.SecFC(3, 1, init=START), data, scale_features="standard")
-    assert same(
+    assert same_runs(
         result,
         secfc.fit(
             secfc.Lloyd(3, init=START, scale=float(result.plan.scale)),
@@ -539,13 +538,13 @@ def test_missing_values_become_the_mean_of_what_is_there():
     assert np.array(scaling.centers) == pytest.approx(np.nanmean(gaps, axis=0), rel=1e-12)
     assert np.array(scaling.units) == pytest.approx(np.nanstd(gaps, axis=0), rel=1e-12)
     filled = secfc.Federation.from_arrays(np.array_split(np.where(holes, scaling.centers, whole), 5))
-    assert same(
+    assert same_runs(
         result,
         secfc.fit(secfc.Lloyd(3, init=START), filled, scale_features=dataclasses.replace(scaling, fill=None)),
     )
     again = secfc.Federation.from_arrays(np.array_split(gaps, 5), gaps=True)
     with pytest.warns(Caution, match="missing values"):
-        assert same(
+        assert same_runs(
             result, secfc.fit(secfc.Lloyd(3, init=START), again, scale_features="standard", missing="mean")
         )
     with pytest.warns(Caution, match="missing values"):
@@ -559,7 +558,7 @@ def test_missing_values_become_the_mean_of_what_is_there():
         unscaled = secfc.fit(
             secfc.Lloyd(3, init=START, coarse="allow"), data, scale_features=FillMeans(2.0**21)
         )
-    assert same(unscaled, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), filled, bound=2.0**21))
+    assert same_runs(unscaled, secfc.fit(secfc.Lloyd(3, init=START, coarse="allow"), filled, bound=2.0**21))
 
 
 def test_rows_with_gaps_are_dropped_and_have_no_label():

@@ -49,6 +49,7 @@ from secfc.transport.simulate import simulate
 from tests.loading import every_message
 from tests.nightly import trials
 from tests.secfc.queries import query
+from tests.small import clustered
 
 VECTORS = Path(__file__).parent.parent.parent / "vectors" / "wire.json"
 CLASSES = every_message()
@@ -844,13 +845,6 @@ def test_layout_in_memory_and_byte_order_do_not_show(turn):
 # --- whole runs ------------------------------------------------------------------------------------
 
 
-def federation(n=5, m=60, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    centers = rng.uniform(-10, 10, (3, d))
-    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
-    return secfc.Federation.from_arrays(np.array_split(points, n))
-
-
 def coins(name):
     return SeededCoins(1, name)
 
@@ -868,8 +862,8 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_over_bytes_equals_a_run_over_objects(name):
-    plain = secfc.fit(RUNS[name], federation(), coins=coins, keep_bodies=True)
-    wired = secfc.fit(RUNS[name], federation(), coins=coins, keep_bodies=True, faults=wire.over_wire())
+    plain = secfc.fit(RUNS[name], clustered(), coins=coins, keep_bodies=True)
+    wired = secfc.fit(RUNS[name], clustered(), coins=coins, keep_bodies=True, faults=wire.over_wire())
     assert all((a == b).all() for a, b in zip(plain.labels, wired.labels, strict=True))
     assert len(plain.history) == len(wired.history)
     assert all((a == b).all() for a, b in zip(plain.history, wired.history, strict=True))
@@ -885,9 +879,9 @@ def test_bytes_that_are_no_message_are_blamed_on_their_sender(monkeypatch):
         return (dataclasses.replace(e, body=shared.Hello("text")),) if e.sender == "client-3" else (e,)
 
     with pytest.raises(FaultyClient, match="client-3 sent bytes that are no message"):
-        secfc.fit(RUNS["open"], federation(), faults=wire.over_wire(break_one))
+        secfc.fit(RUNS["open"], clustered(), faults=wire.over_wire(break_one))
     with pytest.raises(FaultyClient, match="more than the 20 allowed"):
-        secfc.fit(RUNS["open"], federation(), faults=wire.over_wire(maximum=20))
+        secfc.fit(RUNS["open"], clustered(), faults=wire.over_wire(maximum=20))
     monkeypatch.setattr(shared.Message, "nbytes", 8)
     with pytest.raises(RuntimeError, match="Hello claims 8 bytes of contents and has 9"):
         list(wire.over_wire()(Envelope(0, "a", "b", "Hello", 8, "", shared.Hello(b"x" * 9))))
@@ -931,8 +925,8 @@ def roles_of(algorithm, fed, seed=0):
 
 @pytest.mark.parametrize("name", ["open", "private"])
 def test_sockets_give_what_the_simulation_gives(name):
-    expected = simulate(roles_of(RUNS[name], federation())).results
-    got = over_sockets(roles_of(RUNS[name], federation()))
+    expected = simulate(roles_of(RUNS[name], clustered())).results
+    got = over_sockets(roles_of(RUNS[name], clustered()))
     assert all(not isinstance(result, Exception) for result in got.values()), got
     for party, result in expected.items():
         if party != SERVER:
@@ -1077,7 +1071,7 @@ def test_three_lost_replies_of_five_are_too_few_over_sockets():
             except StopIteration as done:
                 return done.value
 
-    roles = roles_of(dataclasses.replace(RUNS["open"], ell=1), federation())
+    roles = roles_of(dataclasses.replace(RUNS["open"], ell=1), clustered())
     for name in ("client-0", "client-1", "client-2"):
         roles[name] = mute(roles[name])
     got = over_sockets(roles, patience=0.7)

@@ -1,0 +1,43 @@
+"""Small federations, runs and calls of the shell that many tests begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner, Result
+
+import secfc
+from secfc.cli import main
+
+
+def federation(
+    n: int = 5, m: int = 60, d: int = 3, seed: int = 0, integers: bool = False, **more: Any
+) -> secfc.Federation:
+    """Points (m, d) about 0 in n parts; integers of -2 to 2 have ties and duplicates."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-2, 3, (m, d)).astype(float) if integers else rng.normal(size=(m, d))
+    return secfc.Federation.from_arrays(np.array_split(points, n), **more)
+
+
+def clustered(n: int = 5, m: int = 60, d: int = 3, seed: int = 0) -> secfc.Federation:
+    """Points (m, d) in n parts, about three centers within 10 of 0."""
+    rng = np.random.default_rng(seed)
+    centers = rng.uniform(-10, 10, (3, d))
+    points = centers[rng.integers(0, 3, m)] + rng.normal(size=(m, d))
+    return secfc.Federation.from_arrays(np.array_split(points, n))
+
+
+def same_runs(a: Any, b: Any) -> bool:
+    """Whether two runs had the same labels after every step, and as many steps."""
+    return len(a.history) == len(b.history) and all(map(np.array_equal, a.history, b.history))
+
+
+def invoke(*words: Any, **options: Any) -> Result:
+    """`secfc` with these words, in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words], **options)
+
+
+def run(*words: Any, **options: Any) -> Result:
+    """`secfc run --verbose` with these words."""
+    return invoke("run", "--verbose", *words, **options)
