@@ -16,7 +16,7 @@ from tests.house import (
     mccabe,
     public_functions,
 )
-from tests.test_architecture import ROOT, SOURCES
+from tests.test_architecture import PACKAGES, ROOT, SOURCES
 
 # Public functions that are called by one word: 801 once.  Whoever gives one a better name lowers this.
 ONE_WORDED = 399
@@ -131,3 +131,30 @@ def test_things_are_where_the_table_says():
     ):
         assert f"| `{path}` | `{name}` |" in page
         assert list(lost(page, {**SOURCES, path: ""})) == [(path, name)]
+
+
+# Of several rooms: parties that deviate, bad calls of any part, installs without extras.
+ACROSS = {"tests/secfc/active", "tests/secfc/test_bad_calls.py", "tests/secfc/test_small_install.py"}
+
+
+def strays(tests, sources):
+    """Folders of tests that the product has not, and flat test files of no product file."""
+    folders = {path.rpartition("/")[0] for path in sources}
+    for path in tests:
+        folder, _, name = path.removeprefix("tests/").rpartition("/")
+        twin = f"{folder}/{name.removeprefix('test_')}"
+        flat = folder in ("field", "secfc") and name.startswith("test_") and twin not in sources
+        if flat or folder not in folders:
+            yield path if flat else f"tests/{folder}"
+
+
+def test_tests_mirror_the_product():
+    tests = [
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / "tests" / package).rglob("*.py")
+    ]
+    assert set(strays(tests, SOURCES)) == ACROSS
+    assert list(strays(["tests/field/test_blind.py"], SOURCES))
+    assert list(strays(["tests/secfc/attic/test_sums.py"], SOURCES))
+    assert not list(strays(["tests/secfc/test_kfed.py", "tests/secfc/kmeans/test_sums.py"], SOURCES))

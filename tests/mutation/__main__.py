@@ -52,13 +52,13 @@ LABELS = [
 UNION = ["tests/psu/test_steps.py", "tests/psu/test_union.py", "tests/psu/test_privacy.py"]
 # For each file the tests that hold it, the quick ones first.
 TARGETS = {
-    "field/compare/dealer_protocol.py": [A8, "tests/field/test_dealt.py"],
-    "field/compare/tournament.py": ["tests/field/test_dealt.py"],
-    "field/compare/correlated_randomness.py": ["tests/field/test_dealt.py"],
-    "field/compare/argmin.py": ["tests/field/test_dealt.py"],
-    "field/code/masking.py": ["tests/field/test_blind.py"],
-    "field/compare/replicated.py": ["tests/field/test_replicated.py"],
-    "field/compare/shared_step.py": ["tests/field/test_hidden.py"],
+    "field/compare/dealer_protocol.py": [A8, "tests/field/compare/test_dealt.py"],
+    "field/compare/tournament.py": ["tests/field/compare/test_dealt.py"],
+    "field/compare/correlated_randomness.py": ["tests/field/compare/test_dealt.py"],
+    "field/compare/argmin.py": ["tests/field/compare/test_dealt.py"],
+    "field/code/masking.py": ["tests/field/code/test_blind.py"],
+    "field/compare/replicated.py": ["tests/field/compare/test_replicated.py"],
+    "field/compare/shared_step.py": ["tests/field/compare/test_hidden.py"],
     "psu/opening.py": UNION,
     "psu/masked.py": UNION,
     "psu/together.py": UNION,

@@ -27,7 +27,7 @@ from secfc.privacy import Bound, Budget, Neighbors
 from secfc.roles.exchange import SERVER
 from secfc.transport.checkpoint import journal_path
 from secfc.transport.journal import Journal, exchange_digest
-from tests.field.committee import shared, tournament
+from tests.field.compare.committee import shared, tournament
 
 # --- shares of labels are re-randomized before they leave the committee ------------------------------
 

@@ -37,7 +37,7 @@ from secfc.privacy import (
 from secfc.privacy.accountant import epsilon
 from secfc.privacy.calibration import discrete_multiplier
 from secfc.roles.exchange import SERVER, FaultyServer, TooFewReplies
-from tests.field.test_code import ScriptedCoins
+from tests.field.code.test_code import ScriptedCoins
 from tests.nightly import by_night, short
 from tests.oracles.field import scaled_distances
 from tests.secfc.rowtest import kinds

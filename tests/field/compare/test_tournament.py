@@ -17,8 +17,8 @@ from field.compare.dealer_protocol import PartyTables, combine_openings, labels_
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
-from tests.field.committee import shared
-from tests.field.test_dealt import tied, uniform_residues
+from tests.field.compare.committee import shared
+from tests.field.compare.test_dealt import tied, uniform_residues
 from tests.nightly import by_night, short
 from tests.oracles import field as reference
 

@@ -18,8 +18,8 @@ from field.compare.dealer_protocol import DealerSchedule, combine_openings, labe
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from secfc.coded.plan import Network
-from tests.field.committee import shared, tournament
-from tests.field.test_dealt import tied
+from tests.field.compare.committee import shared, tournament
+from tests.field.compare.test_dealt import tied
 from tests.oracles import field as reference
 
 

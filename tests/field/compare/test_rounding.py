@@ -14,7 +14,7 @@ from field.compare.rounding import CenterRounding
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import largest_rounded_center, round_centers, rounded_weights, rounding_modulus
 from field.secrets.coins import SeededCoins
-from tests.field.test_dealt import uniform_bits, uniform_residues
+from tests.field.compare.test_dealt import uniform_bits, uniform_residues
 
 
 def divide(rounding, sums, mask, members=2, corrected=0, streams=None):

@@ -7,7 +7,7 @@ from field.compare import circuits
 from field.compare.argmin import ArgminContest
 from field.compare.bitslice import from_planes, pack, unpack
 from field.compare.dealer_protocol import winner_code
-from tests.field.players import clear
+from tests.field.compare.players import clear
 
 
 def planes(values, rows):

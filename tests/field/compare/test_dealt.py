@@ -16,7 +16,7 @@ from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.ring.quantize import distance_bound
 from field.secrets.coins import SeededCoins
-from tests.field.committee import play, tournament
+from tests.field.compare.committee import play, tournament
 from tests.oracles import field as reference
 
 

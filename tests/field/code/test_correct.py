@@ -26,7 +26,7 @@ from field.code.consistency import (
 from field.code.lagrange_code import transfer_matrix
 from field.code.masking import deal_blinding
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
-from tests.field.test_code import ScriptedCoins
+from tests.field.code.test_code import ScriptedCoins
 from tests.nightly import by_night
 from tests.oracles import field as reference
 from tests.strategies import bases, extreme_residues

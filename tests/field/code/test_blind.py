@@ -24,7 +24,7 @@ from field.code.masking import (
     seeded_clients,
 )
 from field.ring.basis import LANE_PRIMES
-from tests.field.test_code import ScriptedCoins
+from tests.field.code.test_code import ScriptedCoins
 from tests.oracles.field import galois_field
 from tests.strategies import bases
 

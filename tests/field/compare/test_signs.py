@@ -12,7 +12,7 @@ from field.compare import circuits, signs
 from field.compare.bitslice import from_blocks, pack, planes_of_residues, unpack, word_count
 from field.ring.basis import LANE_PRIMES, MERSENNE_61, Basis
 from field.secrets.coins import SeededCoins
-from tests.field import players
+from tests.field.compare import players
 from tests.oracles import field as reference
 
 FOLDED = [Basis(LANE_PRIMES[:lanes]) for lanes in (1, 2, 3, 4)]

@@ -11,7 +11,7 @@ from field import Basis, LagrangeCode, SeededCoins, TooFewValues
 from field.code.consistency import ParityChecks, TooManyLiars, find_consistent, screen_liars
 from field.code.distances import _Decoder, decode_nearest, screen_nearest
 from field.ring.basis import LANE_PRIMES, MERSENNE_61
-from tests.field.test_correct import codewords, corrupt
+from tests.field.code.test_correct import codewords, corrupt
 
 TOP = np.array(LANE_PRIMES[:4], object)
 

@@ -16,8 +16,8 @@ from field.compare.shared_step import last_of_one_hot
 from field.compare.tournament import Tournament
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import Coins, SeededCoins
-from tests.field.committee import tournament
-from tests.field.test_dealt import tied
+from tests.field.compare.committee import tournament
+from tests.field.compare.test_dealt import tied
 from tests.oracles import field as reference
 
 BASIS = Basis(LANE_PRIMES[:4])

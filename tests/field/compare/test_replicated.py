@@ -13,7 +13,7 @@ from field.compare.replicated import MAX_T, Gates, ReplicatedCommittee, Replicat
 from field.kernels import replicating
 from field.ring.basis import LANE_PRIMES, Basis
 from field.secrets.coins import SeededCoins
-from tests.field import players
+from tests.field.compare import players
 from tests.oracles import field as reference
 
 TS = range(1, MAX_T + 1)
