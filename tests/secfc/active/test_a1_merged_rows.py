@@ -18,7 +18,7 @@ from secfc.coded_kmeans.adversary_view import DecodedView
 from secfc.coded_kmeans.secfc import complete_plan
 from secfc.disclosure.compare.candidates import NearestCenter
 from secfc.kmeans.loop import PlainSource, lloyd
-from secfc.kmeans.starts import GivenLabels, KMeansPlusPlus
+from secfc.kmeans.starts import KMeansPlusPlus, RandomLabels
 from secfc.privacy import Bound, Budget
 from secfc.roles.exchange import SERVER, DisputedRows, PlanMismatch, RowsRefused, TooManyHolders
 from tests.secfc.active.cheating import BOUND, forced, run, shameless
@@ -271,8 +271,7 @@ def test_noise_grows_with_the_rows_it_covers(kind):
     budget, radius = Budget(2.0, 1e-5), Bound.given(2 * BOUND)
     federation, _ = holding(COUNTS)
     alone, _ = holding([1] * len(COUNTS))
-    start = GivenLabels(np.arange(len(COUNTS)) % 2)
-    algorithm = way(kind(budget, radius), init=start, scale=16.0, reveal_centers=True)
+    algorithm = way(kind(budget, radius), init=RandomLabels(), scale=16.0, reveal_centers=True)
     merged, single = (secfc.fit(algorithm, fed, bound=BOUND) for fed in (federation, alone))
     labels = np.arange(len(COUNTS), dtype=np.int32) % 2
     noises = [
@@ -301,8 +300,9 @@ def test_centers_under_noise_are_in_data_units(monkeypatch):
     )
     federation, points = holding(COUNTS)
     policy = secfc.NoiseInShares(Budget(2.0, 1e-5), Bound.given(2 * BOUND))
-    start = GivenLabels(np.zeros(len(COUNTS), int))
-    result = secfc.fit(way(policy, k=1, init=start, scale=64.0, reveal_centers=True), federation, bound=BOUND)
+    result = secfc.fit(
+        way(policy, k=1, init=RandomLabels(), scale=64.0, reveal_centers=True), federation, bound=BOUND
+    )
     assert result.centers[0] == pytest.approx(points.mean(axis=0))
 
 

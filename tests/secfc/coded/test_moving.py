@@ -105,7 +105,7 @@ def test_bytes_seals_and_hidden_membership_change_nothing():
     assert same_runs(run(data, sealed=True), theirs)
     union = [
         secfc.fit(
-            secfc.SecFC(4, t=1, init=GivenLabels(np.arange(90) % 4), network=network, scale=2.0**8,
+            secfc.SecFC(4, t=1, init=RandomLabels(), network=network, scale=2.0**8,
                         membership=secfc.Private()),
             data, coins=lambda name: SeededCoins(3, name),
         )

@@ -106,8 +106,7 @@ def test_merged_rows_are_rounded_as_their_data():
     points = np.random.default_rng(3).integers(-40, 41, (24, 2)).astype(float)
     ids = [np.arange(14), np.arange(10, 20), np.arange(18, 24)]
     data = secfc.Federation.from_arrays([points[i] for i in ids], ids=[[f"p{j}" for j in i] for i in ids])
-    start = GivenLabels(np.arange(24) % 3)
-    secure, plain = ways(3, start, scale=1.0)
+    secure, plain = ways(3, RandomLabels(), scale=1.0)
     private = dataclasses.replace(secure, membership=secfc.Private())
     ours = secfc.fit(private, data, bound=40.0, coins=lambda c: SeededCoins(3, c))
     assert ours.plan.layout.multiple > 1
